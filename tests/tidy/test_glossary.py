@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "glossary.md").read_text()
-ROWS = re.findall(r"^\| (.+?) \| (Kafka|kohort|Spark|sarama) \| (.+) \|$", TEXT, re.MULTILINE)
+ROWS = re.findall(r"^\| (.+?) \| (Kafka|kohort|Spark|sarama|ZooKeeper) \| (.+) \|$", TEXT, re.MULTILINE)
 WORDS = [word for word, _, _ in ROWS]
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from kohort.sim.tap import Tap, frame_starts
+from kohort.sim.tap import frame_starts
 from kohort.sim.world import World
 
 Address = tuple[str, int]
+
+GIVES_UP_MS: Final = 1_000
+"""How long a client waits for a connection to where nothing comes through."""
 
 
 class ClientSide(Protocol):
@@ -26,6 +29,14 @@ class ClientSide(Protocol):
     def link_opened(self, connection: int) -> None: ...
     def link_received(self, connection: int, data: bytes) -> None: ...
     def link_closed(self, connection: int, reason: str) -> None: ...
+
+
+class Wiretap(Protocol):
+    """Who overhears what goes over the wire, in whole frames."""
+
+    def client_sent(self, link_id: int, client: str, data: bytes) -> None: ...
+    def server_sent(self, link_id: int, data: bytes) -> None: ...
+    def link_gone(self, link_id: int) -> None: ...
 
 
 class ServerSide(Protocol):
@@ -71,7 +82,7 @@ class Link:
 class Network:
     """All links of a run."""
 
-    def __init__(self, world: World, tap: Tap, delay_ms: tuple[int, int]) -> None:
+    def __init__(self, world: World, tap: Wiretap, delay_ms: tuple[int, int]) -> None:
         self._world = world
         self._tap = tap
         self._rng: random.Random = world.fork_rng()
@@ -80,6 +91,7 @@ class Network:
         self._servers: dict[Address, ServerSide] = {}
         self._links: dict[int, Link] = {}
         self._by_client: dict[tuple[int, int], Link] = {}
+        self._parted: set[tuple[str, Address]] = set()
         self._last_id = 0
         self.cuts = 0
 
@@ -104,6 +116,9 @@ class Network:
 
     def open(self, client: ClientSide, connection: int, address: Address) -> None:
         """Connect a client; it hears of success or refusal later."""
+        if (client.name, address) in self._parted:
+            self._world.after(GIVES_UP_MS, lambda: client.link_closed(connection, "connection timed out"))
+            return
         server = self._servers.get(address)
         if server is None or self._rng.random() < self.weather.refuse:
             self._world.after(self._delay(), lambda: client.link_closed(connection, "connection refused"))
@@ -203,6 +218,23 @@ class Network:
                 self.cuts += 1
                 side = self._rng.random() < 0.5
                 link.deaf_server, link.deaf_client = link.deaf_server or side, link.deaf_client or not side
+
+    def part(self, client: ClientSide, address: Address) -> None:
+        """Let nothing pass between a client and an address until they are joined again; nobody is told."""
+        self._parted.add((client.name, address))
+        for link in self._links_between(client, address):
+            link.deaf_server = link.deaf_client = True
+
+    def join_again(self, client: ClientSide, address: Address) -> None:
+        """End what ``part`` began; links that stood since are cut."""
+        self._parted.discard((client.name, address))
+        for link in self._links_between(client, address):
+            if link.deaf_server and link.deaf_client:
+                self.cut(link)
+
+    def _links_between(self, client: ClientSide, address: Address) -> list[Link]:
+        server = self._servers.get(address)
+        return [link for link in self._links.values() if link.client is client and link.server is server]
 
     def heal(self) -> None:
         """Make the weather fair; a link that lost bytes in one direction is cut."""

@@ -10,10 +10,13 @@ from kohort.sim.world import World
 
 
 class Stage:
-    """Made before the actors, who are given it; ``decode_all``: the checks are told of every API, decoded."""
+    """Made before the actors, who are given it; ``decode_all``: the checks are told of every API, decoded. ``world``:
+    one with other limits than the usual."""
 
-    def __init__(self, seed: int, delay_ms: tuple[int, int], *, decode_all: bool = False) -> None:
-        self.world = World(seed)
+    def __init__(
+        self, seed: int, delay_ms: tuple[int, int], *, decode_all: bool = False, world: World | None = None
+    ) -> None:
+        self.world = world or World(seed)
         self.history = History(self.world)
         self.checks = AllChecks()
         self.tap = Tap(self.world, self.checks, everything=decode_all)

@@ -18,8 +18,8 @@ from kohort.wire.apis import APIS
 from kohort.wire.codec import decode
 from kohort.wire.headers import correlation_of, parse_request_header, parse_response
 
-WATCHED: Final = frozenset({8, 11, 12, 13, 14})
-"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup: decoded for every run."""
+WATCHED: Final = frozenset({8, 11, 12, 13, 14, 68})
+"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat: decoded for every run."""
 FETCH: Final = 1
 ONLY_AN_ERROR_BYTES: Final = 32
 """A Fetch response no longer than this has no partitions; checks do not look at others."""
@@ -37,6 +37,10 @@ class Tap:
         self._watched = frozenset(APIS) if everything else WATCHED
         self._digest = hashlib.sha256()
         self._open: dict[int, deque[Exchange]] = {}
+
+    def decode_also(self, *api_keys: int) -> None:
+        """Decode these APIs too."""
+        self._watched |= set(api_keys)
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None:
         """Hear that a client wrote whole requests."""

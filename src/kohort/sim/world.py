@@ -30,8 +30,11 @@ class Storm(AssertionError):
 class World:
     """The clock, the chance and the queue of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, events_max: int = EVENTS_MAX, moment_max: int = MOMENT_MAX) -> None:
+        """Let there be at most so many events, and so many in one millisecond."""
         self.seed = seed
+        self._events_max = events_max
+        self._moment_max = moment_max
         self.rng = random.Random(seed)
         self.now_ms = START_MS
         self.events = 0
@@ -66,7 +69,7 @@ class World:
                 self.now_ms = at_ms
                 self._moment_began = self.events
             self.events += 1
-            if self.events > EVENTS_MAX or self.events - self._moment_began > MOMENT_MAX:
+            if self.events > self._events_max or self.events - self._moment_began > self._moment_max:
                 raise Storm(f"{self.events} events, {self.events - self._moment_began} of them in one millisecond")
             action()
             after_each()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.consumer import ConsumerMachine, Wanted
 from kohort.client.group.commits import Offsets
-from kohort.client.group.membership_classic import MemberState
 from kohort.client.requests.io import Tick
 from kohort.client.requests.promise import Promise
 from kohort.config.client import ConsumerConfig
@@ -37,7 +36,7 @@ class UserPace:
 class ConsumerActor(EngineActor):
     """One member of the group, from its start to its death, and again."""
 
-    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: list[str]) -> None:
+    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: Wanted) -> None:
         super().__init__(name, stage)
         self.machine: ConsumerMachine | None = None
         self.pace = UserPace()
@@ -113,7 +112,7 @@ class ConsumerActor(EngineActor):
     def is_rebalancing(self) -> bool:
         """A join, a callback or a rejoin is due."""
         group = self.machine.group if self.machine is not None else None
-        return group is None or group.rebalance.is_due or group.membership.state is not MemberState.STABLE
+        return group is None or group.rebalance.is_due or not group.membership.is_stable
 
     @property
     def identity(self) -> str:

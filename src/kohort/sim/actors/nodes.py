@@ -25,9 +25,11 @@ RESTART_MS = (50, 4000)
 
 
 class ClusterActor:
-    """One process of several brokers; ``configs``: one for each, of which the first says what holds for all."""
+    """One process of several brokers; ``configs``: one for each, of which the first says what holds for all.
+    ``checked``: whether the coordinator looks at its invariants after every event, which takes long in large groups."""
 
-    def __init__(self, stage: Stage, configs: Sequence[BrokerConfig]) -> None:
+    def __init__(self, stage: Stage, configs: Sequence[BrokerConfig], *, checked: bool = True) -> None:
+        self._checked = checked
         self.disk = FaultyDisk(stage.world.fork_rng())
         self.cluster: Cluster | None = None
         """None while the process is down."""
@@ -94,7 +96,7 @@ class ClusterActor:
 
     def _broker(self, cluster: Cluster, number: int) -> Broker:
         rng = self._world.fork_rng()
-        return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, checked=True)
+        return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, checked=self._checked)
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
         """End the process at once, and all of its nodes with it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.log.partition import PartitionLog
@@ -35,6 +36,7 @@ class GroupLife(Watcher):
         self._number = 0
         self._is_written = False
         self._born: dict[str, int] = {}
+        self._conversions = 0
         self._expired: dict[TopicPartition, int] = {}
         self._written_members: dict[int, frozenset[str]] = {}
 
@@ -43,6 +45,12 @@ class GroupLife(Watcher):
         """How often the group was forgotten so far."""
         self._follow()
         return self._number
+
+    @property
+    def stretches(self) -> int:
+        """How often the group was forgotten, or went from one group protocol to the other, so far."""
+        self._follow()
+        return self._number + self._conversions
 
     @property
     def is_written(self) -> bool:
@@ -95,6 +103,8 @@ class GroupLife(Watcher):
             else:
                 members = frozenset(member.member_id for member in record.value.members)
                 self._written_members[record.value.generation] = members
+        elif isinstance(record, EpochWritten) and record.group_id == self._group_id:
+            self._conversions += record.value is None
         elif isinstance(record, OffsetCommitted) and record.group_id == self._group_id and record.value is None:
             partition = TopicPartition(record.topic, record.partition)
             self._expired[partition] = self._expired.get(partition, 0) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 from kohort.wire.messages.group_classic import HeartbeatRequest, SyncGroupRequest
+from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 
 SLACK_MS = 1_000
 
@@ -20,11 +21,18 @@ class Polls(Watcher):
         consumer = self._consumers.get(exchange.client)
         if consumer is not None and isinstance(exchange.asked, SyncGroupRequest):
             self._joined_ms[exchange.client] = exchange.sent_ms  # its time counts from the join that this follows
-        if consumer is None or not isinstance(exchange.asked, HeartbeatRequest) or consumer.polls:
+        asked = exchange.asked
+        if (
+            consumer is None
+            or not isinstance(asked, HeartbeatRequest | ConsumerGroupHeartbeatRequest)
+            or consumer.polls
+        ):
             return
+        if isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch < JOINING_EPOCH:
+            return  # a goodbye
         if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
             return  # it was to leave when its process stood still
-        if exchange.asked.member_id != consumer.member_id:
+        if asked.member_id != consumer.member_id:
             return  # it has left: what had waited for a connection goes out before its LeaveGroup
         since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
         silent_ms = exchange.sent_ms - since_ms

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kohort.sim.planted import coordinator, fetcher, log, membership, offsets, security
+from kohort.sim.planted import coordinator, fetcher, log, membership, modern, offsets, security
 from kohort.sim.planted.bugs import Bug, registered
 
-AREAS = (coordinator, offsets, log, membership, fetcher, security)
+AREAS = (coordinator, offsets, log, membership, fetcher, security, modern)
 """Importing them registers what they plant."""
 
 

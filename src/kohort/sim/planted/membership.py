@@ -8,8 +8,8 @@ from kohort.client.group.commits import Commits
 from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.leader import GroupLeader
 from kohort.client.group.member_messages import MemberMessages
-from kohort.client.group.membership_classic import Membership
-from kohort.client.group.rebalance import Rebalance
+from kohort.client.group.membership_classic import ClassicMembership
+from kohort.client.group.rebalance_classic import ClassicRebalance
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.errors import ErrorCode
 from kohort.sim.planted.bugs import bug
@@ -18,11 +18,11 @@ from kohort.sim.planted.patch import Patch
 
 @bug("membership", "a member that is not known any more does not notice")
 def zombie_does_not_notice(patch: Patch) -> None:
-    def on_heartbeat(real: Any, membership: Membership, asked: Any, response: Any, now_ms: int) -> None:
+    def on_heartbeat(real: Any, membership: ClassicMembership, asked: Any, response: Any, now_ms: int) -> None:
         if response.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
             real(membership, asked, response, now_ms)
 
-    patch.method(Membership, "_on_heartbeat", on_heartbeat)
+    patch.method(ClassicMembership, "_on_heartbeat", on_heartbeat)
 
 
 @bug("membership", "a cooperative member does not say what it owns when it joins")
@@ -38,21 +38,21 @@ def owned_not_said(patch: Patch) -> None:
 
 @bug("membership", "an eager member keeps its partitions while it joins")
 def eager_keeps_partitions(patch: Patch) -> None:
-    def join(real: Any, rebalance: Rebalance, keep: Any) -> None:
+    def join(real: Any, rebalance: ClassicRebalance, keep: Any) -> None:
         del keep
         real(rebalance, keep=list(rebalance._subscription.assigned))
 
-    patch.method(Rebalance, "_join", join)
+    patch.method(ClassicRebalance, "_join", join)
 
 
 @bug("membership", "a cooperative member does not rejoin after it gave something up")
 def no_second_round(patch: Patch) -> None:
-    def revoke(real: Any, rebalance: Rebalance, revoked: Any, added: Any, assigned: Any) -> None:
+    def revoke(real: Any, rebalance: ClassicRebalance, revoked: Any, added: Any, assigned: Any) -> None:
         real(rebalance, revoked, added, assigned)
         if revoked:
             rebalance._membership.rejoin_reason = None
 
-    patch.method(Rebalance, "_revoke", revoke)
+    patch.method(ClassicRebalance, "_revoke", revoke)
 
 
 @bug("membership", "what a cooperative member gives up it goes on reading")
@@ -103,9 +103,11 @@ def partition_given_twice(patch: Patch) -> None:
 
 @bug("membership", "the last partition is nobody's")
 def partition_forgotten(patch: Patch) -> None:
+    from kohort.assignors.numbering import PartitionNumbers
     from kohort.assignors.spec import SubscribedTopics
 
     patch.method(SubscribedTopics, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])
+    patch.method(PartitionNumbers, "of_topic", lambda real, numbers, rank: real(numbers, rank)[:-1])
 
 
 @bug("membership", "a commit that the coordinator refused counts as done")
@@ -121,8 +123,8 @@ def refused_commit_is_done(patch: Patch) -> None:
 
 @bug("membership", "nothing is committed before partitions are given up")
 def revoked_without_commit(patch: Patch) -> None:
-    def start(real: Any, rebalance: Rebalance, leaving: Any, commit: Any, now_ms: int) -> None:
+    def start(real: Any, rebalance: ClassicRebalance, leaving: Any, commit: Any, now_ms: int) -> None:
         del commit
         real(rebalance, leaving, [], now_ms)
 
-    patch.method(Rebalance, "_start_commit", start)
+    patch.method(ClassicRebalance, "_start_commit", start)

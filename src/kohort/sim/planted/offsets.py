@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.coordinator.offsets import commit, expiry, fetch
+from kohort.coordinator.offsets import commit, expiry, fetch, who_may
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.records import OffsetCommitted
@@ -36,17 +36,18 @@ def commit_first_only(patch: Patch) -> None:
 
 @bug("offsets", "a member commits whatever its generation")
 def fenced_member_commits(patch: Patch) -> None:
-    def member(real: Any, group: Any, message: Any, version: int) -> Any:
-        if group is not None and message.member_id in group.round.members:
-            return group.round.members[message.member_id]
-        return real(group, message, version)
+    def member(real: Any, groups: Any, group_id: str, commit: Any, missing: Any) -> Any:
+        group = groups.by_id.get(group_id)
+        if group is not None and commit.member_id in group.round.members:
+            return group.round.members[commit.member_id]
+        return real(groups, group_id, commit, missing)
 
-    patch.function(commit._committing_member, member)
+    patch.function(who_may.check_commit, member)
 
 
 @bug("offsets", "a stranger's commit is taken while the group has members")
 def strangers_commit(patch: Patch) -> None:
-    patch.function(commit._committing_member, lambda *_: None)
+    patch.function(who_may.check_commit, lambda *_: None)
 
 
 @bug("offsets", "an OffsetFetch finds nothing")

@@ -11,7 +11,7 @@ from kohort.broker.guards.guard import PASSED, Guarded
 from kohort.broker.open_connections import OpenConnections
 from kohort.broker.scram_users import ScramUsers
 from kohort.broker.throttling import Throttling
-from kohort.client.group.membership_classic import Membership
+from kohort.client.group.membership_classic import ClassicMembership
 from kohort.security.acls import PatternType, Permission
 from kohort.security.authorizer import Authorizer
 from kohort.sim.planted.bugs import bug
@@ -96,11 +96,11 @@ def removed_acls_hold(patch: Patch) -> None:
 
 @bug("security", "who is allowed again what it was denied sends no heartbeats before something else happens", WORLD)
 def heartbeats_resumed_unheard(patch: Patch) -> None:
-    def resume(real: Any, membership: Membership) -> None:
+    def resume(real: Any, membership: ClassicMembership) -> None:
         real(membership)
         membership.has_resumed = False
 
-    patch.method(Membership, "resume_heartbeats", resume)
+    patch.method(ClassicMembership, "resume_heartbeats", resume)
 
 
 @bug("security", "a client that goes over a quota is told to wait, and served at once", WORLD)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from kohort.broker.broker import Broker
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ProducerConfig
+from kohort.coordinator.outcome import TimerKind
 from kohort.coordinator.partitioning import partition_of
 from kohort.model import TopicPartition
 from kohort.sim.actors.clients import ProducerActor
@@ -29,6 +30,7 @@ from kohort.sim.checks.obedience import Obedience
 from kohort.sim.checks.ownership import OneOwner
 from kohort.sim.checks.parked import check_parked
 from kohort.sim.checks.polls import Polls
+from kohort.sim.checks.watcher import Watcher
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
 from kohort.sim.worlds.simulation import Simulation
 
@@ -71,23 +73,24 @@ class ThreeNodes(Simulation):
         self.double = self.consumer("double", "i0")
         life = GroupLife(GROUP, self.topics)
         self.handed_out = HandedOut(GROUP, self.topic_name, life, once=False)
-        for check in (
-            life,
-            OneOwner(life),
-            Fencing(lambda: self.cluster.disk.refusals, life),
-            self.handed_out,
-            self.durability,
-            Obedience(),
-            Joiners(life, moves=True),
-            Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
-        ):
+        polls = Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)})
+        for check in (life, *self.checks_of_groups(life), self.handed_out, self.durability, Obedience(), polls):
             stage.checks.add(check)
+
+    def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
+        """Return what must hold of the group's own protocol."""
+        return [OneOwner(life), Fencing(lambda: self.cluster.disk.refusals, life), Joiners(life, moves=True)]
+
+    def broker_options(self) -> dict[str, Any]:
+        """Return the options of the nodes that this world alone has."""
+        return {}
 
     def _node_configs(self) -> list[BrokerConfig]:
         shared = self.broker_config(
             # One replica: what a stopped node led is led by nobody until it is back.
             default_replication_factor=1 if self.plan.seed % NODES == 0 else NODES,
             offsets_retention_check_interval_ms=self.plan.sweep_ms,
+            **self.broker_options(),
         )
         return [
             replace(shared, node_id=number, listen_host=f"10.1.0.{number}", listen_port=PORT) for number in range(NODES)
@@ -98,13 +101,16 @@ class ThreeNodes(Simulation):
     def go(self) -> None:
         """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
         self.start()
-        moves = {"move": self._move, "stop node": self._stop_node, "start node": self._start_node}
         victims = Victims(self.cluster, self.consumers, self.double)
-        self.endure(Faults(self.stage, self.plan, victims, OwnFaults(always=moves)))
+        self.endure(Faults(self.stage, self.plan, victims, self.own_faults()))
         self._start_all()
         self.settle_within(self.settles_within_ms)
-        self._check_end()
+        self.check_end()
         self._quiet_moves()
+
+    def own_faults(self) -> OwnFaults:
+        """Return the faults that this world alone has."""
+        return OwnFaults(always={"move": self._move, "stop node": self._stop_node, "start node": self._start_node})
 
     def _start_all(self) -> None:
         """Have every node up; a process that is down starts them all by itself."""
@@ -127,7 +133,7 @@ class ThreeNodes(Simulation):
         self._watch_quietly()
         check_nothing_moved(before, standing(self.consumers))
         self.settle_within(QUIET_MS)
-        self._check_end()
+        self.check_end()
 
     def _watch_quietly(self) -> None:
         self.world.run(self.world.now_ms + QUIET_MS, after_each=self.check)
@@ -163,7 +169,8 @@ class ThreeNodes(Simulation):
             if wake_at_ms is None or wake_at_ms >= cluster.now_ms:
                 broker.state.coordinator.check_invariants(cluster.now_ms)
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
+        """Check a settled group."""
         for broker in self.cluster.brokers:
             self.durability.check_end(broker, self.producer.acknowledged)
         check_delivered(self.producer.acknowledged, self.handed_out.values)
@@ -172,23 +179,39 @@ class ThreeNodes(Simulation):
     def _groups_home(self) -> int:
         return partition_of(GROUP, self.plan.offsets_partitions)
 
+    def coordinator(self) -> Broker | None:
+        """Return the machine that coordinates the group, if one does."""
+        return self.cluster.leader_of(TopicPartition(OFFSETS_TOPIC, self._groups_home))
+
     def why_not_settled(self) -> str | None:
         if not self.cluster.is_whole:
             return "not every node is up"
         if not self.producer.done:
             return "records are on their way"
-        coordinator = self.cluster.leader_of(TopicPartition(OFFSETS_TOPIC, self._groups_home))
+        coordinator = self.coordinator()
         if coordinator is None:
             return "nobody coordinates the group"
         waits = {(key.kind, key.member_id) for key in coordinator.state.coordinator.timers_of(GROUP)}
-        if waits != {("session", consumer.member_id) for consumer in self.consumers}:
+        if waits - self.idle_timers() != {(self.session_kind(), consumer.member_id) for consumer in self.consumers}:
             return f"the group waits for {sorted(waits)}"
         ends = self._ends(coordinator)
         committed = self.cluster.committed(GROUP, self._groups_home)
         return why_not_settled(self.consumers, set(ends), ends, committed)
 
+    def topics_now(self) -> dict[str, int]:
+        """Return the topics that the group reads, with how many partitions each has."""
+        return self.plan.topics
+
+    def session_kind(self) -> TimerKind:
+        """Return the kind of timer that a member of a settled group has, and no other."""
+        return "session"
+
+    def idle_timers(self) -> set[tuple[TimerKind, str]]:
+        """Return timers that a settled group may have beside: their kinds and members."""
+        return set()
+
     def _ends(self, broker: Broker) -> dict[TopicPartition, int]:
-        wanted = [TopicPartition(name, n) for name, count in self.plan.topics.items() for n in range(count)]
+        wanted = [TopicPartition(name, n) for name, count in self.topics_now().items() for n in range(count)]
         logs = {partition: broker.state.topics.log(*partition) for partition in wanted}
         return {partition: log.log_end_offset for partition, log in logs.items() if log is not None}
 

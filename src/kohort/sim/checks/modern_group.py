@@ -1,0 +1,104 @@
+"""A modern group after every event, and once it is settled: targets not too often, conversions when they are due,
+everybody has what the target says, and the target is what the assignor is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kohort.coordinator.consumer.assignment import ReconciliationState
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.sim.checks.balance import check_balance
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Exchange, Watcher
+from kohort.wire.messages.group_consumer import (
+    LEAVING_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+class ModernGroupHolds(Watcher):
+    """Remembers the targets of the group; ``check`` is called after every event."""
+
+    def __init__(self, group: Callable[[], ModernGroup | None], stretches: Callable[[], int], interval_ms: int) -> None:
+        self._group = group
+        self._stretches = stretches
+        self._stretch = 0
+        self._interval_ms = interval_ms
+        self._target = (0, 0)
+        self._epoch = 0
+        self.states: set[str] = set()
+        """What was reached."""
+
+    def answered(self, exchange: Exchange) -> None:
+        """Check that a member that has left is gone at once."""
+        asked, group = exchange.asked, self._group()
+        leaves = isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch == LEAVING_EPOCH
+        if group is None or not leaves or not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
+            return
+        assert isinstance(asked, ConsumerGroupHeartbeatRequest)
+        self.check_left(group, asked.member_id, exchange.error)
+
+    def check_left(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
+        if not error and member_id in group.members:
+            raise CheckFailed(f"{member_id} has left, and is still a member")
+
+    def check(self) -> None:
+        group = self._group()
+        if group is None:
+            return
+        if (stretch := self._stretches()) != self._stretch:
+            self._stretch, self._target, self._epoch = stretch, (0, 0), 0
+        self.check_target(group.target_epoch, group.target_at_ms)
+        if group.epoch < self._epoch:
+            raise CheckFailed(f"the group's epoch is {group.epoch} after {self._epoch}")
+        self._epoch = group.epoch
+        self.check_kind(group)
+        self._note(group)
+
+    def check_target(self, epoch: int, at_ms: int) -> None:
+        """Check that a target follows another only after the assignment interval, and never one of a later epoch."""
+        before, before_ms = self._target
+        if epoch == before:
+            return
+        if epoch < before:
+            raise CheckFailed(f"the target is of epoch {epoch} after {before}")
+        if before_ms and at_ms and at_ms - before_ms < self._interval_ms:
+            raise CheckFailed(f"a target {at_ms - before_ms} ms after another; the interval is {self._interval_ms} ms")
+        self._target = (epoch, at_ms)
+
+    def check_kind(self, group: ModernGroup) -> None:
+        """Check that a group whose members all speak the classic protocol is not left a modern one."""
+        if group.members and all(member.speaks_classic for member in group.members.values()):
+            raise CheckFailed("all members speak the classic protocol, and the group is still a modern one")
+
+    def _note(self, group: ModernGroup) -> None:
+        for member in group.members.values():
+            if member.current.state is not ReconciliationState.STABLE:
+                self.states.add(member.current.state.name)
+            if member.epoch < 0:
+                self.states.add("AWAY")
+            if member.speaks_classic:
+                self.states.add("MIXED")
+
+
+def why_not_reconciled(group: ModernGroup) -> str | None:
+    """Say who has not what it is to have, or None."""
+    if group.epoch != group.target_epoch:
+        return f"the target is of epoch {group.target_epoch}, the group's is {group.epoch}"
+    for member_id, member in group.members.items():
+        if not group.is_settled(member):
+            return f"{member_id} is {member.current.state.name} at {member.epoch}, the target at {group.target_epoch}"
+        has = {topic_id: frozenset(of) for topic_id, of in member.current.assigned.items()}
+        if has != dict(group.target(member_id)):
+            return f"{member_id} has not what it is to have"
+    return None
+
+
+def check_modern_balance(owned: Mapping[str, Sequence[TopicPartition]], group: ModernGroup, topics: int) -> None:
+    """Check a settled group by the assignor that its members prefer, all of which read the same topics."""
+    votes = group.assignor_votes
+    assignor = max(votes, key=lambda name: votes[name]) if votes else "uniform"
+    check_balance(owned, assignor, topics)

@@ -1,0 +1,1 @@
+"""A small tree server as ZooKeeper is one, simulated: sessions, ephemeral nodes, one-shot watches."""

@@ -1,0 +1,290 @@
+"""The tree server: sessions, ephemeral nodes, watches that fire once; and a client that keeps its session alive."""
+
+import pytest
+
+from kohort.sim.network import Network
+from kohort.sim.tree.host import TreeHost
+from kohort.sim.tree.messages import (
+    NO_NODE,
+    NODE_EXISTS,
+    Changed,
+    Create,
+    Delete,
+    End,
+    Expired,
+    Numbered,
+    OpenSession,
+    Ping,
+    Read,
+    ReadEach,
+    SessionOpened,
+    TreeAnswer,
+    Write,
+)
+from kohort.sim.tree.server import TreeServer
+from kohort.sim.tree.session import TreeSession
+from kohort.sim.world import World
+
+SESSION_MS = 6_000
+ADDRESS = ("10.2.0.1", 2181)
+
+
+class Clients:
+    """Clients of a server, each on the link of its number; keeps what each is told."""
+
+    def __init__(self):
+        self.server = TreeServer()
+        self.now_ms = 0
+        self.told = {}
+
+    def says(self, link, message):
+        self._hear(self.server.received(link, message, self.now_ms))
+        return self.told.pop(link, [])
+
+    def asks(self, link, request):
+        *before, answer = self.says(link, Numbered(1, request))
+        assert isinstance(answer, TreeAnswer)
+        if before:
+            self.told[link] = before
+        return answer
+
+    def opens(self, link, session_id=0):
+        return self.says(link, OpenSession(session_id, SESSION_MS))
+
+    def pass_time(self, by_ms):
+        self.now_ms += by_ms
+        self._hear(self.server.tick(self.now_ms))
+
+    def _hear(self, told):
+        for link, message in told:
+            self.told.setdefault(link, []).append(message)
+
+
+@pytest.fixture
+def clients():
+    made = Clients()
+    made.opens(1)
+    made.opens(2)
+    return made
+
+
+# Nodes
+
+
+def test_a_node_is_made_once_and_says_what_it_holds(clients):
+    assert clients.asks(1, Create("/a/b", "x")) == TreeAnswer(1)
+
+    assert clients.asks(2, Create("/a/b", "y")) == TreeAnswer(1, NODE_EXISTS, "x")
+    assert clients.asks(2, Read("/a/b")) == TreeAnswer(1, "", "x")
+    assert clients.asks(2, ReadEach("/a")) == TreeAnswer(1, "", "", {"b": "x"})
+    assert clients.asks(2, Read("/a/c")) == TreeAnswer(1, NO_NODE)
+
+
+def test_a_write_makes_a_node_or_sets_it_and_anybody_may_delete_it(clients):
+    clients.asks(1, Write("/o", "5"))
+    clients.asks(2, Write("/o", "3"))
+
+    assert clients.asks(1, Read("/o")).data == "3"
+    assert clients.asks(2, Delete("/o")) == TreeAnswer(1)
+    assert clients.asks(2, Delete("/o")) == TreeAnswer(1, NO_NODE)
+
+
+# Sessions
+
+
+def test_a_session_lives_as_long_as_something_is_heard_of_it(clients):
+    clients.asks(1, Create("/ids/one", "", ephemeral=True))
+    for _ in range(5):
+        clients.pass_time(SESSION_MS - 1)
+        assert clients.says(1, Ping()) == [Ping()]
+
+    assert clients.server.holds("/ids/one") == ""
+    assert clients.server.sessions == 1, "the second client said nothing"
+
+
+def test_a_silent_session_expires_and_its_ephemeral_nodes_go_with_it(clients):
+    clients.asks(1, Create("/ids/one", "", ephemeral=True))
+    clients.asks(1, Create("/stays", "here"))
+    clients.pass_time(SESSION_MS)
+
+    assert clients.told[1] == [Expired()]
+    assert clients.server.holds("/ids/one") is None
+    assert clients.server.holds("/stays") == "here"
+    assert clients.opens(3, session_id=1) == [Expired()]
+
+
+def test_a_lost_connection_ends_no_session(clients):
+    clients.asks(1, Create("/ids/one", "", ephemeral=True))
+    clients.server.link_gone(1)
+    clients.pass_time(SESSION_MS - 1)
+
+    assert clients.opens(3, session_id=1) == [SessionOpened(1)]
+    clients.pass_time(SESSION_MS - 1)
+    assert clients.server.holds("/ids/one") == ""
+
+
+def test_who_ends_its_session_takes_its_nodes_along_at_once(clients):
+    clients.asks(1, Create("/ids/one", "", ephemeral=True))
+    clients.says(1, End())
+
+    assert clients.server.holds("/ids/one") is None
+    assert clients.server.sessions == 1
+
+
+def test_a_node_that_was_deleted_and_made_by_another_outlives_the_first_maker(clients):
+    clients.asks(1, Create("/owner", "one", ephemeral=True))
+    clients.asks(2, Delete("/owner"))
+    clients.asks(2, Create("/owner", "two", ephemeral=True))
+    clients.says(1, End())
+
+    assert clients.server.holds("/owner") == "two"
+
+
+# Watches
+
+
+def test_a_watch_fires_once_until_it_is_set_again(clients):
+    clients.asks(2, ReadEach("/ids", watch=True))
+    clients.asks(1, Create("/ids/one", ""))
+    assert clients.told.pop(2) == [Changed("/ids")]
+
+    clients.asks(1, Create("/ids/two", ""))
+    assert 2 not in clients.told, "nobody asked again"
+
+    clients.asks(2, ReadEach("/ids", watch=True))
+    clients.asks(1, Delete("/ids/one"))
+    assert clients.told.pop(2) == [Changed("/ids")]
+
+
+def test_a_read_without_a_watch_sets_none_and_a_second_one_sets_no_second(clients):
+    clients.asks(2, Read("/topic"))
+    clients.asks(1, Write("/topic", "6"))
+    assert 2 not in clients.told
+
+    clients.asks(2, Read("/topic", watch=True))
+    clients.asks(2, Read("/topic", watch=True))
+    clients.asks(1, Write("/topic", "8"))
+    assert clients.told.pop(2) == [Changed("/topic")]
+
+
+def test_everybody_who_watches_is_told_that_a_session_expired(clients):
+    clients.opens(3)
+    clients.asks(1, Create("/ids/one", "", ephemeral=True))
+    for link in (2, 3):
+        clients.asks(link, ReadEach("/ids", watch=True))
+    clients.pass_time(SESSION_MS - 1)
+    for link in (2, 3):
+        clients.says(link, Ping())
+    clients.pass_time(1)
+
+    assert clients.told[2] == clients.told[3] == [Changed("/ids")]
+
+
+def test_a_watch_that_fires_while_there_is_no_connection_is_told_on_the_next(clients):
+    clients.asks(2, ReadEach("/ids", watch=True))
+    clients.server.link_gone(2)
+    clients.asks(1, Create("/ids/one", ""))
+
+    assert clients.opens(3, session_id=2) == [SessionOpened(2), Changed("/ids")]
+
+
+# A client
+
+
+class User:
+    """Who has a session: notes what it is told."""
+
+    def __init__(self, world):
+        self._began_ms, self._world, self.told = world.now_ms, world, []
+
+    def watch_fired(self, path):
+        self.told.append(("changed", path))
+
+    def session_renewed(self):
+        self.told.append(("renewed", self._world.now_ms - self._began_ms))
+
+
+class Silent:
+    """Who overhears the wire and does not care."""
+
+    def client_sent(self, link_id, client, data):
+        pass
+
+    def server_sent(self, link_id, data):
+        pass
+
+    def link_gone(self, link_id):
+        pass
+
+
+@pytest.fixture
+def tree():
+    world = World(7)
+    network = Network(world, Silent(), (1, 5))
+    host = TreeHost(world, network, ADDRESS)
+
+    def session(name):
+        made = TreeSession(name, world, network, ADDRESS, SESSION_MS)
+        made.user = User(world)
+        made.start()
+        return made
+
+    def run(for_ms):
+        world.run(world.now_ms + for_ms, after_each=lambda: None)
+
+    made = Silent()
+    made.network, made.server, made.session, made.run = network, host.server, session, run
+    return made
+
+
+def test_a_client_keeps_its_session_alive_by_itself(tree):
+    client, answers = tree.session("one"), []
+    client.ask(Create("/ids/one", "", ephemeral=True), answers.append)
+    tree.run(10 * SESSION_MS)
+
+    assert [answer.error for answer in answers] == [""]
+    assert tree.server.holds("/ids/one") == ""
+    assert client.user.told == []
+
+
+def test_a_process_that_stood_still_for_too_long_has_a_new_session_and_learns_so_late(tree):
+    client = tree.session("one")
+    client.ask(Create("/ids/one", "", ephemeral=True), lambda _: None)
+    tree.run(1_000)
+    client.freeze(SESSION_MS + 1_000)
+    tree.run(SESSION_MS + 500)
+    assert tree.server.holds("/ids/one") is None
+    assert client.user.told == []
+
+    tree.run(3_000)
+    [(what, at_ms)] = client.user.told
+    assert what == "renewed"
+    assert at_ms >= 1_000 + SESSION_MS + 1_000
+
+
+def test_what_was_asked_while_cut_off_is_done_in_the_name_of_the_next_session(tree):
+    client = tree.session("one")
+    tree.run(1_000)
+    tree.network.part(client, ADDRESS)
+    client.ask(Write("/offsets/0", "3"), lambda _: None)
+    tree.run(2 * SESSION_MS)
+    assert tree.server.holds("/offsets/0") is None
+
+    tree.network.join_again(client, ADDRESS)
+    tree.run(5_000)
+    assert tree.server.holds("/offsets/0") == "3"
+    assert [what for what, _ in client.user.told] == ["renewed"]
+
+
+def test_a_killed_process_is_missed_after_its_session_timeout_and_one_that_ends_at_once(tree):
+    killed, ended = tree.session("killed"), tree.session("ended")
+    for client in (killed, ended):
+        client.ask(Create(f"/ids/{client.name}", "", ephemeral=True), lambda _: None)
+    tree.run(1_000)
+    killed.kill()
+    ended.end()
+    tree.run(100)
+    assert (tree.server.holds("/ids/killed"), tree.server.holds("/ids/ended")) == ("", None)
+
+    tree.run(SESSION_MS)
+    assert tree.server.holds("/ids/killed") is None
