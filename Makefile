@@ -9,10 +9,11 @@ JOBS ?= 2
 # Which tests `make test` and `make interop` run: marker expressions of pytest.
 TESTS ?= not long
 PEERS ?= not long
+KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check interop long suites bench wheel docs kafka fmt clean
+.PHONY: help env run test lint check interop kdc kerberos long suites bench wheel docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -43,6 +44,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
 	$(BIN)/python tools/rooms.py --check
+	$(BIN)/python tools/generations.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
@@ -50,6 +52,18 @@ check: lint ## lint, unit tests, some seeds: run it all day.
 
 interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
 	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)'
+
+kdc: ## Debian's packages for `make kerberos`, unless they are here: a KDC, and the headers that gssapi is built with.
+	@(for program in krb5kdc kadmin.local kinit kvno krb5-config; do command -v $$program || exit 1; done) > /dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null || \
+			{ echo "Kerberos needs these packages of Debian, and only root can install them: $(KDC)"; exit 1; }; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq $(KDC) > /dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $(KDC) > /dev/null; }; }
+
+kerberos: kdc $(SYNCED) ## Our clients at an Apache Kafka with Kerberos, and a KDC: required, not skipped.
+	$(UV) sync --frozen --inexact --extra kerberos --group kerberos --quiet
+	KOHORT_REQUIRE_PEERS=1 KOHORT_REQUIRE_KERBEROS=1 $(BIN)/pytest \
+		tests/unit/aio/credentials/test_kerberos.py tests/interop/test_kerberos_on_apache_kafka.py
 
 long: $(SYNCED) ## The campaigns: what takes many minutes and is in no other target.
 	$(BIN)/pytest tests -m long
@@ -70,6 +84,7 @@ wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
 docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the code, and build the site into build/site.
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/generations.py
 	$(BIN)/sphinx-build -q -W -c docs . build/site
 	@echo "build/site/docs/index.html"
 

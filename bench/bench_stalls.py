@@ -1,12 +1,13 @@
 # ruff: noqa: ARG001, ARG005, E501 - a table of requests, each made by a function of the house and of the count
 """For how long one request may keep a broker from serving others: every API, at large bodies.
 
-    python bench/bench_stalls.py [NAME ...] [--elements 1000000] [--topics 10000] [--table] [--json]
+    python bench/bench_stalls.py [NAME ...] [--elements 1000000] [--topics 10000] [--denied] [--table] [--json]
 
 Each request is given to the machine in process, in pieces as a socket gives them, with its data on files. What counts
 is the longest single event until its answer is there and everything is let go: processor time, and wall time beside it
 for what waits for the disk. Sums say how much work there is in all. ``--elements`` is the most that one request may
-hold (kohort.wire.readers); names, partitions and keys are as short as they may be, so that there are many of them.
+hold (kohort.wire.readers); names, partitions and keys are as short as they may be, so that there are many of them. With
+``--denied`` there is an authorizer with a thousand ACLs of others, none of which allows anything that is asked.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Received, Send, Tick
 from kohort.config.broker import BrokerConfig
 from kohort.log.storage import MemoryStorage, Storage
+from kohort.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.principal import ANONYMOUS
 from kohort.wire.apis import APIS
 from kohort.wire.compression import Codec
 from kohort.wire.frames import FrameReader
@@ -65,6 +68,16 @@ PIECE = 256 << 10
 """What a socket gives at once."""
 WIDE = "wide"
 """The topic of 10,000 partitions."""
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+EVERYTHING = [
+    Acl(kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else "*", PatternType.LITERAL, str(ANONYMOUS), "*",
+        Operation.ALL, Permission.ALLOW)
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID)
+]  # fmt: skip
+OF_OTHERS = [
+    Acl(ResourceType.TOPIC, f"{letter}{n}", PatternType.PREFIXED, f"User:{n}", "*", Operation.READ, Permission.ALLOW)
+    for letter in "aw" for n in range(500)
+]  # fmt: skip
 Request = tuple[Message, int]
 
 
@@ -95,16 +108,29 @@ class Cost:
 class House:
     """A broker on files, and one peer."""
 
-    def __init__(self, folder: Path | None, topic_count: int) -> None:
+    def __init__(self, folder: Path | None, topic_count: int, *, denied: bool = False) -> None:
         self.storage: Storage = MemoryStorage() if folder is None else FileStorage(folder)
-        config = BrokerConfig(group_initial_rebalance_delay_ms=0, auto_create_topics_enable=True)
+        config = BrokerConfig(
+            group_initial_rebalance_delay_ms=0,
+            auto_create_topics_enable=True,
+            authorizer_class_name=AUTHORIZER if denied else "",
+        )
+        self.denied = denied
         self.now_ms = int(time.time() * 1000)
         self.broker = Broker(config, self.storage, random.Random(1), self.now_ms)
         self.collections = ShortCollections()
         self.connection = 0
         self.topic_count = topic_count
         self.producer = (-1, -1)
+        if denied:
+            self.broker.state.access.change(add=OF_OTHERS, remove=())
+        self.let_all(True)
         self.connect()
+
+    def let_all(self, allowed: bool) -> None:
+        """Allow everything, or again nothing, where there is an authorizer."""
+        if self.denied:
+            self.broker.state.access.change(add=EVERYTHING if allowed else (), remove=() if allowed else EVERYTHING)
 
     def connect(self) -> None:
         self.connection += 1
@@ -480,7 +506,9 @@ def cases() -> list[Case]:
 
 def measure(house: House, case: Case, elements: int) -> Cost:
     if case.before is not None:
+        house.let_all(True)
         case.before(house)
+    house.let_all(False)
     message, version = case.make(house, elements)
     gc.collect()
     gc.freeze()  # what the bench itself holds is not the broker's
@@ -497,13 +525,14 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1_000_000)
     parser.add_argument("--topics", type=int, default=10_000)
     parser.add_argument("--memory", action="store_true", help="in memory, without what files cost")
+    parser.add_argument("--denied", action="store_true", help="with an authorizer, and without any right")
     parser.add_argument("--table", action="store_true", help="as the table of docs/limits.md")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kohort-stalls-"))
     results = {}
     try:
-        house = House(None if args.memory else folder, args.topics)
+        house = House(None if args.memory else folder, args.topics, denied=args.denied)
         house.furnish()
         for case in cases():
             if args.names and not case.name.startswith(tuple(args.names)):

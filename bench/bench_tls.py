@@ -1,11 +1,12 @@
 """What TLS costs: the same records in and out, in plaintext and over TLS, by kohort's clients and confluent-kafka's.
 
-    python bench/bench_tls.py [--megabytes 200] [--size 1000] [--json]
+    python bench/bench_tls.py [--megabytes 200] [--size 1000] [--rounds 5] [--only tls] [--json]
     python bench/bench_tls.py --plain HOST:PORT --tls HOST:PORT --ca CA.pem      another broker, an Apache Kafka say
 
 Our broker is a process of its own, in memory, with a listener of each kind. ``cpu`` counts the processor time of the
-client, and of the broker where it is ours: that compares on a machine that has other things to do. What counts is the
-ratio of TLS to plaintext, and of one client or broker to another, within one run.
+client, and of the broker where it is ours: that compares on a machine that has other things to do. The clients take
+turns, and each round is a pair: what counts is the ratio within it, of which the median is told. All read the topic
+that confluent-kafka wrote. ``tuned`` is confluent-kafka without its pause of a second whenever its queue is full.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -56,6 +58,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Row:
+    round: int
     client: str
     way: str
     verb: str
@@ -115,50 +118,79 @@ def confluent_produce(options: dict[str, str], topic: str, value: bytes, count: 
     producer.flush()
 
 
-def confluent_consume(options: dict[str, str], topic: str, count: int) -> None:
+def confluent_consume(options: dict[str, str], topic: str, count: int, **more: int) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({**options, "group.id": "bench", "enable.auto.commit": False})
+    tuned = {name.replace("_", "."): value for name, value in more.items()}
+    consumer = Consumer({**options, "group.id": "bench", "enable.auto.commit": False, **tuned})
     consumer.assign([TopicPartition(topic, 0, 0)])
     while count > 0:
         count -= len(consumer.consume(10_000, 1.0))
     consumer.close()
 
 
-CLIENTS = {"kohort": (kohort_produce, kohort_consume), "confluent-kafka": (confluent_produce, confluent_consume)}
+OURS, PEER, TUNED = "kohort", "confluent-kafka", "tuned"
+WITHOUT_PAUSE = {"fetch_queue_backoff_ms": 0, "queued_min_messages": 1_000_000, "queued_max_messages_kbytes": 1 << 20}
+PRODUCERS = {OURS: kohort_produce, PEER: confluent_produce}
+CONSUMERS = {OURS: kohort_consume, PEER: confluent_consume, TUNED: partial(confluent_consume, **WITHOUT_PAUSE)}
+Work = Callable[[], None]
 
 
-def timed(judged: Judged, megabytes: float, work: Callable[[], None]) -> tuple[float, float]:
+def timed(judged: Judged, megabytes: float, work: Work) -> tuple[float, float]:
     cpu_s, wall_s = judged.cpu_s(), time.perf_counter()
     work()
     return megabytes / (time.perf_counter() - wall_s), megabytes / (judged.cpu_s() - cpu_s)
 
 
-def measure(judged: Judged, megabytes: int, size: int) -> Iterator[Row]:
+def measure(judged: Judged, ways: Iterable[str], megabytes: int, size: int, rounds: int) -> Iterator[Row]:
+    """Every round: who begins changes, and so does the topic."""
     import kohort
 
     count, value = megabytes * 1_000_000 // size, bytes(range(256)) * (size // 256 + 1)
     value = value[:size]
     with kohort.Admin(judged.options("plain")) as admin:
-        for client, (produce, consume) in CLIENTS.items():
-            for way in judged.addresses:
-                topic, options = f"tls-{uuid.uuid4().hex[:8]}", judged.options(way)
-                admin.create_topics({topic: 1})
-                produce(options, topic, value, 1000)  # what is made once is made now, kernels too
-                consume(options, topic, 1000)
-                verbs = {
-                    "produce": partial(produce, options, topic, value, count),
-                    "consume": partial(consume, options, topic, count),
+        for number in range(rounds + 1):  # in the first is made what is made once, kernels too: it does not count
+            records = count if number else 1000
+            for way in ways:
+                options = judged.options(way)
+                topics = {client: f"tls-{uuid.uuid4().hex[:8]}" for client in PRODUCERS}
+                admin.create_topics(dict.fromkeys(topics.values(), 1))
+                verbs: dict[str, dict[str, Work]] = {
+                    "produce": {c: partial(p, options, topics[c], value, records) for c, p in PRODUCERS.items()},
+                    "consume": {c: partial(p, options, topics[PEER], records) for c, p in CONSUMERS.items()},
                 }
-                for verb, work in verbs.items():
-                    yield Row(client, way, verb, *timed(judged, megabytes, work))
-                admin.delete_topics([topic])
+                for verb, clients in verbs.items():
+                    for client, work in list(clients.items())[:: -1 if number % 2 else 1]:
+                        row = Row(number, client, way, verb, *timed(judged, megabytes, work))
+                        if number:
+                            yield row
+                admin.delete_topics(list(topics.values()))
+
+
+def told(rows: list[Row]) -> Iterator[str]:
+    """For each way and verb the medians of each client, and of our ratio to it round by round."""
+    for way, verb in dict.fromkeys((row.way, row.verb) for row in rows):
+        those = [row for row in rows if (row.way, row.verb) == (way, verb)]
+        ours = {row.round: row for row in those if row.client == OURS}
+        for client in dict.fromkeys(row.client for row in those):
+            theirs = [row for row in those if row.client == client]
+            wall = statistics.median(row.mb_per_s for row in theirs)
+            cpu = statistics.median(row.mb_per_cpu_s for row in theirs)
+            line = f"{way:6} {verb:8} {client:16} {wall:7.1f} MB/s {cpu:7.1f} MB per cpu s"
+            if client != OURS:
+                by_wall = sorted(ours[row.round].mb_per_s / row.mb_per_s for row in theirs)
+                by_cpu = statistics.median(ours[row.round].mb_per_cpu_s / row.mb_per_cpu_s for row in theirs)
+                middle = statistics.median(by_wall)
+                line += f"   {OURS} is {middle:.2f} of it ({by_wall[0]:.2f} to {by_wall[-1]:.2f}), {by_cpu:.2f} by cpu"
+            yield line
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--size", type=int, default=1000, help="bytes of a record")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["plain", "tls"], help="this way alone")
     parser.add_argument("--plain", help="another broker's plaintext listener")
     parser.add_argument("--tls", help="its listener with TLS")
     parser.add_argument("--ca", help="who signed its certificate: PEM")
@@ -169,12 +201,12 @@ def main() -> None:
             judged = Judged({"plain": args.plain, "tls": args.tls}, args.ca, None)
         else:
             judged = stack.enter_context(our_broker())
-        rows = list(measure(judged, args.megabytes, args.size))
+        ways = {way: at for way, at in judged.addresses.items() if args.only in (None, way)}
+        rows = list(measure(judged, ways, args.megabytes, args.size, args.rounds))
     if args.json:
         print(json.dumps({"settings": vars(args), "results": [asdict(row) for row in rows]}, indent=2))
         return
-    for row in rows:
-        print(f"{row.client:16} {row.way:6} {row.verb:8} {row.mb_per_s:8.1f} MB/s {row.mb_per_cpu_s:8.1f} MB per cpu s")
+    print("\n".join(told(rows)))
 
 
 if __name__ == "__main__":

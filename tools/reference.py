@@ -13,8 +13,10 @@ from typing import Any
 import kohort
 import kohort.testing
 from kohort.broker.dispatch import SERVED
+from kohort.client.group import member_states
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.group import GroupConfig
 from kohort.coordinator.classic import states as group_states
 from kohort.coordinator.transactions import states as transaction_states
 from kohort.errors import ErrorCode, KohortError
@@ -36,6 +38,7 @@ def options_page() -> str:
     for title, config in (
         ("Broker", BrokerConfig),
         ("Topic", TopicConfig),
+        ("Group", GroupConfig),
         ("Consumer", ConsumerConfig),
         ("Producer", ProducerConfig),
         ("Admin", AdminConfig),
@@ -207,7 +210,7 @@ def states_page() -> str:
             "# States\n",
             MADE,
             "Drawn from the tables that every change of a state is checked against. What they mean, and the rules "
-            "of them, stand at the head of the two files.\n",
+            "of them, stand at the head of the files.\n",
             "## Of a classic group\n",
             "`coordinator/classic/states.py`. Every state may become Dead, when the group moves to another broker; "
             "that is left out.\n",
@@ -215,6 +218,9 @@ def states_page() -> str:
             "\n## Of a transaction\n",
             "`coordinator/transactions/states.py`.\n",
             *state_diagram(transaction_states.PREVIOUS),
+            "\n## Of a consumer, as a member of a group that its coordinator assigns\n",
+            "`client/group/member_states.py`.\n",
+            *state_diagram(member_states.PREVIOUS),
             "",
         ]
     )

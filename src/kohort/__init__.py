@@ -36,7 +36,7 @@ from kohort.errors import (
     UsageError,
     Wakeup,
 )
-from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, TopicPartition
+from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from kohort.secret import Secret
 from kohort.version import VERSION
 
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         UserScramCredentialDeletion,
         UserScramCredentialUpsertion,
     )
-    from kohort.client.group.rebalance import RebalanceListener
+    from kohort.client.group.callbacks import RebalanceListener
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
 
@@ -128,7 +128,7 @@ _LAZY: Final = {
     "PartitionDescription": "kohort.client.admin.model",
     "Producer": "kohort.aio.producing.producer",
     "Reassignment": "kohort.client.admin.model",
-    "RebalanceListener": "kohort.client.group.rebalance",
+    "RebalanceListener": "kohort.client.group.callbacks",
     "RecordMetadata": "kohort.client.producer",
     "Results": "kohort.client.admin.operations",
     "TopicDescription": "kohort.client.admin.model",
@@ -208,6 +208,7 @@ __all__ = [
     "Secret",
     "StorageError",
     "SubscribedTopics",
+    "SubscriptionPattern",
     "TopicDescription",
     "TopicListing",
     "TopicPartition",

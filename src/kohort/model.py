@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,6 +46,15 @@ class GroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression in RE2's syntax that the cluster matches against the whole name of each of its topics
+    (KIP-848): what ``subscribe`` takes with the group protocol consumer. The cluster says which patterns it can read.
+    """
+
+    pattern: str
 
 
 class ProducerIdAndEpoch(NamedTuple):

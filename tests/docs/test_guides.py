@@ -94,7 +94,7 @@ def test_each_way_to_connect_makes_a_client(tmp_path):
     for block in connecting("yaml"):
         found = parse_pipeline(block, tmp_path / "orders.yaml", os.environ)
         assert dict(found.stream.kafka)["security.protocol"] == "SASL_SSL"
-    assert names == ["prod", "confluent", "msk", "aiven"]
+    assert names == ["prod", "confluent", "msk", "aiven", "kerberos"]
     (regex,) = [line.partition("=")[2] for block in connecting("properties") for line in block.splitlines()]
     assert regex == HIDDEN_OPTIONS
 

@@ -1,5 +1,5 @@
-"""Every API by a user with every set of rights that matters: Apache Kafka and our broker answer the same, at the same
-level, and what is refused has no effect.
+"""Every API, at its lowest and its highest version, by a user with every set of rights that matters: Apache Kafka and
+our broker answer the same, at the same level, and what is refused has no effect.
 
 What may differ stands in tests/support/differential/access_differences.py, and in ``differences.py`` beside it.
 """

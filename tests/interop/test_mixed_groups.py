@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 
 import pytest
 
-from kohort import Admin, Producer, TopicPartition
+from kohort import Admin, TopicPartition
 from support.peers.client_programs import program
+from support.peers.stream import Stream
 from support.processes.member_process import Member, end_all, eventually, share_everything, twice_owned
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.slow, pytest.mark.timeout(600)]
 PARTITIONS = 12
 EAGER = ["kohort", "confluent-oldest", "kafka-python", "java-newest", "aiokafka", "confluent-newest", "kohort"]
 COOPERATIVE = ["kohort", "java-newest", "confluent-oldest", "kafka-python", "go-franz", "confluent-newest", "kohort"]
-
-
-class Stream:
-    """Records that keep coming, to all partitions, until it is stopped."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.sent = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(bootstrap, topic))
-        self._thread.start()
-
-    def _run(self, bootstrap: str, topic: str) -> None:
-        with Producer(bootstrap_servers=bootstrap) as producer:
-            while not self._ended.wait(0.02):
-                producer.send(topic, b"%d" % self.sent, partition=self.sent % PARTITIONS)
-                self.sent += 1
-
-    def stop(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 @pytest.mark.parametrize(("strategy", "clients"), [("range", EAGER), ("cooperative-sticky", COOPERATIVE)])
@@ -47,7 +27,7 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
 
     with Admin(bootstrap_servers=ours) as admin:
         admin.create_topics({topic: PARTITIONS})
-        stream = Stream(ours, topic)
+        stream = Stream(ours, topic, PARTITIONS)
         try:
             for client in clients:
                 members.append(Member(program(client), ours, topic, topic, strategy=strategy))

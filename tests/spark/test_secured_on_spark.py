@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import kohort
+from kohort.spark.group_tables import rebalance_table
 from kohort.spark.pipeline.document.parse import load_pipeline
 from kohort.spark.pipeline.running.run import run_pipeline
 from support.security.planted import PLAIN, shown, shown_in_files
@@ -109,6 +110,21 @@ def test_a_member_and_its_dead_letters_come_in_the_same_way(spark, secured, tmp_
     letters = spark.read.format("kohort").options(**{**secured, "subscribe": "letters"}).load()
     assert letters.count() == ROWS // 5
     assert shown_in_files(tmp_path) == {}
+
+
+def test_the_history_of_groups_is_read_as_whoever_may(spark, secured):
+    with kohort.Consumer({**plain_options(secured), "group.id": "historic"}) as consumer:
+        consumer.subscribe(["orders"])
+        eventually(lambda: consumer.poll(200) is not None and consumer.assignment(), deadline_s=60)
+
+    address = secured["kafka.bootstrap.servers"]
+    more = {name: value for name, value in secured.items() if name != "kafka.bootstrap.servers"}
+    table = rebalance_table(spark, address, options=more)
+
+    assert "historic" in {row["group"] for row in table.collect()}
+    assert shown(explained(table)) == []
+    with pytest.raises(Exception, match=r"profile 'nowhere': .*clusters\.toml"):
+        rebalance_table(spark, profile="nowhere")
 
 
 def test_a_wrong_password_is_one_sentence_without_it(spark, secured):

@@ -3,7 +3,8 @@
     python tools/kafka/run.py            starts one and prints its address; Ctrl-C or SIGTERM ends it
     python tools/kafka/run.py --resolve  only brings the jars
 
-Needs Java 17 and Maven; the jars come from Maven Central by name and are kept in .kohort/kafka.
+Needs Java 17 and Maven; the jars come from Maven Central by name and are kept in .kohort/kafka: those of the broker,
+and those of Kafka's command-line tools, which Maven Central has one version behind.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
+TOOLS = LIBS.parent / "tools"
+POMS = {LIBS: HERE / "pom.xml", TOOLS: HERE / "tools.xml"}
 RESOLVE_S = 900
 START_S = 180
 JVM_FLAGS = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"]
@@ -35,26 +38,32 @@ MIB = 1024 * 1024
 def missing() -> str | None:
     """What this machine lacks to run Apache Kafka, or None."""
     absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    if absent and not (LIBS.exists() and absent == ["mvn"]):
+    if absent and not (are_here() and absent == ["mvn"]):
         return f"Apache Kafka needs {' and '.join(absent)} on PATH"
     return None
 
 
+def are_here() -> bool:
+    """Tell whether there are jars, be it those of another version."""
+    return all(folder.exists() for folder in POMS)
+
+
 def resolve() -> None:
     """Bring the jars unless they are there."""
-    mark = LIBS / ".pom"
-    pom = (HERE / "pom.xml").read_text()
-    if mark.exists() and mark.read_text() == pom:
-        return
-    shutil.rmtree(LIBS, ignore_errors=True)
-    goal = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-    done = subprocess.run(
-        [*goal, f"-DoutputDirectory={LIBS}", "-DincludeScope=runtime"],
-        timeout=RESOLVE_S, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"Maven could not bring Apache Kafka:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    mark.write_text(pom)
+    for folder, declared in POMS.items():
+        mark = folder / ".pom"
+        pom = declared.read_text()
+        if mark.exists() and mark.read_text() == pom:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        goal = ["mvn", "-q", "-B", "-f", str(declared), "dependency:copy-dependencies"]
+        done = subprocess.run(
+            [*goal, f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
+            timeout=RESOLVE_S, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(f"Maven could not bring Apache Kafka:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        mark.write_text(pom)
 
 
 def free_port() -> int:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from results import Results, junit
+from results import Known, Results, junit
 from sources import WORK, sdist
 
 from support.processes.served_broker import Served
@@ -31,9 +31,9 @@ def assert_does_not_change(value, same):
 SETTINGS = {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
-def arroyo(version: str) -> Results:
+def arroyo(known: Known) -> Results:
     """The results of the tests that talk to a broker: those of its streams, with either group protocol."""
-    folder = sdist("sentry-arroyo", version)
+    folder = sdist("sentry-arroyo", known.version)
     report = WORK / "arroyo.xml"
     (folder / "tests" / "assertions.py").write_text(ASSERTIONS)
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from results import Results, junit
+from results import Known, Results, junit
 from sources import WORK, sdist
 
 from support.peers.client_programs import uv
@@ -16,9 +16,9 @@ TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-ka
 TESTS = "tests/integration/broker"
 
 
-def faust(version: str) -> Results:
+def faust(known: Known) -> Results:
     """The results. The tests import nothing of faust, and so neither it nor the rest of its tests' fixtures is made."""
-    folder = sdist("faust-streaming", version)
+    folder = sdist("faust-streaming", known.version)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
     report = WORK / "faust.xml"
     tools = (word for tool in TOOLS[1:] for word in ("--with", tool))

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from results import Results, junit
+from results import Known, Results, junit
 from sources import WORK, sdist
 
 from support.processes.served_broker import Served
@@ -37,9 +37,9 @@ class SpawnedService:
 '''
 
 
-def kafka_python(version: str) -> Results:
+def kafka_python(known: Known) -> Results:
     """The results of its integration tests."""
-    folder = sdist("kafka-python", version)
+    folder = sdist("kafka-python", known.version)
     (folder / "test" / "__init__.py").touch()
     (folder / "test" / "service.py").write_text(SERVICE)
     (folder / "nothing").mkdir(exist_ok=True)

@@ -1,14 +1,16 @@
-"""librdkafka's own test suite, oldest and newest: built with gcc and make, every broker test run in full.
+"""librdkafka's own test suite: built with gcc and make, every broker test run in full.
 
+It runs in its oldest version and its newest, and that one also in groups whose coordinator assigns (KIP-848).
 The oldest is Debian's source package. The newest comes with Confluent's package for npm, tests and all: PyPI has none
 (confluent-kafka's source distribution is the Python alone), Go's modules bring it compiled, and that of crates.io's
 rdkafka-sys is older.
 
 A test is a process of its own and passes if its row in the runner's summary says PASSED; the exit code counts for
-nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone. Three
-brokers serve: topics are made on use in one, and not in the next ("noautocreate", a scenario of theirs); the third has
-TLS and logins for the tests that skip themselves without (``secured``). Some tests call Kafka's own command-line tools:
-they are given those of ``tools/kafka``, which need Java and Maven.
+nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone, unless
+it is known why it fails (some of those hang until their time is over). Three brokers serve: topics are made on use in
+one, and not in the next ("noautocreate", a scenario of theirs); the third has TLS and logins for the tests that skip
+themselves without (``secured``). Some tests call Kafka's own command-line tools: they are given those of
+``tools/kafka``, which need Java and Maven.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
-from results import Results, rows, subtest_passed
+from results import Known, Results, rows, subtest_passed
 from secured import Way, secured_broker
 from sources import WORK, debian_library, debian_source, npm
 
@@ -36,6 +40,9 @@ RAPIDJSON = "1.1.0+dfsg2"
 """Headers alone, that four of the tests are built with."""
 CURL = ("libcurl4-openssl-dev", "libcurl4")
 """What it asks for tokens with; without, it is built without OIDC."""
+WANTED = ("WITH_CURL", "WITH_RAPIDJSON", "WITH_SSL", "WITH_ZLIB")
+NOTHING: Mapping[str, str] = MappingProxyType({})
+GROUP_PROTOCOL = "TEST_CONSUMER_GROUP_PROTOCOL"
 TEST_S = 900
 AT_ONCE = 4
 """Most of them wait most of the time."""
@@ -60,27 +67,35 @@ TOOLS = {
 NOT_BROKER_TESTS = ("TEST_F_LOCAL", "TEST_F_MANUAL")
 
 
-def librdkafka(version: str) -> Results:
+def librdkafka(known: Known) -> Results:
     """The results of every broker test of Debian's."""
-    return suite(debian_source("librdkafka", version))
+    return suite(debian_source("librdkafka", known.version), known)
 
 
-def librdkafka_newest(version: str) -> Results:
-    """The results of every broker test of the newest.
+def librdkafka_newest(known: Known, told: Mapping[str, str] = NOTHING) -> Results:
+    """The results of every broker test of the newest; ``told``: what they hear beside how to come in.
 
     Raises RuntimeError where the package that holds it is of another version.
     """
     folder = npm(*NEWEST) / "deps" / "librdkafka"
-    told = re.search(r"RD_KAFKA_VERSION 0x(..)(..)(..)ff", (folder / "src" / "rdkafka.h").read_text())
-    found = ".".join(str(int(part, 16)) for part in told.groups()) if told else "unknown"
-    if found != version:
-        raise RuntimeError(f"{' '.join(NEWEST)} holds librdkafka {found}, not {version}")
-    return suite(folder)
+    version = re.search(r"RD_KAFKA_VERSION 0x(..)(..)(..)ff", (folder / "src" / "rdkafka.h").read_text())
+    found = ".".join(str(int(part, 16)) for part in version.groups()) if version else "unknown"
+    if found != known.version:
+        raise RuntimeError(f"{' '.join(NEWEST)} holds librdkafka {found}, not {known.version}")
+    return suite(folder, known, told)
 
 
-def suite(folder: Path) -> Results:
+def librdkafka_consumer(known: Known) -> Results:
+    """The same in groups whose coordinator assigns (KIP-848)."""
+    return librdkafka_newest(known, {GROUP_PROTOCOL: "consumer"})
+
+
+def suite(folder: Path, known: Known, told: Mapping[str, str] = NOTHING) -> Results:
     """The results of every broker test of the source in this folder."""
     tests = build(folder)
+    kafka_tools()  # brought once, before the tests of several threads want them
+    log = tests / "-".join(("said", *told.values()))
+    log.mkdir(exist_ok=True)
     found: Results = {}
     with ExitStack() as stack:
         brokers = {}
@@ -90,14 +105,15 @@ def suite(folder: Path) -> Results:
         secured = stack.enter_context(secured_broker(tests / "secured", *broker_words("default")))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         wanted = list(broker_tests((tests / "test.c").read_text()))
-        found_at = {name: secured.get(name, brokers[scenario]) for name, scenario in wanted}
-        runs = [(name, pool.submit(run, tests, name, scenario, found_at[name])) for name, scenario in wanted]
+        ways = {name: secured.get(name, brokers[scenario]) for name, scenario in wanted}
+        ways = {name: replace(way, told={**way.told, **told}) for name, way in ways.items()}
+        runs = [(name, pool.submit(run, log, name, scenario, ways[name])) for name, scenario in wanted]
         for name, running in runs:
             found[name] = running.result()
             print(f"  {name}: {found[name]}", flush=True)
         for name, scenario in wanted:
-            if found[name] == "failed":
-                found[name] = run(tests, name, scenario, found_at[name], OWN_PART.get(name))
+            if found[name] == "failed" and name not in known.explained:
+                found[name] = run(log, name, scenario, ways[name], OWN_PART.get(name))
                 print(f"  {name}, alone: {found[name]}", flush=True)
     return found
 
@@ -111,17 +127,28 @@ def broker_words(scenario: str) -> list[str]:
 def build(folder: Path) -> Path:
     """The folder of the tests, built."""
     tests = folder / "tests"
-    if not (tests / "test-runner").exists() or "#define WITH_CURL 1" not in (folder / "config.h").read_text():
+    if not (tests / "test-runner").exists() or lacking(folder):
         curl = debian_library(*CURL)
         headers = [debian_source("rapidjson", RAPIDJSON) / "include", *curl.glob("usr/include/*-linux-gnu")]
+        include = os.pathsep.join(map(str, headers))
         told = {
-            "CPATH": os.pathsep.join(map(str, headers)),
+            "C_INCLUDE_PATH": include,  # not CPATH: the compiler's warnings of what is there would be errors
+            "CPLUS_INCLUDE_PATH": include,
             "LIBRARY_PATH": os.pathsep.join(map(str, curl.glob("usr/lib/*-linux-gnu"))),
         }
         for command in (["./configure", "--disable-lz4-ext", "--disable-zstd"], ["make", "libs"]):
             _make(command, folder, told)
+        if lacks := lacking(folder):
+            raise RuntimeError(f"{folder / 'config.log'} says why it would be built without {' and '.join(lacks)}")
         _make(["make", "test-runner"], tests, told)
     return tests
+
+
+def lacking(folder: Path) -> list[str]:
+    """What it is not configured with, though tests want it: they would skip themselves."""
+    config = folder / "config.h"
+    text = config.read_text() if config.exists() else ""
+    return [wanted for wanted in WANTED if f"#define {wanted} 1" not in text]
 
 
 def _make(command: list[str], folder: Path, told: dict[str, str]) -> None:
@@ -136,13 +163,13 @@ def _make(command: list[str], folder: Path, told: dict[str, str]) -> None:
 @cache
 def kafka_tools() -> Path:
     """A folder like that of Kafka's distribution, with the tools that tests call and the classes of their own Java."""
+    os.environ["KOHORT_REQUIRE_PEERS"] = "1"  # jars that are not here are brought, not passed over
     tool = kafka_tool()
-    tool.resolve()
     folder = WORK / "kafka-tools"
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     if not (folder / "libs").exists():
-        (folder / "libs").symlink_to(tool.LIBS)
-    java = f'exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$CLASSPATH:{tool.LIBS}/*"'
+        (folder / "libs").symlink_to(tool.TOOLS)
+    java = f'exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$CLASSPATH:{tool.TOOLS}/*"'
     for name, main in TOOLS.items():
         script = folder / "bin" / f"kafka-{name}.sh"
         script.write_text(f'#!/bin/sh\n{java} {main} "$@"\n')
@@ -158,13 +185,12 @@ def broker_tests(source: str) -> Iterator[tuple[str, str]]:
             yield test["name"], "noautocreate" if '"noautocreate"' in rest else "default"
 
 
-def run(tests: Path, name: str, scenario: str, way: Way, part: str | None = None) -> str:
-    """Run one test; passed, failed or skipped. What it printed is kept beside the others'.
+def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) -> str:
+    """Run one test; passed, failed or skipped. What it printed is kept in ``log``, a folder beside the runner.
 
     All the tests of its number run in its process, or of them the one subtest that is ``part``.
     """
-    log = tests / "said"
-    log.mkdir(exist_ok=True)
+    tests = log.parent
     conf = log / f"{name}.conf"  # of its own: others read theirs at the same time
     said_of_it = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
     conf.write_text("".join(f"{key}={value}\n" for key, value in said_of_it.items()))

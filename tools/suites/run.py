@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # the tests' way to a broker in a proce
 from arroyo import arroyo  # noqa: E402  # it needs the path above
 from faust import faust  # noqa: E402  # it too
 from kafka_python import kafka_python  # noqa: E402  # it needs the path above
-from librdkafka import librdkafka, librdkafka_newest  # noqa: E402  # it too
+from librdkafka import librdkafka, librdkafka_consumer, librdkafka_newest  # noqa: E402  # it too
 from results import Known, Results, card  # noqa: E402  # beside them
 from sources import WORK  # noqa: E402  # beside them
 
@@ -32,6 +32,7 @@ SUITES = {
     "kafka-python": kafka_python,
     "librdkafka": librdkafka,
     "librdkafka-newest": librdkafka_newest,
+    "librdkafka-consumer": librdkafka_consumer,
     "arroyo": arroyo,
     "faust": faust,
 }
@@ -46,7 +47,7 @@ def main() -> int:
     wrong = []
     for suite in given.suites or SUITES:
         known = read_list(suite)
-        results = SUITES[suite](known.version)
+        results = SUITES[suite](known)
         found_at(suite).write_text(json.dumps(results, indent=1))
         wrong += known.judge(suite, results)
         print(f"{suite}: {sum(r == 'passed' for r in results.values())} of {len(results)} passed")

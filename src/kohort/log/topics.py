@@ -71,6 +71,8 @@ class Topics:
         self._config = config
         self._rng = rng
         self._topics: dict[str, Topic] = {}
+        self.version = 0
+        """Grows whenever a topic is made, deleted, or given partitions."""
         self._by_id: dict[bytes, Topic] = {}
         self._names = TakenNames()
         self._configs: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
@@ -313,6 +315,7 @@ class Topics:
         except ApiError as error:
             return [error if isinstance(result, Topic) else result for result in results]
         for topic in gone.values():
+            self.version += 1
             del self._topics[topic.name]
             del self._by_id[topic.topic_id]
             self._names.discard(topic.name)
@@ -371,6 +374,7 @@ class Topics:
             if log.config is not topic.config:
                 log.config = topic.config
         topic.partitions += made
+        self.version += 1
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
@@ -401,6 +405,7 @@ class Topics:
         return topic
 
     def _add(self, topic: Topic) -> None:
+        self.version += 1
         self._topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._names.add(topic.name)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.coordinator.journal import TOPIC
@@ -103,12 +104,29 @@ REBALANCES: Final = (
 )
 
 
-def rebalance_table(spark: SparkSession, brokers: str) -> DataFrame:
-    """Return every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence."""
-    options = {"kafka.bootstrap.servers": brokers, "subscribe": TOPIC}
-    frame = spark.read.format("kohort").options(**options).load().select("partition", "offset", "value")
+def rebalance_table(
+    spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """Return every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence.
+
+    The cluster is at ``brokers``, or is that of a ``profile``, of the file that Spark's processes see; ``options`` are
+    more of the source's, such as ``{"kafka.security.protocol": "SSL"}``. Who asks needs READ on the journal's topic.
+    Raises AnalysisException, with a sentence, for options that are none and for who is not let in.
+    """
+    frame = (
+        spark.read.format("kohort")
+        .options(**source_options(brokers, profile, options))
+        .load()
+        .select("partition", "offset", "value")
+    )
     records = sorted(frame.collect())
     return spark.createDataFrame(rebalance_rows([row["value"] for row in records]), REBALANCES)
+
+
+def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the source for the journal of a cluster."""
+    where = {"kafka.bootstrap.servers": brokers, "profile": profile}
+    return {**options, **{name: value for name, value in where.items() if value}, "subscribe": TOPIC}
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:

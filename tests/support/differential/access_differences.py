@@ -18,8 +18,6 @@ def _is_a_denial_that_kafka_fails_at(ours: Any, theirs: Any) -> bool:
 
 CLUSTER_DENIED: Final = 31
 ACCESS: Final = (
-    May("ApiVersionsRequest", "api_keys", "each serves APIs of its own"),
-    May("ApiVersionsRequest", "*features*", "each has features of its own"),
     May("ListConfigResourcesRequest", "config_resources*", "each has whatever tests have made there"),
     May("DescribeLogDirsRequest", "results.*.*", "each has a folder of its own"),
     May("MetadataRequest", "topics.*", "a topic that is asked for is there at once; Kafka makes it a moment later",
@@ -28,6 +26,7 @@ ACCESS: Final = (
         lambda ours, theirs: (ours, theirs) == (None, [])),
     May("JoinGroupRequest", "member_id", "who is refused is told the id that it gave", lambda _, theirs: theirs == ""),
     May("DescribeClientQuotasRequest", "error_message", "we say who needs what", lambda _, theirs: theirs is None),
+    May("DescribeQuorumRequest", "nodes.*.listeners.*", "our voter listens where clients do"),
     May("DescribeQuorumRequest", "topics.*", "our quorum is one node, and writes no log"),
     May("DeleteAclsRequest", "*.resource_name", "names are those of the tests, which begin anew at each"),
     May("DescribeUserScramCredentialsRequest", "results.*", "users and mechanisms are in another order"),

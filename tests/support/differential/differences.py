@@ -109,6 +109,9 @@ ALLOWED: Final = (
     ),
     May("IncrementalAlterConfigsRequest", "*error_message", "we say why; Kafka says nothing", _only_ours),
     May("FindCoordinatorRequest", "*error_message", "we say that share groups are not served; Kafka says nothing"),
+    May("ApiVersionsRequest", "api_keys", "each serves APIs of its own", _both_say_something),
+    May("ApiVersionsRequest", "*features*", "each has features of its own", _both_say_something),
+    May("ApiVersionsRequest", "finalized_features_epoch", "each counts for itself", lambda o, t: min(o, t) >= 0),
     May("*", "*error_message", "the words are our own, where both have some", _both_say_something),
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kohort.wire.compression import Codec
+from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.configs import (
     AlterableConfig,
@@ -385,7 +386,27 @@ def altering_options(run: ScriptRun) -> None:
     options(run, topic)
 
 
+# Which APIs.
+
+
+def who_is_meant(run: ScriptRun) -> None:
+    if not run.can_say(ApiVersionsRequest, "cluster_id"):
+        return
+    cluster = run.broker.ask(DescribeClusterRequest(), 0)
+    this, node_id = cluster.cluster_id, cluster.brokers[0].broker_id
+    for cluster_id, node in ((None, -1), (this, node_id), (this, -1), (None, node_id), ("", -1), ("", node_id)):
+        versions(run, cluster_id=cluster_id, node_id=node)
+    for cluster_id, node in (("another", node_id), (this, node_id + 1), ("another", -1), (this, -2)):
+        versions(run, cluster_id=cluster_id, node_id=node)
+    versions(run, software="a b", cluster_id="another", node_id=node_id)
+
+
+def versions(run: ScriptRun, software: str = "x", **fields: Any) -> None:
+    run.ask("x", ApiVersionsRequest(client_software_name=software, client_software_version="1", **fields))
+
+
 SCRIPTS = (
+    who_is_meant,
     producing,
     producing_what_is_wrong,
     topics_with_rules,

@@ -25,7 +25,7 @@ from kohort.wire.messages.transactions import (
 )
 from kohort.wire.record_batch import build_batch
 from support.differential.harness import ScriptRun
-from support.differential.log import produce, records
+from support.differential.log import id_of, produce, records
 from support.waiting import eventually
 
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
@@ -108,12 +108,13 @@ class Writer:
 
     def commit_offset(self, group: str, topic: str, offset: int, **member: Any) -> None:
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
+        topic_id = id_of(self.run, topic, TxnOffsetCommitRequest, 6)
         asked = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+            topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[partition])],
             **member,
         )
         self.run.ask("group", asked)
@@ -146,7 +147,8 @@ def ends(run: ScriptRun, topic: str) -> None:
 
 def committed(run: ScriptRun, group: str, topic: str) -> None:
     """What the group has committed, and what it has for whoever waits for transactions."""
-    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    topic_id = id_of(run, topic, OffsetFetchRequest, 10)
+    topics = [OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[0])]
     for stable in (False, True):
         groups = [OffsetFetchRequestGroup(group_id=group, topics=topics)]
         run.ask("group", OffsetFetchRequest(group_id=group, topics=topics, groups=groups, require_stable=stable))
@@ -239,6 +241,8 @@ def offsets_in_transactions(run: ScriptRun) -> None:
     writer.commit_offset(group, topic, 11, generation_id=-1, member_id="nobody")
     writer.commit_offset(group, topic, 11, group_instance_id="nobody")
     writer.commit_offset(group, f"gone-{run.broker.mark}", 11)
+    writer.add_group(nowhere := f"nowhere-{run.broker.mark}")
+    writer.commit_offset(nowhere, topic, 11, generation_id=3, member_id="nobody")
     writer.add_group("")
     writer.add_group(group, epoch=writer.epoch + 1)
     writer.end(commit=False)

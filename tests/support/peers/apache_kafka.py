@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-OPTIONS = {"group_min_session_timeout_ms": "500", "group_max_size": "5"}
+OPTIONS = {
+    "group_min_session_timeout_ms": "500",
+    "group_max_size": "5",
+    "group_consumer_min_session_timeout_ms": "500",
+    "group_consumer_min_heartbeat_interval_ms": "100",
+}
 """Short sessions and small groups, so that their bounds can be met."""
 RUNNING: list[Any] = []
 """The Apache Kafkas that ``apache_kafka`` has started and not yet ended."""
@@ -30,7 +35,7 @@ def kafka_tool() -> ModuleType:
     if os.environ.get("KOHORT_REQUIRE_PEERS"):
         assert lack is None, lack
         tool.resolve()
-    elif lack or not tool.LIBS.exists():
+    elif lack or not tool.are_here():
         pytest.skip(lack or "Apache Kafka is not here yet: python tools/kafka/run.py --resolve")
     return tool
 

@@ -175,11 +175,12 @@ def java(class_path: str, main: str) -> Command:
     return ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path, main)
 
 
-def assignor_judge() -> Command:
-    """Apache Kafka's assignors (``java-assignors``), from the jars of ``tools/kafka``: they hold a JSON library."""
+def assignor_judge(name: str = "java-assignors") -> Command:
+    """Apache Kafka's assignors, the clients' or the coordinator's (``java-server-assignors``), from the jars of
+    ``tools/kafka``: they hold a JSON library."""
     require("java", "javac", "mvn")
     libs = f"{kafka_tool().LIBS}/*"
-    return java(compiled("java-assignors", [SOURCES / "java-assignors" / "Judge.java"], libs), "Judge")
+    return java(compiled(name, [SOURCES / name / "Judge.java"], libs), "Judge")
 
 
 def uv() -> str:

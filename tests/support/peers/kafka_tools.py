@@ -31,7 +31,7 @@ TOOLS = {
 
 def kafka(tool: str, *arguments: str, given: str = "", fails: bool = False) -> str:
     """``kafka-<tool>.sh arguments``; what it printed. The test fails if the tool does (with ``fails``: does not)."""
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_tool().LIBS}/*"]
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_tool().TOOLS}/*"]
     done = subprocess.run(
         [*command, TOOLS[tool], *arguments], input=given, capture_output=True, text=True, timeout=RUN_S, check=False
     )

@@ -1,6 +1,6 @@
 """Plays Spark's part for a source in member mode, as a process that can be stopped and killed: no JVM, no session.
 
-    python member_query.py BOOTSTRAP TOPIC GROUP CHECKPOINT
+    python member_query.py BOOTSTRAP TOPIC GROUP CHECKPOINT [PROTOCOL]
 
 It keeps the checkpoint as Spark does, what is planned before it is read and what is completed after, and calls the
 source in Spark's order. For each micro-batch that holds rows it prints them, and completes it when it is given a line.
@@ -23,15 +23,16 @@ SESSION_MS = 12_000
 LIMIT = 40
 
 
-def options_of(bootstrap: str, topic: str, group: str) -> dict[str, str]:
+def options_of(bootstrap: str, topic: str, group: str, protocol: str) -> dict[str, str]:
+    classic = {"kafka.session.timeout.ms": str(SESSION_MS), "kafka.heartbeat.interval.ms": "1000"}
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "group.id": group,
         "group.mode": "member",
         "maxOffsetsPerTrigger": str(LIMIT),
-        "kafka.session.timeout.ms": str(SESSION_MS),
-        "kafka.heartbeat.interval.ms": "1000",
+        "kafka.group.protocol": protocol,
+        **(classic if protocol == "classic" else {}),
     }
 
 
@@ -69,8 +70,8 @@ class Engine:
         fresh.replace(self._checkpoint)
 
 
-def main(bootstrap: str, topic: str, group: str, checkpoint: str) -> None:
-    options = parse_source_options(options_of(bootstrap, topic, group), streaming=True)
+def main(bootstrap: str, topic: str, group: str, checkpoint: str, protocol: str = "classic") -> None:
+    options = parse_source_options(options_of(bootstrap, topic, group, protocol), streaming=True)
     engine = Engine(
         MemberStreamReader(options, RecordRowBuilder(("partition", "offset", "redelivered"))), Path(checkpoint)
     )

@@ -20,6 +20,7 @@ from support.raw.broker_under_test import BrokerUnderTest, settle
 from support.raw.raw_client import RawClient
 from support.raw.transactional import Transactional
 from support.security.access import Grant, all_of, grant, take_all
+from support.security.api_levels import at_both_ends
 from support.security.api_requests import ApiCall, Right, Things, calls
 from support.security.secured_cluster import PASSWORDS, SecuredCluster
 from support.waiting import eventually
@@ -119,7 +120,7 @@ class Ground:
             return folder
 
     def calls(self) -> list[ApiCall]:
-        return [call for call in calls(self.things) if type(call.message).API_KEY in SERVED]
+        return list(at_both_ends(call for call in calls(self.things) if type(call.message).API_KEY in SERVED))
 
     def give(self, variation: Variation) -> None:
         """Let the user have these rights, and no others."""

@@ -46,6 +46,7 @@ from kohort.wire.messages.group_classic import (
     MemberIdentity,
     SyncGroupRequest,
 )
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.log_dirs import (
     AlterLogDir,
@@ -177,6 +178,8 @@ class ApiCall:
     """In order, without repeats. None where what is not allowed is left out."""
     is_shorter: bool = False
     """Whether the answer tells less to whoever has not got the right, without an error."""
+    told_from: int = 0
+    """The first version that has a place for the error: an older one tells less."""
 
     def is_allowed_by(self, held: Iterable[Right]) -> bool:
         """Whether these rights will do."""
@@ -366,6 +369,13 @@ def _of_groups(of: Things) -> list[ApiCall]:
             (GROUP_DENIED,),
         ),
         ApiCall("LeaveGroup", LeaveGroupRequest(group_id=of.group, members=[leaving]), 5, member, (GROUP_DENIED,)),
+        ApiCall(
+            "LeaveGroup of one member",
+            LeaveGroupRequest(group_id=of.group, member_id=of.member_id),
+            2,
+            member,
+            (GROUP_DENIED,),
+        ),
         ApiCall("OffsetCommit", OffsetCommitRequest(group_id=of.empty_group, topics=[by_name]), 8, (read_both,), (30,)),
         ApiCall(
             "OffsetCommit by id",
@@ -392,6 +402,26 @@ def _of_groups(of: Things) -> list[ApiCall]:
             (GROUP_DENIED,),
         ),
         ApiCall("DescribeGroups", DescribeGroupsRequest(groups=[of.group]), 5, (describe,), (GROUP_DENIED,)),
+        ApiCall(
+            "ConsumerGroupHeartbeat",
+            ConsumerGroupHeartbeatRequest(
+                group_id=of.empty_group,
+                member_id="m",
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=[of.topic],
+                topic_partitions=[],
+            ),
+            0,
+            (needs((Operation.READ, GROUP), (Operation.DESCRIBE, TOPIC)),),
+            (GROUP_DENIED,),
+        ),
+        ApiCall(
+            "ConsumerGroupDescribe",
+            ConsumerGroupDescribeRequest(group_ids=[of.group]),
+            0,
+            (describe,),
+            (GROUP_DENIED,),
+        ),
         ApiCall(
             "DeleteGroups",
             DeleteGroupsRequest(groups_names=[of.empty_group]),
@@ -428,6 +458,13 @@ def _of_transactions(of: Things) -> list[ApiCall]:
         producer_id=of.producer_id,
         producer_epoch=of.producer_epoch,
         topics=[TxnOffsetCommitRequestTopic(name=of.topic, partitions=[offset])],
+    )
+    committing_by_id = TxnOffsetCommitRequest(
+        transactional_id=of.transactional_id,
+        group_id=of.empty_group,
+        producer_id=of.producer_id,
+        producer_epoch=of.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(topic_id=of.topic_id, partitions=[offset])],
     )
     marker = WritableTxnMarker(
         producer_id=of.producer_id,
@@ -471,6 +508,7 @@ def _of_transactions(of: Things) -> list[ApiCall]:
         ),
         ApiCall("AddOffsetsToTxn", adding, 3, (both,), (ID_DENIED,)),
         ApiCall("TxnOffsetCommit", committing, 3, (both | {(Operation.READ, TOPIC)},), (ID_DENIED,)),
+        ApiCall("TxnOffsetCommit by id", committing_by_id, 6, (both | {(Operation.READ, TOPIC)},), (ID_DENIED,)),
         ApiCall("EndTxn", ending, 3, (write,), (ID_DENIED,)),
         ApiCall(
             "WriteTxnMarkers",
@@ -539,7 +577,7 @@ def _of_cluster(of: Things) -> list[ApiCall]:
         ),
         ApiCall("FindCoordinator of one key", FindCoordinatorRequest(key=of.group), 3, (find_group,), (GROUP_DENIED,)),
         *_of_options(of),
-        ApiCall("DescribeLogDirs", DescribeLogDirsRequest(topics=None), 4, describe, (CLUSTER_DENIED,)),
+        ApiCall("DescribeLogDirs", DescribeLogDirsRequest(topics=None), 4, describe, (CLUSTER_DENIED,), told_from=3),
         ApiCall("AlterReplicaLogDirs", AlterReplicaLogDirsRequest(dirs=[moved]), 2, alter, (CLUSTER_DENIED,)),
         ApiCall("ElectLeaders", ElectLeadersRequest(topic_partitions=[elected]), 2, alter, (CLUSTER_DENIED,)),
         ApiCall(

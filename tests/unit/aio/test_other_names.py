@@ -79,3 +79,14 @@ def test_a_delivery_is_no_future_of_kafka_python():
         with pytest.raises(AttributeError, match="here it is"):
             getattr(Delivery.__new__(Delivery), name)
     assert not hasattr(Delivery.__new__(Delivery), "__dict__")  # a record costs three slots
+
+
+@pytest.mark.parametrize("client", [kohort.Consumer, kohort.AsyncConsumer, kohort.Producer, kohort.Admin, Delivery])
+def test_what_is_there_is_found_the_fast_way_and_nothing_else_is_listed(client):
+    assert not hasattr(client, "__getattr__")
+    assert not {name for name in dir(client.__new__(client)) if not hasattr(client, name)} - {"__abstractmethods__"}
+
+
+def test_a_class_is_asked_too():
+    with pytest.raises(AttributeError, match=r"^type object 'Producer' has no attribute 'produce': here it is send\("):
+        kohort.Producer.produce  # noqa: B018 - that is the question

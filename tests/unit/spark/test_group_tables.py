@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record
-from kohort.spark.group_tables import parse_batch, rebalance_rows
+from kohort.spark.group_tables import parse_batch, rebalance_rows, source_options
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
 
 AT = 1_767_225_600_000
@@ -51,3 +51,12 @@ def test_each_record_of_consumer_offsets_is_one_row_with_what_it_says() -> None:
 
 def test_a_journal_that_tells_nothing_known_has_no_rebalances() -> None:
     assert rebalance_rows([b'{"kind": "from-the-future"}', b"not json", None]) == []
+
+
+def test_the_journal_is_read_at_an_address_or_by_a_profile_with_whatever_is_said_beside_it() -> None:
+    secured = {"kafka.security.protocol": "SSL", "subscribe": "another"}
+    journal = {"kafka.security.protocol": "SSL", "subscribe": "__kohort_journal"}
+
+    assert source_options("b:1", "", secured) == {**journal, "kafka.bootstrap.servers": "b:1"}
+    assert source_options("", "prod", secured) == {**journal, "profile": "prod"}
+    assert secured["subscribe"] == "another"

@@ -32,7 +32,7 @@ from kohort.spark.reading.commit_marks import (
     with_query,
     without_query,
 )
-from kohort.spark.reading.membership import ConsumerMembership, GroupMembership
+from kohort.spark.reading.membership import DriverMembership, GroupMembership
 from kohort.spark.reading.starts import resolve_start
 from kohort.spark.reading.stream import KohortStreamReader, ReadTask
 from kohort.spark.values.row_builders import RowBuilder
@@ -48,7 +48,7 @@ class MemberStreamReader(KohortStreamReader):
         options: SourceOptions,
         builder: RowBuilder,
         connect: Connect = connect,
-        join: Callable[[SourceOptions], GroupMembership] = ConsumerMembership,
+        join: Callable[[SourceOptions], GroupMembership] = DriverMembership,
     ) -> None:
         super().__init__(options, builder, connect)
         self._join = join

@@ -43,7 +43,7 @@ class GroupMembership(Protocol):
         """Leave the group."""
 
 
-class ConsumerMembership:
+class DriverMembership:
     """A consumer that is subscribed to the query's topics, all of them paused."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -51,10 +51,12 @@ class ConsumerMembership:
 
         from kohort.aio.consuming.consumer import Consumer
 
+        # What stays with a member stays through a rebalance, so that its micro-batches go on (KIP-429); where the
+        # coordinator assigns, that is always so (KIP-848).
+        assigns = options.client.get("group.protocol") != "consumer"
         settings: dict[str, Any] = {
             "client.id": "kohort-spark",
-            # What stays with a member stays through a rebalance, so that its micro-batches go on (KIP-429).
-            "partition.assignment.strategy": "cooperative-sticky",
+            **({"partition.assignment.strategy": "cooperative-sticky"} if assigns else {}),
             **options.client,
             "bootstrap.servers": options.bootstrap_servers,
             "group.id": options.group_id,

@@ -83,7 +83,9 @@ func consume(bootstrap, group, topic, strategy, instance string) {
 		}),
 		kgo.OnPartitionsLost(gaveUp),
 	}
-	if strategy != "-" {
+	if strategy == "consumer" {
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else if strategy != "-" {
 		options = append(options, kgo.Balancers(balancers[strategy]))
 	}
 	if instance != "-" {

@@ -57,11 +57,16 @@ public final class Client {
             throws Exception {
         Properties options = reader(bootstrap);
         options.put("group.id", group);
-        options.put("session.timeout.ms", instance.equals("-") ? "6000" : "30000"); // a static one's outlives its restart
-        options.put("heartbeat.interval.ms", "500");
         options.put("auto.commit.interval.ms", "200");
         options.put("metadata.max.age.ms", "1000");
-        if (!strategy.equals("-")) {
+        if (strategy.equals("consumer")) {
+            options.put("group.protocol", "consumer");
+        } else {
+            // a static one's session outlives its restart
+            options.put("session.timeout.ms", instance.equals("-") ? "6000" : "30000");
+            options.put("heartbeat.interval.ms", "500");
+        }
+        if (ASSIGNORS.containsKey(strategy)) {
             options.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + ASSIGNORS.get(strategy));
         }
         if (!instance.equals("-")) {

@@ -11,6 +11,8 @@ from typing import ClassVar, NamedTuple
 SESSION_MS = 6000
 STATIC_SESSION_MS = 30_000  # outlives a restart, however slow
 COMMIT_MS = 200
+BY_COORDINATOR = "consumer"
+"""In place of a strategy: the group protocol consumer (KIP-848)."""
 METADATA_MS = 1000
 """How long a topic may be there that a pattern has not found."""
 WAIT_S = 60

@@ -34,8 +34,12 @@ def to(bootstrap):
 
 
 def consume(bootstrap, group, topic, strategy, instance):
-    options = {"session.timeout.ms": contract.session_ms(instance), "auto.commit.interval.ms": contract.COMMIT_MS}
-    if strategy != "-":
+    options = {"auto.commit.interval.ms": contract.COMMIT_MS}
+    if strategy == contract.BY_COORDINATOR:
+        options["group.protocol"] = "consumer"
+    else:
+        options |= {"session.timeout.ms": contract.session_ms(instance), "heartbeat.interval.ms": 500}
+    if strategy not in ("-", contract.BY_COORDINATOR):
         options["partition.assignment.strategy"] = strategy
     if instance != "-":
         options["group.instance.id"] = instance
@@ -59,8 +63,6 @@ def member(bootstrap, group, options):
             **to(bootstrap),
             "group.id": group,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": contract.SESSION_MS,
-            "heartbeat.interval.ms": 500,
             "topic.metadata.refresh.interval.ms": contract.METADATA_MS,
             **options,
         }
@@ -68,7 +70,7 @@ def member(bootstrap, group, options):
 
 
 def discover(bootstrap, group, prefix, count):
-    consumer = member(bootstrap, group, {})
+    consumer = member(bootstrap, group, {"session.timeout.ms": contract.SESSION_MS, "heartbeat.interval.ms": 500})
     consumer.subscribe([f"^{prefix}.*"])
     found = 0
     while found < int(count):

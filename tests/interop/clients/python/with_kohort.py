@@ -28,22 +28,26 @@ class Listener:
 
 
 def consume(bootstrap, group, topic, strategy, instance):
-    options = {} if strategy == "-" else {"partition_assignment_strategy": [strategy]}
     consumer = Consumer(
         **to(bootstrap),
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
-        session_timeout_ms=contract.session_ms(instance),
-        heartbeat_interval_ms=500,
         auto_commit_interval_ms=contract.COMMIT_MS,
-        **options,
+        **membership(strategy, instance),
     )
     consumer.subscribe([topic], Listener())
     while not contract.Stop.wanted:
         for record in consumer.poll(timeout_ms=200):
             contract.say(read=[record.partition, record.offset])
     consumer.close()
+
+
+def membership(strategy, instance):
+    if strategy == contract.BY_COORDINATOR:
+        return {"group_protocol": "consumer"}
+    classic = {"session_timeout_ms": contract.session_ms(instance), "heartbeat_interval_ms": 500}
+    return classic if strategy == "-" else {**classic, "partition_assignment_strategy": [strategy]}
 
 
 def produce(bootstrap, topic, codec):

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from kohort.aio.credentials.kerberos import KerberosClient
 from kohort.client.requests.credentials import Credentials
 from kohort.errors import AuthenticationFailed
+from support.security.kerberos_realm import Realm, kerberos_realm
 
-gssapi = pytest.importorskip("gssapi")
-k5test = pytest.importorskip("k5test")
-pytestmark = pytest.mark.skipif(shutil.which("krb5kdc") is None, reason="needs MIT Kerberos: krb5kdc, kadmin.local")
 OFFER = b"\x01\x00\x01\x00"
 """What a broker of Kafka's offers: no security layer."""
 
 
 @pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = k5test.K5Realm()
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in made.env.items():
-            environment.setenv(name, value)
-        made.addprinc(f"kafka/localhost@{made.realm}")
-        made.extract_keytab(f"kafka/localhost@{made.realm}", made.keytab)
-        made.addprinc(f"alice@{made.realm}", "secret")
-        made.alice = str(tmp_path_factory.mktemp("keys") / "alice.keytab")
-        made.extract_keytab(f"alice@{made.realm}", made.alice)
-        yield made
-        made.stop()
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+    with kerberos_realm(tmp_path_factory.mktemp("realm")) as made:
+        keytab = made.add("kafka/localhost")
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("KRB5_KTNAME", str(keytab))
+            yield made
 
 
-def log_in(client: KerberosClient, realm: Any, offer: bytes = OFFER) -> tuple[bytes, str]:
+@pytest.fixture(scope="module")
+def alice(realm: Realm) -> str:
+    return str(realm.add("alice", "secret"))
+
+
+def credentials(principal: str = "", keytab: str = "", service: str = "kafka") -> Credentials:
+    return Credentials("GSSAPI", service=service, principal=principal, keytab=keytab)
+
+
+def log_in(client: KerberosClient, realm: Realm, offer: bytes = OFFER) -> tuple[bytes, str]:
     """Play the broker (RFC 4752); return the client's last word, and who it is."""
-    name = gssapi.Name(f"kafka/localhost@{realm.realm}", gssapi.NameType.kerberos_principal)
+    import gssapi
+
+    name = gssapi.Name(f"kafka/localhost@{realm.name}", gssapi.NameType.kerberos_principal)
     server = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", name=name), usage="accept")
     token = client.first()
     while not server.complete:
@@ -47,30 +49,69 @@ def log_in(client: KerberosClient, realm: Any, offer: bytes = OFFER) -> tuple[by
     return server.unwrap(last).message, str(server.initiator_name)
 
 
-@pytest.mark.parametrize("principal", ["alice", ""])
-def test_a_keytab_logs_its_principal_in_whoever_has_a_ticket_here(realm: Any, principal: str):
-    own = Credentials("GSSAPI", service="kafka", principal=principal, keytab=realm.alice)
-    client = KerberosClient(own, "localhost")
-    alice = f"alice@{realm.realm}"
+def refusal(own: Credentials) -> str:
+    """In which words a client with these is let in nowhere."""
+    with pytest.raises(AuthenticationFailed) as caught:
+        KerberosClient(own, "localhost").first()
+    words = str(caught.value)
+    assert words.startswith(f"Kerberos does not let this client talk to {own.service}/localhost: ")
+    assert "\n" not in words
+    assert "Minor (" not in words
+    return words
 
-    assert log_in(client, realm) == (b"\x01\x00\x00\x00" + alice.encode(), alice)
+
+@pytest.mark.parametrize("principal", ["alice", ""])
+def test_a_keytab_logs_its_principal_in_whoever_has_a_ticket_here(realm: Realm, alice: str, principal: str):
+    client = KerberosClient(credentials(principal, alice), "localhost")
+    name = f"alice@{realm.name}"
+
+    assert log_in(client, realm) == (b"\x01\x00\x00\x00" + name.encode(), name)
     assert client.is_complete
 
 
-def test_without_a_keytab_the_ticket_of_the_user_is_taken(realm: Any):
-    _, name = log_in(KerberosClient(Credentials("GSSAPI", service="kafka"), "localhost"), realm)
-    assert name == realm.user_princ
+def test_without_a_keytab_the_ticket_of_the_user_is_taken(realm: Realm):
+    _, name = log_in(KerberosClient(credentials(), "localhost"), realm)
+    assert name == realm.user
 
 
-def test_what_kerberos_refuses_is_told_in_its_words_and_ours(realm: Any):
-    unknown = Credentials("GSSAPI", service="nobody", keytab=realm.alice)
-    with pytest.raises(AuthenticationFailed, match=r"talk to nobody/localhost: .*not found in Kerberos database"):
-        KerberosClient(unknown, "localhost").first()
-    with pytest.raises(AuthenticationFailed, match="talk to kafka/localhost"):
-        KerberosClient(Credentials("GSSAPI", service="kafka", keytab="/nowhere"), "localhost").first()
+def test_a_service_that_nobody_knows_is_told_with_the_options_that_name_it(alice: str):
+    words = refusal(credentials(keytab=alice, service="nobody"))
+    assert "not found in Kerberos database; sasl.kerberos.service.name and" in words
 
 
-def test_a_broker_that_wants_to_seal_data_is_refused(realm: Any):
-    client = KerberosClient(Credentials("GSSAPI", service="kafka"), "localhost")
+def test_a_keytab_that_is_no_use_says_what_is_wrong_with_it(realm: Realm, alice: str, tmp_path: Path):
+    text = tmp_path / "text.keytab"
+    text.write_text("hello")
+
+    assert "sasl.kerberos.keytab: there is no file /nowhere" in refusal(credentials(keytab="/nowhere"))
+    assert f"{text} is no keytab" in refusal(credentials(keytab=str(text)))
+    other = refusal(credentials("mallory", alice))
+    assert f"{alice}: No key table entry found for mallory@{realm.name}" in other
+
+
+def test_a_keytab_with_an_old_key_is_to_be_written_anew(realm: Realm):
+    keytab = realm.add("moved")
+    realm.change_key("moved")
+    assert "no longer, the principal's: write it anew" in refusal(credentials("moved", str(keytab)))
+
+
+def test_no_ticket_and_one_that_has_expired_are_to_be_renewed(
+    realm: Realm, alice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    del alice  # the principal is there
+    monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "nothing"))
+    assert "No Kerberos credentials available" in refusal(credentials())
+    monkeypatch.setenv("KRB5CCNAME", str(realm.expired_ticket("alice", "secret")))
+    assert "Ticket expired; get a ticket with kinit, or set sasl.kerberos.keytab" in refusal(credentials())
+
+
+def test_a_kdc_that_is_not_there_is_told_with_where_it_stands(realm: Realm):
+    keytab = realm.add("early")
+    with realm.without_kdc():
+        assert f"Cannot contact any KDC for realm '{realm.name}'" in refusal(credentials("early", str(keytab)))
+    assert log_in(KerberosClient(credentials("early", str(keytab)), "localhost"), realm)[1] == f"early@{realm.name}"
+
+
+def test_a_broker_that_wants_to_seal_data_is_refused(realm: Realm):
     with pytest.raises(AuthenticationFailed, match="wants a security layer"):
-        log_in(client, realm, b"\x04\x00\x01\x00")
+        log_in(KerberosClient(credentials(), "localhost"), realm, b"\x04\x00\x01\x00")

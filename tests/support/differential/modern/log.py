@@ -1,0 +1,90 @@
+"""What a group left in ``__consumer_offsets`` of both brokers: the same records, in the same order.
+
+Left out of them is what each broker counts or clocks for itself. Records of one kind that follow each other come in the
+order of a hash table: those are compared as a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from kohort.coordinator.records import parse_record
+from kohort.wire.record_batch import ReadRecord, read_batch, split_batches
+from support.differential.modern.both import Both, Parted
+from support.machines.broker_stage import Peer
+from support.raw.raw_client import RawClient
+
+TOPIC = "__consumer_offsets"
+PARTITIONS = 5
+OWN = ("metadata_hash", "assignment_timestamp", "timestamp", "version", "commit_timestamp", "expire_timestamp",
+       "leader_epoch", "current_state_timestamp")  # fmt: skip
+
+
+def compare_logs(both: Both, group: str) -> None:
+    """Raise Parted at the first record that differs."""
+    ours = _runs(_written(both, both.ours.connect(), group))
+    theirs = _runs(_written(both, both.theirs.wire, group))
+    for i, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            before = "\n".join(map(str, ours[max(i - 3, 0) : i]))
+            raise Parted(f"records {i}: after {before}\nours   {ours[i : i + 4]}\ntheirs {theirs[i : i + 4]}\n")
+    if len(ours) != len(theirs):
+        raise Parted(f"more records: ours {ours[len(theirs) :]}, theirs {theirs[len(ours) :]}")
+
+
+def _written(both: Both, wire: Peer | RawClient, group: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for partition in range(PARTITIONS):
+        for batch in _batches(wire, partition):
+            parsed = [parse_record(record.key or b"", record.value) for record in batch]
+            found += [both.words.plain(one) for one in parsed if getattr(one, "group_id", "") == group]
+    return [_without_own(record) for record in _without_needless(found)]
+
+
+def _batches(wire: Peer | RawClient, partition: int) -> Iterator[list[ReadRecord]]:
+    offset = 0
+    while True:
+        got = wire.fetch(TOPIC, offset, partition=partition)
+        data = bytes((got.responses[0].partitions[0] if isinstance(wire, Peer) else got).records or b"")
+        if not data:
+            return
+        for at, header in split_batches(data):
+            offset = header.next_offset
+            if not header.is_control:
+                yield list(read_batch(data, at))
+
+
+def _without_needless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Kafka also ends what was never written: a classic group that had only offsets, an expression not yet resolved;
+    ours repeats the target of whoever takes the place of a static member."""
+    written: set[tuple[str, str]] = set()
+    targets: dict[str, Any] = {}
+    kept = []
+    for record in records:
+        if record["record"] == "TargetWritten":
+            if record["member_id"] in targets and targets[record["member_id"]] == record["value"] is not None:
+                continue
+            targets[record["member_id"]] = record["value"]
+        of = record["record"], record.get("regex", "")
+        if of[0] in ("GroupWritten", "RegexResolved"):
+            if record["value"] is not None:
+                written.add(of)
+            elif of not in written:
+                continue
+            else:
+                written.remove(of)
+        kept.append(record)
+    return kept
+
+
+def _without_own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: bool(v) if k in OWN else _without_own(v) for k, v in value.items()}
+    return [_without_own(v) for v in value] if isinstance(value, list) else value
+
+
+def _runs(records: list[dict[str, Any]]) -> list[Any]:
+    """Records in the order of the log, those of one kind together sorted."""
+    return [sorted(run, key=repr) for _, run in groupby(records, key=lambda record: record["record"])]

@@ -1,0 +1,79 @@
+"""A script of a consumer group, made by chance from a seed, and played to both brokers as it is made."""
+
+from __future__ import annotations
+
+import random
+
+from support.differential.modern.both import Both, Parted
+from support.differential.modern.log import compare_logs
+from support.differential.modern.member import ModernMember
+from support.differential.modern.outsider import Outsider
+
+SIZES = (1, 2, 2, 3, 3, 4, 5, 6, 8, 12)
+
+
+def play(bootstrap: str, seed: int, steps: int = 50) -> int:
+    """Play one script; returns how many requests that were. Raises Parted with all that was asked."""
+    both = Both(bootstrap)
+    try:
+        _play(both, random.Random(seed), steps)
+        return len(both.told)
+    except (Parted, AssertionError, LookupError) as error:
+        asked = "\n".join(both.told)
+        raise Parted(f"seed {seed}, after {len(both.told)} requests: {error}\n{asked}") from error
+    finally:
+        both.close()
+
+
+def _play(both: Both, chance: random.Random, steps: int) -> None:
+    topics = [both.create(name, chance.randint(1, 6)) for name in "abc"[: chance.randint(1, 3)]]
+    known = dict.fromkeys(topics, 6)
+    names = [*topics, f"d-{both.mark}"]
+    group = both.group("g")
+    members = [ModernMember(both, chance, f"m{i}", group, names) for i in range(chance.choice(SIZES))]
+    assignors = (chance.choice(("uniform", "range")),) * 6 + ("sticky", "")
+    for member in members:
+        member.assignors = assignors
+    outsider = Outsider(both, chance, group, names)
+    for _ in range(steps):
+        member = chance.choice(members)
+        kind = chance.random()
+        if kind < 0.62:
+            member.act()
+            if any(one.regex for one in members):
+                both.await_same_epoch(group)
+        elif kind < 0.72:
+            outsider.commit(member.member_id, member.epoch)
+        elif kind < 0.80:
+            outsider.fetch(member.member_id, member.epoch)
+        elif kind < 0.83:
+            outsider.remove_offsets()
+        elif kind < 0.84:
+            outsider.remove_group()
+        elif kind < 0.87:
+            outsider.look_otherwise()
+        elif kind < 0.90:
+            _change_topics(both, chance, known)
+        outsider.look()
+    both.nobody_else()
+    compare_logs(both, group)
+
+
+def _change_topics(both: Both, chance: random.Random, known: dict[str, int]) -> None:
+    """Make a topic, or let one grow, or go; and wait until the coordinator of theirs has heard of it."""
+    late = f"d-{both.mark}"
+    if late not in known:
+        both.told.append("a topic is made: d")
+        both.create("d", 3)
+        known[late] = 6
+    else:
+        topic = chance.choice([*known])
+        if known[topic] < 12:
+            known[topic] += chance.randint(1, 3)
+            both.told.append(f"{topic} grows to {known[topic]}")
+            both.grow(topic, known[topic])
+        else:
+            both.told.append(f"{topic} is deleted")
+            both.delete(topic)
+            del known[topic]
+    both.theirs.let_others_be_heard(f"g-{both.mark}")

@@ -1,0 +1,45 @@
+"""Answers and records as plain data that two brokers can be compared by: topics by name, no order that is of a hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kohort.wire.messages.consumer_group_records import CurrentTopicPartitions
+from kohort.wire.schema import Message
+
+OF_EVERYONE = {"ListGroupsResponse"}
+
+
+class Words:
+    """Names of topic ids; the mark of a run is left out."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.topics: dict[bytes, str] = {bytes(16): "none", b"\x01" * 16: "a stranger's"}
+
+    def plain(self, value: Any) -> Any:
+        """``value`` as dicts, lists and texts."""
+        if isinstance(value, CurrentTopicPartitions):
+            epochs = value.assignment_epochs or [None] * len(value.partitions)
+            since = dict(sorted(zip(value.partitions, epochs, strict=True)))
+            return {"topic_id": self.plain(value.topic_id), "partitions": since}
+        if isinstance(value, Message):
+            return {f.name: self._field(value, f.name) for f in value.FIELDS}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            kind = type(value).__name__
+            return {"record": kind} | {name: self.plain(getattr(value, name)) for name in value._fields}
+        if isinstance(value, list):
+            items = [self.plain(v) for v in value]
+            return sorted(items, key=repr) if all(isinstance(v, dict | int | str) for v in items) else items
+        if isinstance(value, str):
+            return value.replace(self.mark, "*")
+        if isinstance(value, bytes | bytearray | memoryview):
+            raw = bytes(value)
+            return self.topics.get(raw, raw.replace(self.mark.encode(), b"*"))
+        return value
+
+    def _field(self, message: Message, name: str) -> Any:
+        value = getattr(message, name)
+        if type(message).__name__ in OF_EVERYONE and name == "groups":
+            value = [v for v in value if self.mark in v.group_id]
+        return self.plain(value)

@@ -1,0 +1,50 @@
+"""Requests at the lowest and the highest version of their APIs that can say what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from kohort.broker.dispatch import SERVED
+from kohort.wire.schema import NEW_LIST, FieldSpec, Message
+from support.security.api_requests import ApiCall
+
+Bounds = Mapping[int, tuple[int, int]]
+"""The lowest and the highest version of each API, by its key."""
+OURS: Final[Bounds] = {key: (api.low, api.high) for key, api in SERVED.items()}
+NAMES: Final = ("name", "topic", "topic_id", "topic_names")
+"""What a topic goes by, which Kafka's clients may pass over where a version has no place for it: here nothing would be
+left of the request."""
+
+
+def is_said(message: Message, version: int) -> bool:
+    """Whether a version has a place for all that a request says and that may not be passed over (Kafka's rule)."""
+    return all(_is_said(spec, getattr(message, spec.name), version) for spec in message.FIELDS)
+
+
+def _is_said(spec: FieldSpec, value: Any, version: int) -> bool:
+    if version not in spec.versions:
+        is_dropped = spec.ignorable and spec.name not in NAMES
+        return is_dropped or value == ([] if spec.default is NEW_LIST else spec.default)
+    if value is None:
+        return version in spec.nullable
+    inner = value if isinstance(value, list) else [value]
+    return all(is_said(item, version) for item in inner if isinstance(item, Message))
+
+
+def at_both_ends(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> Iterator[ApiCall]:
+    """Each call at the lowest and the highest version of its API, or, where it can be said at neither, at its own."""
+    for call in calls:
+        key = type(call.message).API_KEY
+        assert key is not None
+        versions = sorted({v for v in bounds[key] if is_said(call.message, v)} or {call.version})
+        for version in versions:
+            at = replace(call, name=f"{call.name}, version {version}", version=version)
+            yield at if version >= call.told_from else replace(at, refused=(), is_shorter=True)
+
+
+def ends_not_asked(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> set[tuple[str, int]]:
+    """The lowest and highest versions that no call is of."""
+    asked = {(type(call.message).API_KEY, call.version) for call in calls}
+    return {(SERVED[key].name, v) for key, ends in bounds.items() for v in ends if (key, v) not in asked}
