@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from kohort import Broker
-from kohort.cli.why import read_journal, why
-from kohort.coordinator.journal import RequestFenced
+from kohort.cli.cluster import ClusterAccess
+from kohort.cli.journal import read_journal
+from kohort.cli.why import why
+from kohort.coordinator.journal import JournalEntry, RequestFenced
 from support.processes.two_pipelines import GROUP, run_two_pipelines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(3000)]
@@ -23,13 +25,17 @@ def test_one_of_two_pipelines_stands_still_and_is_killed_and_no_row_is_lost(tmp_
     with Broker() as broker:
         run_two_pipelines(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap))
 
-        fenced = [e for e in read_journal(broker.bootstrap, GROUP) if isinstance(e, RequestFenced)]
+        fenced = [e for e in journal_of(broker.bootstrap) if isinstance(e, RequestFenced)]
         assert ("left", "UNKNOWN_MEMBER_ID") in {(e.who.client_id, e.error) for e in fenced}
         the_group_tells_why(broker.bootstrap)
 
 
+def journal_of(bootstrap: str) -> list[JournalEntry]:
+    return read_journal(ClusterAccess({"bootstrap.servers": bootstrap}), GROUP)
+
+
 def generation_of(bootstrap: str) -> int:
-    return max(getattr(entry, "generation", 0) or 0 for entry in read_journal(bootstrap, GROUP))
+    return max(getattr(entry, "generation", 0) or 0 for entry in journal_of(bootstrap))
 
 
 def the_group_tells_why(bootstrap: str) -> None:

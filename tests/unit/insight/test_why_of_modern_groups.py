@@ -1,12 +1,14 @@
 """From what members of modern groups did to the sentence that tells it: every story is played on a real coordinator."""
 
 import pytest
+from msgspec import to_builtins
 
-from kohort.cli.why_epochs import epoch_rebalance_json, member_rows, moved_rows, spans
+from kohort.cli.why_story import moves_table, spans, standing_row
 from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
 from kohort.insight.epoch_causes import FINDERS
 from kohort.insight.epoch_why import explain_epoch
 from kohort.insight.epochs import epoch_rebalances
+from kohort.insight.findings.rebalances import modern_finding
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 from support.machines.coordinator_stage import CoordinatorStage
@@ -44,6 +46,11 @@ def told(stage):
     explained = [explain_epoch(rebalance) for rebalance in found]
     assert all(explanation.evidence for explanation in explained)
     return found[-1], explained[-1]
+
+
+def member_rows(rebalance):
+    found = modern_finding(rebalance)
+    return [standing_row(found, row) for row in found.standing]
 
 
 def kinds(explanation):
@@ -98,10 +105,14 @@ def test_once_all_are_there_the_wait_is_told_and_how_long_nobody_had_what_moved(
     )
     assert rebalance.phases_ms == {"target": 0, "revoke": 3000, "give": 500, "settle": 0}
     assert [(m.partition, m.before, m.after) for m in rebalance.moves] == [(2, "m1", "m2"), (3, "m1", "m2")]
-    assert moved_rows(rebalance)[0] == ("t-2", "one/m1", "two/m2", "0.5 s")
-    as_json = epoch_rebalance_json(rebalance, explanation)
+    found = modern_finding(rebalance)
+    columns, rows = moves_table(found)
+    assert columns == ("PARTITION", "FROM", "TO", "NO-OWNER-FOR")
+    assert rows[0] == ("t-2", "one/m1", "two/m2", "0.5 s")
+    as_json = to_builtins(found)
     assert as_json["unowned_partition_ms"] == 1000
-    assert [m["has"] for m in as_json["members"]] == [["t-0", "t-1"], ["t-2", "t-3"]]
+    assert [m["has"] for m in as_json["standing"]] == [("t-0", "t-1"), ("t-2", "t-3")]
+    assert [(m["from"], m["to"], m["unowned_ms"]) for m in as_json["moves"]] == [("m1", "m2", 500)] * 2
 
 
 def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact(stage):
@@ -298,4 +309,4 @@ def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):
 
 
 def test_partitions_are_shown_as_spans():
-    assert spans((("t", 5), ("t", 0), ("t", 1), ("u", 3))) == "t-0..1,5 u-3"
+    assert spans(("t-5", "t-0", "t-1", "u-3")) == "t-0..1,5 u-3"

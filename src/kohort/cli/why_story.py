@@ -1,0 +1,134 @@
+"""A rebalance told to people: the sentence first, then what it stands on. Everything is in the finding."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.show import print_prose, print_table, time_text
+from kohort.insight.findings.model import name_of_member
+from kohort.insight.names import seconds, short_id
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.model import MoveFinding, RebalanceFinding, StandingFinding
+
+MOVES_SHOWN: Final = 20
+UNDER_WAY: Final = ("open", "assigning", "reconciling")
+
+
+def print_rebalance(this: RebalanceFinding) -> None:
+    """Print one rebalance."""
+    click.echo(f"{heading(this)}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})")
+    print_prose(this.sentence)
+    print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
+    if this.took_ms is not None:
+        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items())
+        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}")
+    for fact in this.evidence:
+        if not fact.kind.startswith("phase_"):
+            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
+            print_fact("EVIDENCE", f"{fact.kind}: {fact.value}{when}")
+    if this.advice is not None:
+        print_fact("ADVICE", this.advice)
+    if this.standing:
+        print_fact("MEMBERS", "now" if this.end in UNDER_WAY else "at the end of it")
+        columns = ("MEMBER", "EPOCH", "HAS", "TARGET", "TO-REVOKE", "SINCE", "STILL-TO-GET")
+        print_table(columns, [standing_row(this, row) for row in this.standing])
+    if this.moves:
+        print_fact("MOVED", f"{len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
+        print_table(*moves_table(this))
+        if len(this.moves) > MOVES_SHOWN:
+            click.echo(f"... and {len(this.moves) - MOVES_SHOWN} more: --output json has them all")
+
+
+def heading(this: RebalanceFinding) -> str:
+    """Return which rebalance it is: from where to where."""
+    if this.end == "no_rebalance":
+        return "no rebalance"
+    word = "epoch" if this.protocol == "consumer" else "generation"
+    before, after = ("?" if n is None else str(n) for n in (this.from_generation, this.generation))
+    return f"{word} {before} -> {after}"
+
+
+def print_fact(what: str, text: str) -> None:
+    """Print a line of the story: what it is, and behind it, however long, the text."""
+    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
+
+
+def ago(at_ms: int) -> str:
+    """Return how long since, in the largest unit that fits."""
+    passed = max(0, int(time.time()) - at_ms // 1000)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if passed >= size:
+            return f"{passed // size} {unit} ago"
+    return f"{passed} s ago"
+
+
+def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
+    """Return the row of a modern group's member; ``?`` stands for what the journal does not tell."""
+    names = names_of(this)
+    since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
+    has = spans(row.has) if row.known else f"{spans(row.has)}?"
+    target = "?" if row.target is None else spans(row.target)
+    missing = [
+        name + (f" ({owner(names, row.awaited_from[name])})" if name in row.awaited_from else "")
+        for name in row.still_to_get
+    ]
+    return name_of_member(row.who), row.epoch, has, target, spans(row.to_revoke), since, missing
+
+
+def moves_table(this: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a row per partition that moved; columns about which nothing is known are left out."""
+    names = names_of(this)
+    columns = ["PARTITION", "FROM", "TO"]
+    rows: list[list[object]] = [
+        [f"{move.topic}-{move.partition}", owner(names, move.before), owner(names, move.after)]
+        for move in this.moves[:MOVES_SHOWN]
+    ]
+    shown = this.moves[:MOVES_SHOWN]
+    further: dict[str, list[object]] = {
+        "NO-OWNER-FOR": [gap_text(move) for move in shown],
+        "LAG-BEFORE": [move.lag_before for move in shown],
+        "LAG-AFTER": [move.lag_after for move in shown],
+        "READ-AGAIN": [move.redelivered for move in shown],
+    }
+    for name, values in further.items():
+        if any(value is not None for value in values):
+            columns.append(name)
+            for row, value in zip(rows, values, strict=True):
+                row.append(value)
+    return tuple(columns), [tuple(row) for row in rows]
+
+
+def gap_text(move: MoveFinding) -> str | None:
+    """Return how long nobody had a partition, or since when; None where that is not known."""
+    if move.unowned_ms is not None:
+        return seconds(move.unowned_ms)
+    return None if move.unowned_since_ms is None else f"since {ago(move.unowned_since_ms)}"
+
+
+def names_of(this: RebalanceFinding) -> dict[str, str]:
+    """Return what to call each member."""
+    members = (*this.members_before, *this.members, *((this.trigger,) if this.trigger is not None else ()))
+    return {who.member_id: name_of_member(who) for who in members}
+
+
+def owner(names: dict[str, str], member_id: str | None) -> str | None:
+    """Return who owns a partition; nobody is None."""
+    return None if member_id is None else names.get(member_id) or short_id(member_id)
+
+
+def spans(partitions: tuple[str, ...]) -> str:
+    """Return partitions in short: ``t-0..3,5 u-1``."""
+    topics: dict[str, list[list[int]]] = {}
+    places = [(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
+    for topic, partition in sorted(places):
+        runs = topics.setdefault(topic, [])
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    texts = {t: ",".join(str(a) if a == b else f"{a}..{b}" for a, b in runs) for t, runs in topics.items()}
+    return " ".join(f"{topic}-{text}" for topic, text in texts.items())

@@ -1,0 +1,71 @@
+"""A group as it was at one moment: what lag, health, what-if and metrics are computed from, whoever looked.
+
+Values only. A snapshot is taken by asking any cluster (``kohort.watch.sampling``) or, for a broker's own groups, its
+state; unknown is None. Two snapshots of the same group, in the order of ``at_ms``, make rates.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kohort.model import TopicPartition
+
+
+class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that a group reads, has committed, or both."""
+
+    partition: TopicPartition
+    committed: int | None = None
+    """The next offset to read, as the group has committed it."""
+    committed_at_ms: int | None = None
+    """When it was committed, where that is known: commits are seen in ``__consumer_offsets``, not by asking."""
+    log_start: int | None = None
+    log_end: int | None = None
+    """The high watermark: the next offset that a record will have, for readers that read uncommitted."""
+    last_stable: int | None = None
+    """The end for readers that read committed: before the oldest open transaction."""
+    committed_record_at_ms: int | None = None
+    """The time stamp of the record at ``committed``, or of the first after it: what waits for longest."""
+    last_record_at_ms: int | None = None
+    """The time stamp of the last record."""
+    metadata: str = ""
+    error: str | None = None
+    """Why offsets are missing: the topic is gone, or must not be described."""
+
+
+class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A member: who it is, what it has, and how far it is, where its protocol says so."""
+
+    member_id: str
+    client_id: str = ""
+    host: str = ""
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    assignment: tuple[TopicPartition, ...] = ()
+    target: tuple[TopicPartition, ...] | None = None
+    """Of modern groups (KIP-848)."""
+    epoch: int | None = None
+    protocol: Literal["classic", "consumer"] = "classic"
+    rack: str | None = None
+    regex: str | None = None
+
+
+class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One group at one moment."""
+
+    at_ms: int
+    """By the clock of who looked."""
+    group: str
+    state: str
+    protocol: Literal["classic", "consumer"]
+    protocol_type: str = "consumer"
+    assignor: str | None = None
+    coordinator_id: int | None = None
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+    members: tuple[MemberSnapshot, ...] = ()
+    partitions: tuple[PartitionSnapshot, ...] = ()
+    partition_counts: dict[str, int] = {}
+    """Of every topic that is read or subscribed to: how many partitions it has."""
