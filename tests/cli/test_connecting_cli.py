@@ -72,7 +72,7 @@ def test_the_command_line_wins_over_the_environment_and_an_address_over_a_file(c
 def test_a_profile_of_the_environment_does_not_go_to_another_address(call, files, broker, tmp_path):
     (tmp_path / "clusters.toml").write_text('[prod]\nsecurity.protocol = "SASL_PLAINTEXT"\nsasl.password = "${NO}"\n')
     assert call("topics", "list", "--bootstrap", broker.bootstrap, KOHORT_PROFILE="prod").exit_code == 0
-    assert "${NO}: not set" in call("topics", "list", KOHORT_PROFILE="prod", code=1).stderr
+    assert "${NO}: not set" in call("topics", "list", KOHORT_PROFILE="prod", code=2).stderr
 
 
 def test_two_files_are_one_too_many(call, files):
@@ -83,16 +83,16 @@ def test_two_files_are_one_too_many(call, files):
 def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):
     bad = tmp_path / "bad.properties"
     bad.write_text("bootstrap.servers=localhost\nwhatever=1\n")
-    refused = call("topics", "list", "--config", str(bad), code=1)
+    refused = call("topics", "list", "--config", str(bad), code=2)
     assert refused.stderr.splitlines() == [
         f"kohort: {bad}: passed over, unknown here: whatever",
         f"kohort topics: bootstrap.servers='localhost': expected HOST:PORT, such as localhost:9092 ({bad})",
     ]
-    assert "did you mean here?" in call("groups", "--profile", "her", code=1).stderr
+    assert "did you mean here?" in call("groups", "--profile", "her", code=2).stderr
 
 
 def test_an_option_of_another_client_is_refused_by_set_alone(call, files):
-    refused = call("produce", "lines", "--profile", "here", "--set", "group.id=g", stdin="x\n", code=1)
+    refused = call("produce", "lines", "--profile", "here", "--set", "group.id=g", stdin="x\n", code=2)
     assert "group.id is an option of a consumer, which this client is not" in refused.stderr
 
 

@@ -74,7 +74,7 @@ def _rest(about):
 
 
 def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, orders):
-    missing = run("group", "describe", "gg", code=1)
+    missing = run("group", "describe", "gg", code=3)
 
     assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap}; did you mean g?\n"
 
@@ -110,7 +110,7 @@ def test_every_way_to_say_where_to(run, ask, orders, where, expected):
 
 def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
     for args in (("reset", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
-        refused = run("group", *args, code=1)
+        refused = run("group", *args, code=5)
         assert "while it has members: reader at" in refused.stderr
 
 
@@ -176,7 +176,7 @@ def test_why_tells_of_a_group_whose_coordinator_assigns(run, ask, broker, orders
 
 
 def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
-    nothing = run("group", "why", "quiet", code=1)
+    nothing = run("group", "why", "quiet", code=3)
 
     assert nothing.stderr == (f"kohort group: the journal of {broker.bootstrap} has no rebalance of group 'quiet'\n")
 
@@ -184,7 +184,7 @@ def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
 def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders):
     monkeypatch.setattr("kohort.coordinator.journal.TOPIC", "__no_journal")
 
-    assert "has no journal of rebalances: it is no kohort broker" in run("group", "why", "g", code=1).stderr
+    assert "has no journal of rebalances: it is no kohort broker" in run("group", "why", "g", code=3).stderr
 
 
 def test_names_are_completed_from_the_cluster(run, broker, orders):

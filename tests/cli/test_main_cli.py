@@ -43,10 +43,10 @@ def test_usage_errors_exit_with_2():
     assert "No such command 'frobnicate'" in unknown.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_one_line_and_exit_code_1():
+def test_a_cluster_that_does_not_answer_is_one_line_and_exit_code_4():
     failed = kohort_process("topics", "list")
 
-    assert failed.returncode == 1
+    assert failed.returncode == 4
     assert failed.stdout == ""
     assert failed.stderr.startswith("kohort topics: ")
     assert "127.0.0.1:1" in failed.stderr

@@ -50,7 +50,7 @@ def test_what_is_wrong_has_its_line_and_what_may_be_meant(tmp_path: Path) -> Non
     file.write_text(file.read_text().replace("checkpoint:", "chekpoint:"))
 
     assert "line 26: unknown key 'chekpoint' in the file; did you mean checkpoint?" in run(
-        "validate", str(file), code=1
+        "validate", str(file), code=2
     )
 
 
@@ -68,7 +68,7 @@ def test_a_member_is_not_run_to_an_end_and_that_is_said_before_spark_starts(tmp_
     file.write_text(MEMBER)
 
     assert "orders.yaml, line 3: group_mode: member is for pipelines that go on" in run(
-        "run", str(file), "--until-caught-up", code=1
+        "run", str(file), "--until-caught-up", code=2
     )
 
 
@@ -110,7 +110,7 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
 
     with as_the_only_run(load_pipeline(file)):
         said = run("status", str(file))
-        assert "is running: process" in run("reset", str(file), "--yes", code=1)
+        assert "is running: process" in run("reset", str(file), "--yes", code=5)
         assert json.loads(run("status", str(file), "--output", "json"))["running"]["pid"] == os.getpid()
 
     assert f", process {os.getpid()} on " in said
@@ -181,7 +181,7 @@ def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path
 
     assert sorted(pq.read_table(out)["id"].to_pylist()) == [0, 1, 2, 3]
     assert len(list(out.iterdir())) == 2
-    assert "expected a size" in run("compact", str(file), "--size", "big", code=1)
+    assert "expected a size" in run("compact", str(file), "--size", "big", code=2)
 
 
 def test_spark_that_is_not_installed_is_told_before_it_is_started(

@@ -136,9 +136,9 @@ def test_csv_out_has_its_columns_named(run, topic):
 
 
 def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, topic):
-    gone = run("consume", "nowhere", code=1)
+    gone = run("consume", "nowhere", code=3)
     assert gone.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
-    outside = run("consume", topic, "--partition", "3", code=1)
+    outside = run("consume", topic, "--partition", "3", code=3)
     assert f"topic '{topic}' has 3 partitions, 0 to 2; not 3" in outside.stderr
     wrong = run("produce", topic, "--partition", "9", code=1, stdin="x\n")
     assert "9" in wrong.stderr
@@ -162,6 +162,6 @@ def test_wrong_usage_exits_with_2_and_says_what_is_wrong(run, args, problem):
 
 
 def test_an_option_that_kafka_does_not_have_is_named(run, topic):
-    failed = run("consume", topic, "--set", "fetch.min.bites=1", code=1)
+    failed = run("consume", topic, "--set", "fetch.min.bites=1", code=2)
 
     assert "fetch.min.bites" in failed.stderr

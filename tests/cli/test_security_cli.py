@@ -65,7 +65,7 @@ def test_acls_are_added_listed_and_removed(call, told):
     removed = call("acls", "remove", "--topic", "orders", "--yes")
     assert removed.stdout == "removed: allow User:alice to read topic orders\n"
     assert told("acls", "list", "--topic", "orders")["acls"] == []
-    assert "there are no such ACLs" in call("acls", "remove", "--topic", "orders", "--yes", code=1).stderr
+    assert "there are no such ACLs" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
 
 
 def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
@@ -149,7 +149,7 @@ def test_users_are_added_listed_and_removed(call, told):
         {"user": "bob", "mechanisms": [{"name": "SCRAM-SHA-512", "iterations": 4096}]},
     ]  # fmt: skip
     assert call("users", "list", "bob").stdout.splitlines()[1].split() == ["bob", "SCRAM-SHA-512", "4096"]
-    assert "RESOURCE_NOT_FOUND" in call("users", "list", "carol", code=1).stderr
+    assert "RESOURCE_NOT_FOUND" in call("users", "list", "carol", code=3).stderr
 
     call("users", "remove", "alice", "--mechanism", "SCRAM-SHA-256", "--yes")
     assert "Give --yes" in call("users", "remove", "bob", code=2).stderr
@@ -157,7 +157,7 @@ def test_users_are_added_listed_and_removed(call, told):
         {"user": "alice", "mechanism": "SCRAM-SHA-512"}, {"user": "bob", "mechanism": "SCRAM-SHA-512"},
     ]  # fmt: skip
     assert told("users", "list")["users"] == []
-    assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=1).stderr
+    assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=3).stderr
 
 
 def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
@@ -199,7 +199,7 @@ def test_quotas_are_set_listed_and_removed(call, told):
     removed = call("quotas", "remove", "--user", "alice", "producer_byte_rate", "--yes")
     assert removed.stdout == "user alice: removed producer_byte_rate\n"
     assert told("quotas", "remove", "--user", "alice", "--yes")["removed"] == ["request_percentage"]
-    assert "user alice has no quota" in call("quotas", "remove", "--user", "alice", "--yes", code=1).stderr
+    assert "user alice has no quota" in call("quotas", "remove", "--user", "alice", "--yes", code=3).stderr
     call("quotas", "remove", "--user", "alice", "--client-default", "--yes")
     call("quotas", "remove", "--ip-default", "--yes")
     assert told("quotas", "list")["quotas"] == []

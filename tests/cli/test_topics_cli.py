@@ -40,14 +40,14 @@ def test_tables_have_kafkas_column_names(run):
 def test_creating_a_topic_twice_fails_unless_told_that_it_may_exist(run):
     run("topics", "create", "twice")
 
-    again = run("topics", "create", "twice", "fresh", code=1)
+    again = run("topics", "create", "twice", "fresh", code=5)
     assert "kohort topics: TOPIC_ALREADY_EXISTS" in again.stderr
     assert "created fresh" in again.stdout
     assert run("topics", "create", "twice", "--if-not-exists").stderr == "twice exists\n"
 
 
 def test_what_does_not_exist_or_is_no_name_fails_in_a_line(run):
-    missing = run("topics", "describe", "nowhere", code=1)
+    missing = run("topics", "describe", "nowhere", code=3)
     assert missing.stdout == ""
     assert missing.stderr.startswith("kohort topics: UNKNOWN_TOPIC_OR_PARTITION: nowhere")
     assert len(missing.stderr.splitlines()) == 1

@@ -54,7 +54,7 @@ def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
     ended = ask("transactions", "describe", "importer-1")
     assert (ended["state"], ended["seconds"], ended["partitions"]) == ("CompleteCommit", None, [])
     assert run("transactions", "list", "--open-for", "0").stdout.splitlines()[1:] == []
-    missing = run("transactions", "describe", "nobody", code=1).stderr
+    missing = run("transactions", "describe", "nobody", code=3).stderr
     assert "TRANSACTIONAL_ID_NOT_FOUND" in missing
     assert "transactional.id 'nobody'" in missing
 
@@ -70,4 +70,4 @@ def test_an_abort_lets_readers_go_on_and_fences_the_producer(run, ask, broker, o
         partitions = [TopicPartition("bookings", n) for n in range(2)]
         ends = consumer.end_offsets(partitions)
         assert all(end > 0 for end in ends.values()), "the last stable offset is at the end"
-    assert run("transactions", "abort", "nobody", "--yes", code=1).stderr.count("TRANSACTIONAL_ID_NOT_FOUND") == 1
+    assert run("transactions", "abort", "nobody", "--yes", code=3).stderr.count("TRANSACTIONAL_ID_NOT_FOUND") == 1

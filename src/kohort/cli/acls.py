@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -299,7 +300,7 @@ def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> No
         found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
         going = list(dict.fromkeys(found))
         if not going:
-            raise KohortError("there are no such ACLs (kohort acls list shows all)")
+            raise NothingThere("there are no such ACLs (kohort acls list shows all)")
         if not yes:
             for acl in going:
                 click.echo(str(acl), err=True)

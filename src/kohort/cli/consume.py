@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.exits import NothingThere
 from kohort.cli.interrupts import interrupts_wait
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.record_lines import CSV_COLUMNS, writer_of
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.errors import ApiError, ErrorCode
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -100,18 +101,18 @@ def consume(
 
 
 def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAccess) -> list[TopicPartition]:
-    """Return the partitions to read. Raises KohortError for a topic or a partition that does not exist."""
+    """Return the partitions to read. Raises NothingThere for a topic or a partition that does not exist."""
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)
         for name, error in results.errors.items():
             if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KohortError(f"topic {name!r} does not exist on {cluster.address}") from None
+                raise NothingThere(f"topic {name!r} does not exist on {cluster.address}") from None
             raise error
         counts = {name: len(results[name].partitions) for name in results}
     if only is not None:
         for name, count in counts.items():
             if only >= count:
-                raise KohortError(f"topic {name!r} has {count} partitions, 0 to {count - 1}; not {only}")
+                raise NothingThere(f"topic {name!r} has {count} partitions, 0 to {count - 1}; not {only}")
     return [TopicPartition(name, p) for name, n in counts.items() for p in range(n) if only is None or p == only]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.show import cell
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -113,7 +114,7 @@ def epoch_json(epoch: int) -> int | None:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """Return the group. Raises KohortError, with a guess at what was meant, where there is none."""
+    """Return the group. Raises NothingThere, with a guess at what was meant, where there is none."""
     results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
     try:
         return results[group_id]
@@ -124,7 +125,7 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
     names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
     servers = ",".join(admin.config.bootstrap_servers)
-    raise KohortError(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+    raise NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
 
 
 def check_described(group_id: str, group_type: str) -> None:
@@ -134,9 +135,9 @@ def check_described(group_id: str, group_type: str) -> None:
 
 
 def check_inactive(group: GroupDescription, verb: str) -> None:
-    """Raise KohortError, naming them, where the group has members."""
+    """Raise RefusedByState, naming them, where the group has members."""
     if group.members:
-        raise KohortError(
+        raise RefusedByState(
             f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
             f"{names_of_members(group)}"
         )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess
+from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,14 +21,14 @@ POLL_MS: Final = 500
 
 
 def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
-    """Return the entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
+    """Return the entries of a group, oldest first. Raises NothingThere where the broker keeps no journal."""
     from kohort.coordinator.journal import TOPIC
 
     with cluster.admin() as admin:
         results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
         error = results.errors.get(TOPIC)
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KohortError(
+            raise NothingThere(
                 f"{cluster.address} has no journal of rebalances: it is no kohort broker, or no group was ever there"
             )
         partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
@@ -51,7 +52,7 @@ def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: s
         if records:
             deadline = time.monotonic() + ADMIN_MS / 1000
         elif time.monotonic() > deadline:
-            raise KohortError(f"the journal could not be read to its end within {ADMIN_MS // 1000} s")
+            raise ApiTimeout(f"the journal could not be read to its end within {ADMIN_MS // 1000} s")
     if reader.unread:
         click.echo(f"{reader.unread} entries of the journal are of a kind that this version cannot read", err=True)
     return reader.entries

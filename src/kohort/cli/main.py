@@ -1,7 +1,7 @@
 """The command ``kohort``: its commands by name, and how an error or an interrupt ends one.
 
-Commands are imported when they are called, so that ``kohort --help`` answers at once. Exit codes: 0 done, 1 failed,
-2 wrong usage, 130 interrupted (Ctrl-C, SIGTERM).
+Commands are imported when they are called, so that ``kohort --help`` answers at once. What the exit codes mean is said
+in the file ``exits`` beside this one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from kohort.cli.exits import ExitCode, exit_code_of
 from kohort.cli.interrupts import sigterm_interrupts
 from kohort.cli.show import harmless
 from kohort.errors import KohortError
@@ -37,13 +38,15 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("kohort.cli.completion:completion", "Print the completion script of a shell."),
 }
 """Where each command is, and what it does in a line."""
-INTERRUPTED: Final = 130
 
 HELP = """Kafka consumer groups, in Python, whole.
 
 A broker in one process, tools for any Kafka-compatible cluster, and the reason for every rebalance. Commands that talk
 to a broker take --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP; for a secured one also --config client.properties, or
 --profile NAME, a cluster of ~/.config/kohort/clusters.toml. Data goes to stdout, everything else to stderr.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 nobody answers in time, 5 refused by the state of things (a
+group that has members), 6 not authorised, 7 a check did not hold, 130 interrupted.
 
 \b
 Examples:
@@ -79,23 +82,23 @@ class Commands(click.Group):
         except KohortError as error:
             if ctx.params.get("debug"):
                 raise
-            fail(ctx, str(error))
+            fail(ctx, str(error), exit_code_of(error))
         except BrokenPipeError:
             stop_writing()
-            ctx.exit(0)
+            ctx.exit(ExitCode.DONE)
         except OSError as error:
             if ctx.params.get("debug"):
                 raise
             fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except (KeyboardInterrupt, click.Abort):
             click.echo("", err=True)
-            ctx.exit(INTERRUPTED)
+            ctx.exit(ExitCode.INTERRUPTED)
 
 
-def fail(ctx: click.Context, message: str) -> None:
-    """One line on stderr, and exit code 1."""
+def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    """One line on stderr, and the exit code."""
     click.echo(harmless(f"kohort {ctx.invoked_subcommand}: {message}"), err=True)
-    ctx.exit(1)
+    ctx.exit(code)
 
 
 def stop_writing() -> None:

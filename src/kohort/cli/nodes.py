@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode, UsageError
@@ -77,7 +78,7 @@ def stop(node: int, cluster: ClusterAccess) -> None:
     with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node in now:
-            raise UsageError(f"node {node} is stopped already")
+            raise RefusedByState(f"node {node} is stopped already")
         _set_stopped(admin, [*now, node])
     click.echo(f"stopped node {node}")
 
@@ -90,7 +91,7 @@ def start(node: int, cluster: ClusterAccess) -> None:
     with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node not in now:
-            raise UsageError(f"node {node} is not stopped; stopped are: {', '.join(map(str, now)) or 'none'}")
+            raise RefusedByState(f"node {node} is not stopped; stopped are: {', '.join(map(str, now)) or 'none'}")
         _set_stopped(admin, [n for n in now if n != node])
     click.echo(f"started node {node}")
 
@@ -176,12 +177,12 @@ def _partition_of_group(topics: dict[str, TopicDescription], group: str) -> Topi
     from kohort.coordinator.partitioning import partition_of
 
     if OFFSETS_TOPIC not in topics:
-        raise UsageError("no group has been coordinated yet: there is no __consumer_offsets")
+        raise NothingThere("no group has been coordinated yet: there is no __consumer_offsets")
     return TopicPartition(OFFSETS_TOPIC, partition_of(group, len(topics[OFFSETS_TOPIC].partitions)))
 
 
 def _replicas(topics: dict[str, TopicDescription], tp: TopicPartition) -> tuple[int, ...]:
     topic = topics.get(tp.topic)
     if topic is None or tp.partition >= len(topic.partitions):
-        raise UsageError(f"there is no partition {tp.topic}:{tp.partition}")
+        raise NothingThere(f"there is no partition {tp.topic}:{tp.partition}")
     return topic.partitions[tp.partition].replicas

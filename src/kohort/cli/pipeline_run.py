@@ -44,12 +44,12 @@ EVERY = "1 second"
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
     """Make a session for this command alone. Ctrl-C ends it at once; a run heeds it in its own way."""
-    from kohort.cli.main import INTERRUPTED
+    from kohort.cli.exits import ExitCode
     from kohort.spark.pipeline.running.stop_signal import ends_at_once
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
-    with ends_at_once(INTERRUPTED) as install:
+    with ends_at_once(ExitCode.INTERRUPTED) as install:
         spark_home()  # or an error that names the extra
         click.echo("starting Spark", err=True)
         began = time.monotonic()

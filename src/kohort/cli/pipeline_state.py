@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kohort.cli.exits import RefusedByState
 from kohort.cli.options import confirm, yes_option
 from kohort.errors import KohortError
 
@@ -122,7 +123,7 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     found = load_pipeline(file)
     now = current_run(found)
     if now:
-        raise KohortError(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
+        raise RefusedByState(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
     rows = _written(found) if outputs else []
     summaries = [summary.path for summary in found.summaries if summary.path.exists()] if outputs else []
     folders = [folder for folder in (found.state, *summaries) if folder.exists()]
@@ -170,5 +171,5 @@ def compact(file: Path, size: str) -> None:
     for sink in sinks:
         did = folder_of(found, sink).compact(upto, large=large)
         if did is None:
-            raise KohortError(f"sink {sink.name}: {sink.path} is being compacted by another process")
+            raise RefusedByState(f"sink {sink.name}: {sink.path} is being compacted by another process")
         click.echo(f"sink {sink.name}: {did.files:,} files merged into {did.into:,}", err=True)

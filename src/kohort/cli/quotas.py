@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_users, pairs
+from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
-from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.client.admin.quotas import ClientQuotaEntity
@@ -142,7 +142,7 @@ def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster:
         held = admin.describe_client_quotas(entity, strict=True, timeout_ms=ADMIN_MS).get(entity, {})
         going = [key for key in held if not keys or key in keys]
         if not going:
-            raise KohortError(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
+            raise NothingThere(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
         confirm(f"Remove {', '.join(going)} of {entity}?", yes=yes)
         admin.alter_client_quotas({entity: dict.fromkeys(going)}, timeout_ms=ADMIN_MS)
     if output == "json":

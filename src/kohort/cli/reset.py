@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.exits import NothingThere
 from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_prose, print_table
@@ -129,7 +130,7 @@ def chosen(admin: Admin, topics: tuple[str, ...], committed: Offsets, group_id: 
         count = len(admin.describe_topics([name], timeout_ms=ADMIN_MS)[name].partitions)
         for number in parse_numbers(text, numbers) or range(count):
             if number >= count:
-                raise KohortError(f"--topic {text}: {name} has {count} partitions, 0 to {count - 1}")
+                raise NothingThere(f"--topic {text}: {name} has {count} partitions, 0 to {count - 1}")
             wanted[TopicPartition(name, number)] = 0
     starts = ends_of(admin, wanted, "earliest")
     return {tp: committed.get(tp, starts[tp]) for tp in wanted}

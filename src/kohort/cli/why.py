@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.exits import NothingThere
 from kohort.cli.journal import read_journal
 from kohort.cli.options import output_option
 from kohort.cli.show import cell, print_json
 from kohort.cli.why_story import print_rebalance
-from kohort.errors import KohortError
 
 HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
 
@@ -40,7 +40,7 @@ def why(group_id: str, last: int, cluster: ClusterAccess, output: str) -> None:
     found = find_rebalances(entries)
     if not found:
         heard = f"{len(entries)} entries but no" if entries else "no"
-        raise KohortError(f"the journal of {cluster.address} has {heard} rebalance of group {group_id!r}")
+        raise NothingThere(f"the journal of {cluster.address} has {heard} rebalance of group {group_id!r}")
     rebalances = [this for this in found if this.end != "no_rebalance"]
     since_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     shown = [this for this in found if this.opened_at_ms >= since_ms]
