@@ -45,13 +45,16 @@ class Pattern:
             self._regexp = re2.compile(text, options)
         except re2.error as error:
             raise self._refused(_why(error)) from None
+        self.size: int = self._regexp.programsize
+        """Steps of its machine: for each byte of a text that many are tried, at most."""
 
     def fullmatch(self, text: str) -> bool:
         """Tell whether the pattern matches all of ``text``. Raises ApiError once that has been too much work."""
-        self._work_left -= self._regexp.programsize * len(text)
+        self._work_left -= self.size * len(text)
         if self._work_left < 0:
-            raise self._refused(f"its machine of {self._regexp.programsize} steps is too large for what it is to match")
-        return self._regexp.fullmatch(text) is not None
+            raise self._refused(f"its machine of {self.size} steps is too large for what it is to match")
+        # Bytes take half the time: re2 does not look for where their letters begin.
+        return self._regexp.fullmatch(text.encode() if text.isascii() else text) is not None
 
     def _refused(self, why: str) -> ApiError:
         shown = self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}..."

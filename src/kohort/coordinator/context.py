@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kohort.clock import Rng
@@ -12,6 +12,8 @@ from kohort.config.group import NO_OPTIONS, GroupOptions
 from kohort.coordinator.outcome import TopicsView
 
 REMEMBERED_CONNECTIONS: Final = 10_000
+SEARCH_LOST_MS: Final = 1_000
+"""A search that was not gone on with for so long does not keep others waiting: its group is gone."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 """What a group has of its own, by its id."""
@@ -39,6 +41,34 @@ class ClosedConnections:
         return self._closed_at_ms.get(connection)
 
 
+class SearchTurns:
+    """Whose search for the topics of expressions goes on: that of one group at a time, a step a millisecond. Else a
+    thousand groups would each take a step at the same moment, and each remember all the topics that there are."""
+
+    def __init__(self) -> None:
+        self._of = ""
+        self._stepped_ms = -SEARCH_LOST_MS
+        self._next_ms = 0
+
+    def takes(self, group_id: str, now_ms: int) -> bool:
+        """Tell whether the group may take a step; it has the turn from then on, until it is done or not heard of."""
+        if self._stepped_ms == now_ms or (
+            self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
+        ):
+            return False
+        self._of, self._stepped_ms = group_id, now_ms
+        return True
+
+    def done(self) -> None:
+        """Let another group have its turn."""
+        self._of = ""
+
+    def next_ms(self, now_ms: int) -> int:
+        """Return when whoever may not step now is to ask again: no two at the same moment."""
+        self._next_ms = max(self._next_ms, now_ms) + 1
+        return self._next_ms
+
+
 @dataclass(slots=True)
 class Context:
     """The facts that a decision is made on, beside its group and its event."""
@@ -49,3 +79,4 @@ class Context:
     topics: TopicsView
     connections: ClosedConnections
     options_of_group: OptionsOfGroup = no_options
+    searches: SearchTurns = field(default_factory=SearchTurns)

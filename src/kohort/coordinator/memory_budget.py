@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
+from kohort.coordinator.consumer_records import RegexResolved
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.records import Record
+from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest
@@ -24,6 +27,9 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 """What an object of each kind takes beside the bytes that it was given, about."""
+REGEX_BYTES: Final = 500
+MATCH_BYTES: Final = 8
+"""A name in the list of an expression's: the names themselves are shared."""
 FREE_BYTES: Final = 16_384
 """Metadata up to this size from who is a member already is always taken."""
 LOOK_EVERY_MS: Final = 1_000
@@ -93,6 +99,16 @@ def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> int:
     return said + MEMBER_BYTES + (GROUP_BYTES if group is None else 0)
 
 
+def added_by_expressions(records: Iterable[Record]) -> int:
+    """Return how many bytes the topics take, at most, that expressions are found to match."""
+    found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
+    return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
+
+
+def _bytes_of_regex(regex: str, value: ConsumerGroupRegularExpressionValue) -> int:
+    return REGEX_BYTES + len(regex) + MATCH_BYTES * len(value.topics)
+
+
 def bytes_of(groups: Groups) -> int:
     """Return how many bytes the groups of one partition hold, about."""
     size = 0
@@ -103,7 +119,8 @@ def bytes_of(groups: Groups) -> int:
             size += MEMBER_BYTES + len(member.assignment)
             size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
     for consumer in groups.consumer.values():
-        size += GROUP_BYTES + PARTITION_BYTES * len(consumer.owners)
+        size += GROUP_BYTES + PARTITION_BYTES * len(consumer.owners) + NAME_BYTES * len(consumer.matched)
+        size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
         for said in (member.said for member in consumer.members.values()):
             size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")
             size += sum(map(len, said.subscribed_topic_names)) + NAME_BYTES * len(said.subscribed_topic_names)

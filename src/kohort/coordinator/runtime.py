@@ -17,11 +17,11 @@ from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.invariants import check_consumer_group
-from kohort.coordinator.context import ClosedConnections, Context, OptionsOfGroup, no_options
+from kohort.coordinator.context import ClosedConnections, Context, OptionsOfGroup, SearchTurns, no_options
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
-from kohort.coordinator.memory_budget import MemoryBudget
+from kohort.coordinator.memory_budget import MemoryBudget, added_by_expressions
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -72,6 +72,7 @@ class Coordinator:
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._connections = ClosedConnections()
+        self._searches = SearchTurns()
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
@@ -231,18 +232,27 @@ class Coordinator:
     def _check_budget(self, added: int, now_ms: int) -> None:
         """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
         if not self._budget.takes(added, (shard.groups for shard in self._shards), now_ms):
-            problem = "groups hold as much memory as they may: new groups and members are refused"
+            problem = "groups hold as much memory as they may: new groups, members and matches are refused"
             self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _at(self, now_ms: int) -> Context:
-        return Context(now_ms, self._config, self._rng, self._topics, self._connections, self._options_of_group)
+        return Context(
+            now_ms,
+            self._config,
+            self._rng,
+            self._topics,
+            self._connections,
+            options_of_group=self._options_of_group,
+            searches=self._searches,
+        )
 
     # How a decision becomes real.
 
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
             try:
+                self._check_budget(added_by_expressions(outcome.records), ctx.now_ms)
                 built = [build_record(r) for r in outcome.records]
                 self._append(shard.partition, built, ctx.now_ms, outcome.producer)
             except (ApiError, StorageError, ProtocolError) as error:

@@ -87,6 +87,8 @@ class ModernGroup:
         """How many members name a topic."""
         self.regex_users: Counter[str] = Counter()
         """How many members subscribe by an expression."""
+        self.matched: Counter[str] = Counter()
+        """How many expressions were found to match a topic."""
         self.assignor_votes: Counter[str] = Counter()
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
@@ -120,16 +122,17 @@ class ModernGroup:
 
     def subscribes_to(self, topic: str) -> bool:
         """Tell whether a member does, by name or by an expression."""
-        if self.subscribers[topic]:
-            return True
-        return any(topic in self.regexes[regex].topics for regex in self.regex_users if regex in self.regexes)
+        return topic in self.subscribers or topic in self.matched
 
     def topics_of(self, said: ConsumerGroupMemberMetadataValue) -> set[str]:
         """Return the names that a member subscribes to that says ``said``, those that its expression was found to match
         among them."""
-        names = set(said.subscribed_topic_names)
+        return {*said.subscribed_topic_names, *self.matches_of(said)}
+
+    def matches_of(self, said: ConsumerGroupMemberMetadataValue) -> tuple[str, ...]:
+        """Return the topics that the expression was found to match of a member that says ``said``, in order."""
         resolved = self.regexes.get(said.subscribed_topic_regex or "")
-        return names if resolved is None else names.union(resolved.topics)
+        return () if resolved is None else tuple(resolved.topics)
 
     def check_member(self, member_id: str) -> ConsumerMember:
         """Return a member. Raises UNKNOWN_MEMBER_ID."""

@@ -5,6 +5,7 @@ The rules: protocol/consumer-groups.md#group-epoch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
@@ -48,20 +49,21 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
 def names_subscribed_to(group: ModernGroup, before: Iterable[Said] = (), after: Said | None = None) -> set[str]:
     """Return the topics of all members, if what ``before`` says is taken away and ``after`` added."""
     names = group.subscribers.copy()
-    regexes = group.regex_users.copy()
+    unused: Counter[str] = Counter()
     for said in before:
         names.subtract(said.subscribed_topic_names)
         if said.subscribed_topic_regex:
-            regexes[said.subscribed_topic_regex] -= 1
+            unused[said.subscribed_topic_regex] += 1
     found = {name for name, count in names.items() if count > 0}
     if after is not None:
         found.update(after.subscribed_topic_names)
         if after.subscribed_topic_regex:
-            regexes[after.subscribed_topic_regex] += 1
-    for regex, count in regexes.items():
-        if count > 0 and regex in group.regexes:
-            found.update(group.regexes[regex].topics)
-    return found
+            unused[after.subscribed_topic_regex] -= 1
+    matched = group.matched
+    for regex, count in unused.items():
+        if count >= group.regex_users[regex] and regex in group.regexes and count > 0:
+            matched = matched - Counter(group.regexes[regex].topics)
+    return found.union(matched)
 
 
 def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = None, after: Said | None = None) -> str:

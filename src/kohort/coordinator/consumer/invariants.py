@@ -50,6 +50,7 @@ def _check_indices(group: ModernGroup) -> None:
         ("instances", group.instances, {m.instance_id: i for i, m in group.members.items() if m.instance_id}),
         ("subscribers", group.subscribers, Counter(t for s in said for t in s.subscribed_topic_names)),
         ("regexes", group.regex_users, Counter(s.subscribed_topic_regex for s in said if s.subscribed_topic_regex)),
+        ("matched", group.matched, Counter(t for value in group.regexes.values() for t in value.topics)),
         ("votes", group.assignor_votes, Counter(s.server_assignor for s in said if s.server_assignor is not None)),
         ("classic members", group.classic_members, sum(s.classic_member_metadata is not None for s in said)),
     ]

@@ -6,6 +6,7 @@ Every index of a group is kept here and nowhere else.
 from __future__ import annotations
 
 from collections import Counter
+from sys import intern
 
 from kohort.coordinator.consumer.assignment import current_of, target_of
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ModernGroup
@@ -20,7 +21,10 @@ from kohort.coordinator.consumer_records import (
     TargetEpochWritten,
     TargetWritten,
 )
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+)
 
 
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
@@ -42,10 +46,7 @@ def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> No
     elif isinstance(record, CurrentWritten):
         _replay_current(group, record)
     elif isinstance(record, RegexResolved):
-        if record.value is None:
-            group.regexes.pop(record.regex, None)
-        else:
-            group.regexes[record.regex] = record.value
+        _replay_regex(group, record.regex, record.value)
     else:
         assert isinstance(record, OldMetadataRemoved)
 
@@ -82,6 +83,22 @@ def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) 
         group.classic_members += by
         for protocol in said.classic_member_metadata.supported_protocols:
             _add(group.classic_protocols, protocol.name, by)
+
+
+def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
+    before = group.regexes.pop(regex, None)
+    if before is not None:
+        for topic in before.topics:
+            _add(group.matched, topic, -1)
+    if value is None:
+        return
+    # A thousand expressions may match the same ten thousand topics: they share their names.
+    topics = list(map(intern, value.topics))
+    group.regexes[regex] = ConsumerGroupRegularExpressionValue(
+        topics=topics, version=value.version, timestamp=value.timestamp
+    )
+    for topic in topics:
+        _add(group.matched, topic, 1)
 
 
 def _add(counter: Counter[str], name: str, by: int) -> None:

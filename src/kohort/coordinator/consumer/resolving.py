@@ -15,7 +15,7 @@ from kohort.coordinator.consumer.topic_search import TopicSearch
 from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochRaised
-from kohort.coordinator.outcome import Outcome, SetTimer
+from kohort.coordinator.outcome import Outcome, SetTimer, may_describe_all
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -31,13 +31,20 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
     if soft.resolving is None:
         if not group.regex_users:
             return out
-        soft.resolving = TopicSearch(list(group.regex_users), ctx.topics.names(), soft.wanted_by, ctx.now_ms)
+        if not ctx.searches.takes(group.group_id, ctx.now_ms):
+            return _later(group, ctx, out)
+        soft.resolving = TopicSearch(_wanted(group, ctx), ctx.topics.names(), soft.wanted_by, ctx.now_ms)
         soft.regexes_refreshed_ms, soft.regexes_topics_version = ctx.now_ms, ctx.topics.version
+    elif not ctx.searches.takes(group.group_id, ctx.now_ms):
+        return _later(group, ctx, out)
     found = soft.resolving.step(ctx.now_ms)
     if soft.resolving.is_done:
         soft.resolving = None
+        ctx.searches.done()
     else:
-        out.timers.append(SetTimer(regex_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
+        again = SetTimer(regex_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS)
+        out.timers.append(again)
+        out.otherwise.append(again)
     news = {
         regex: topics
         for regex, topics in found.items()
@@ -50,6 +57,18 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
     return out
 
 
+def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
+    out.timers.append(SetTimer(regex_timer(group.group_id), ctx.searches.next_ms(ctx.now_ms)))
+    return out
+
+
+def _wanted(group: ModernGroup, ctx: Context) -> list[str]:
+    """Returns the expressions to be tried: where everybody may know of every topic, and there are the topics that there
+    were, those that were tried match what they matched."""
+    tried = group.soft.regexes_topics_version == ctx.topics.version and group.soft.wanted_by is may_describe_all
+    return [regex for regex in group.regex_users if not tried or regex not in group.regexes]
+
+
 def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, out: Outcome) -> None:
     """Write the next epoch of the group, if what some expression matches is not what it was."""
     added: set[str] = set()
@@ -60,14 +79,8 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
         removed.update(before - set(topics))
     if not added and not removed:
         return
-    names = {name for name, count in group.subscribers.items() if count > 0}
-    for regex in group.regex_users:
-        if regex in news:
-            names.update(news[regex])
-        elif regex in group.regexes:
-            names.update(group.regexes[regex].topics)
     epoch = group.epoch + 1
-    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=hash_of_topics(names, ctx.topics))
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_hash_with(group, news, added, removed, ctx))
     out.records.append(EpochWritten(group.group_id, value))
     group.soft.epoch_raised_ms = ctx.now_ms
     cause = EpochCause(
@@ -76,3 +89,17 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     out.journal.append(
         EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=len(group.members))
     )
+
+
+def _hash_with(group: ModernGroup, news: dict[str, list[str]], added: set[str], removed: set[str], ctx: Context) -> int:
+    """Returns the hash of the topics that the group will subscribe to: the one that is written, where these are the
+    same as before, as with the second of two expressions that match the same."""
+    is_current = not removed and group.soft.checked_topics_version == ctx.topics.version
+    if is_current and all(group.subscribes_to(topic) for topic in added):
+        return group.metadata_hash
+    matched = group.matched.copy()
+    for regex, topics in news.items():
+        if regex in group.regexes:
+            matched.subtract(group.regexes[regex].topics)
+        matched.update(topics)
+    return hash_of_topics({*group.subscribers, *(topic for topic, count in matched.items() if count > 0)}, ctx.topics)

@@ -83,14 +83,22 @@ def _specs(
     """Returns what the assignor is told, in the order in which Kafka comes across the members."""
     counts: dict[bytes, int] = {}
     found: dict[tuple[tuple[str, ...], str], MemberSpec] = {}
+    ids_of: dict[tuple[str, ...], frozenset[bytes]] = {}
+
+    def topic_ids(names: tuple[str, ...]) -> frozenset[bytes]:
+        """Returns the ids of names that are sorted, found once for all expressions that match the same."""
+        if names not in ids_of:
+            known = {name: topic_id for name in names if (topic_id := topics.topic_id(name)) is not None}
+            counts.update({topic_id: topics.partition_count(name) or 0 for name, topic_id in known.items()})
+            ids_of[names] = frozenset(known.values())
+        return ids_of[names]
 
     def subscription_of(said: Said) -> MemberSpec:
         key = (tuple(said.subscribed_topic_names), said.subscribed_topic_regex or "")
         if key not in found:
-            by_name, names = frozenset(said.subscribed_topic_names), group.topics_of(said)
-            known = {name: topic_id for name in names if (topic_id := topics.topic_id(name)) is not None}
-            counts.update({topic_id: topics.partition_count(name) or 0 for name, topic_id in known.items()})
-            found[key] = MemberSpec(frozenset(known.values()), names=by_name, by_regex=bool(key[1]))
+            matched = topic_ids(group.matches_of(said))
+            ids = topic_ids(key[0]) | matched if key[0] else matched
+            found[key] = MemberSpec(ids, names=frozenset(key[0]), by_regex=bool(key[1]))
         return found[key]
 
     def spec(said: Said, owned: Target) -> MemberSpec:

@@ -11,6 +11,10 @@ from kohort.pattern import Pattern
 
 NAMES_A_STEP: Final = 2_000
 """How many names are matched before others are served: a few milliseconds."""
+NAMES_A_PATTERN: Final = 100
+"""Reading an expression takes as long as matching so many names, about."""
+MACHINE_STEPS_A_NAME: Final = 500
+"""Steps of an expression's machine that take as long as a usual name."""
 
 
 class TopicSearch:
@@ -42,9 +46,10 @@ class TopicSearch:
         for regex in regexes:
             topics: list[str] = []
             try:
+                left -= NAMES_A_PATTERN
                 pattern = Pattern(regex)
                 for name in self._names:
-                    left -= 1
+                    left -= 1 + pattern.size * len(name) // MACHINE_STEPS_A_NAME
                     if pattern.fullmatch(name) and self._is_allowed(name):
                         topics.append(name)
                     if left <= 0:
@@ -52,6 +57,9 @@ class TopicSearch:
                         yield None
             except ApiError:
                 topics = []  # more work than one expression may make, or one that only RE2/J reads: nothing
+            if len(topics) >= NAMES_A_STEP:
+                yield None  # to write so many takes a step of its own
+                left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 
     def _is_allowed(self, name: str) -> bool:

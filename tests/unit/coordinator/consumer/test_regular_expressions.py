@@ -4,7 +4,7 @@ import pytest
 
 from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
 from kohort.coordinator.journal import EpochRaised
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, StorageError
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 NOT_WITHIN_MS = 10_000
@@ -135,7 +135,7 @@ def test_many_names_are_tried_a_step_at_a_time():
 
     come(stage, "t.*")
     assert resolved(stage) == {}, "others are served in between"
-    stage.advance(1)
+    stage.advance(5)
 
     assert len(resolved(stage)["t.*"] or ()) == 3_000
 
@@ -146,6 +146,117 @@ def test_a_failover_in_the_midst_of_it_begins_anew():
     stage.restart()
 
     beat(stage)
-    stage.advance(1)
+    stage.advance(5)
 
     assert len(resolved(stage)["t.*"] or ()) == 3_000
+
+
+def names(count: int) -> dict[str, int]:
+    return {f"t{i:04}": 1 for i in range(count)}
+
+
+def test_two_groups_do_not_search_at_the_same_time_and_both_are_served():
+    stage = stage_of(**names(3_000))
+
+    come(stage, "t.*", "a", group="one")
+    come(stage, "t.*", "b", group="two")
+    searching = []
+    while len(searching) < 20:
+        found = [stage.coordinator.groups_beside(group).consumer[group] for group in ("one", "two")]
+        searching.append(sum(group.soft.resolving is not None for group in found))
+        stage.advance(1)
+
+    assert max(searching) == 1
+    assert all(group.subscribes_to("t2999") for group in found)
+
+
+def test_a_group_that_goes_in_the_midst_of_its_search_keeps_no_other_from_its_own():
+    stage = stage_of(**names(3_000))
+    come(stage, "t.*", "a", group="one")
+    stage.beat("a", -1, group="one")
+
+    come(stage, "t.*", "b", group="two")
+    stage.advance(1_100)
+
+    assert stage.coordinator.groups_beside("two").consumer["two"].subscribes_to("t2999")
+
+
+def test_an_expression_that_comes_later_is_tried_alone_where_no_topic_was_made():
+    stage = stage_of(**names(3_000))
+    come(stage, "t.*", "a")
+    stage.advance(NOT_WITHIN_MS)
+
+    come(stage, "t2.*", "b")
+    stage.advance(1)
+
+    assert len(resolved(stage)["t2.*"] or ()) == 1_000
+
+
+def test_a_search_goes_on_where_a_step_of_it_could_not_be_written():
+    stage = stage_of(**names(3_000))
+    come(stage, "t0.*", "a")
+    come(stage, "t1.*", "b")
+    stage.refuse_with = StorageError("the disk is full")
+    stage.advance(5)
+    stage.refuse_with = None
+    stage.advance(NOT_WITHIN_MS)
+
+    epochs = [stage.beat(member, 1).member_epoch for member in ("a", "b")]
+    stage.advance(10)
+
+    assert epochs == [1, 1]
+    assert {regex: len(topics or ()) for regex, topics in resolved(stage).items()} == {"t0.*": 1_000, "t1.*": 1_000}
+
+
+def test_a_second_expression_that_matches_the_same_raises_the_epoch_too():
+    stage = stage_of(t=2)
+    come(stage, "t.*", "a")
+    stage.advance(NOT_WITHIN_MS)
+
+    come(stage, "t.?", "b")
+
+    causes = [(entry.epoch, entry.cause.event, entry.cause.topics_added) for entry in stage.entries(EpochRaised)]
+    assert causes == [(2, "regex_resolved", ("t",)), (3, "regex_resolved", ("t",))]
+
+
+class TestInMemory:
+    def test_what_expressions_match_counts_and_what_is_too_much_is_not_matched(self):
+        stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=50_000)
+
+        joined = come(stage, "t.*")
+        stage.advance(5)
+
+        assert joined.error_code == ErrorCode.NONE
+        assert resolved(stage) == {}
+        assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
+        assert stage.told(beat(stage)) is None, "the member goes on, without partitions"
+
+    def test_it_is_matched_when_there_is_room(self):
+        stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=150_000)
+        come(stage, "t.*", "a", group="one")
+        come(stage, "t.*", "b", group="two")
+        stage.advance(5)
+        two = stage.coordinator.groups_beside("two").consumer["two"]
+        assert not two.subscribes_to("t0001")
+
+        stage.beat("a", -1, group="one")
+        stage.advance(NOT_WITHIN_MS)
+        stage.beat("b", 1, group="two")
+        stage.advance(5)
+
+        assert two.subscribes_to("t0001")
+
+    def test_names_are_kept_once_however_many_expressions_match_them(self):
+        stage = stage_of(**names(100))
+        for i in range(5):
+            come(stage, f"(t.*|{i})", f"m{i}")
+        stage.advance(NOT_WITHIN_MS)
+        stage.restart()
+        beat(stage, "m0")
+        stage.advance(5)
+
+        group = stage.coordinator.groups_beside("g").consumer["g"]
+
+        kept = {id(topic) for value in group.regexes.values() for topic in value.topics}
+        assert len(group.regexes) == 5
+        assert len(kept) == 100
