@@ -44,6 +44,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
 	$(BIN)/python tools/rooms.py --check
+	$(BIN)/python tools/schemas.py --check
 	$(BIN)/python tools/generations.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
@@ -84,6 +85,7 @@ wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
 docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the code, and build the site into build/site.
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/generations.py
 	$(BIN)/sphinx-build -q -W -c docs . build/site
 	@echo "build/site/docs/index.html"

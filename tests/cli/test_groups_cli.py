@@ -65,12 +65,13 @@ def test_members_are_shown_with_what_they_read(run, ask, member):
     (member_about,) = about["members"]
     assert member_about["lag"] == sum(p["lag"] or 0 for p in about["partitions"])
     assert {(p["client_id"], p["host"]) for p in about["partitions"]} == {("reader", "/127.0.0.1")}
-    assert "orders-0,orders-1" in run("group", "describe", "g", "--members").stdout
-    assert run("group", "describe", "g", "--state").stdout.splitlines()[1].split()[:5] == ["g", *_rest(about)]
+    assert "orders:0-1" in run("group", "describe", "g", "--members").stdout
+    state = run("group", "describe", "g", "--state").stdout.splitlines()[1].split()
+    assert state[:6] == ["g", about["coordinator"], *_rest(about)]
 
 
 def _rest(about):
-    return [str(about["coordinator_id"]), about["assignor"], about["state"], "1"]
+    return [f"({about['coordinator_id']})", about["assignor"], about["state"], "1"]
 
 
 def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, orders):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import kohort
 from kohort import KohortError, TopicPartition
+from kohort.cli.describe_tables import members_table, state_table
 from kohort.cli.fit import Table, lines_of
 from kohort.cli.group_state import GroupState, check_described
-from kohort.cli.modern_group import in_ranges, modern_members_table, modern_note, modern_state_table
+from kohort.cli.modern_group import in_ranges, modern_note
 from kohort.cli.show import cell, is_numeric
 from kohort.client.admin.model import GroupDescription, MemberDescription
 
@@ -59,13 +62,21 @@ def test_it_is_shown_who_has_still_to_give_up_what(run, ask, broker, orders):
             f"group 'modern' is on its way to its target of epoch {about['assignment_epoch']}: "
             "2 partitions still to be given up, 2 to be got; --members shows by whom\n"
         )
-        rows = {row.split()[1]: row.split()[2:] for row in result.stdout.splitlines()}
-        assert rows["CLIENT-ID"] == ["EPOCH", "TYPE", "HAS", "TO-GIVE-UP", "TO-GET"]
+        rows = {row.split()[3]: row.split()[4:] for row in result.stdout.splitlines()}
+        assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-GIVE-UP", "TO-GET"]
         given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_give_up"])
-        assert rows["first"] == [str(slow["member_epoch"]), "consumer", "orders:0-3", given, "-"]
-        assert rows["second"] == [str(fast["member_epoch"]), "consumer", "-", "-", given]
+        assert rows["first"] == ["4", given, "-"]
+        assert rows["second"] == ["0", "-", given]
+        everything = run("group", "describe", "modern", "--members", "--verbose").stdout
+        rows = {row.split()[3]: row.split()[4:] for row in everything.splitlines()}
+        assert rows["CLIENT-ID"][1:] == ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        epoch = str(about["assignment_epoch"])
+        assert rows["first"][:4] == ["4", str(slow["member_epoch"]), "orders:0,1,2,3", epoch]
+        assert rows["second"][:4] == ["0", epoch, "-", epoch]
         state = run("group", "describe", "modern", "--state").stdout.splitlines()[1].split()
-        assert state[2:7] == ["uniform", "Reconciling", str(about["group_epoch"]), str(about["assignment_epoch"]), "2"]
+        address, (group_epoch, epoch) = [broker.bootstrap, f"({about['coordinator_id']})"], state[-2:]
+        assert state[1:6] == [*address, "uniform", "Reconciling", "2"]
+        assert (int(group_epoch), int(epoch)) == (about["group_epoch"], about["assignment_epoch"])
         (listed,) = [row.split() for row in run("groups").stdout.splitlines() if row.startswith("modern")]
         assert listed[1:4] + listed[-2:] == ["Reconciling", "2", "4", "uniform", "consumer"]
 
@@ -84,22 +95,31 @@ def moving():
 
     members = (member("billing-0", 1041, has, has[:10]), member("billing-1", 1042, (), has[10:]))
     about = GroupDescription("billing", "Reconciling", "consumer", "uniform", 2, members, "consumer", 1042, 1042)
-    return GroupState(about, [])
+    return GroupState(about, [], "broker-1.kafka.example.com:9092")
 
 
 def test_members_and_state_fit_80_columns(moving):
-    for columns, rows in (modern_members_table(moving), modern_state_table(moving)):
+    for columns, rows in (members_table(moving, verbose=False), state_table(moving, verbose=False)):
         cells = tuple(tuple(cell(value) for value in row) for row in rows)
         numeric = tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns)))
         lines = lines_of(Table(columns, cells, numeric), 80)
 
         assert max(map(len, lines)) <= 80
-    columns, (first, second) = modern_members_table(moving)
-    assert columns[1] == "GROUP-INSTANCE-ID"
-    assert first[1:] == (
-        ("billing-0", 1041, "consumer", "payments-by-region:100-119", "payments-by-region:110-119", "")
-    )
-    assert second[1:] == ("billing-1", 1042, "consumer", "", "", "payments-by-region:110-119")
+    columns, (first, second) = members_table(moving, verbose=False)
+    assert columns[2] == "GROUP-INSTANCE-ID"
+    assert first[2:] == ("billing-0", "/10.20.30.40", "billing-service", 20, "payments-by-region:110-119", "")
+    assert second[2:] == ("billing-1", "/10.20.30.40", "billing-service", 0, "", "payments-by-region:110-119")
+
+
+def test_members_of_both_protocols_are_marked_when_all_is_asked_for(moving):
+    first, second = moving.description.members
+    mixed = replace(moving.description, members=(first, replace(second, member_type="classic")))
+
+    columns, rows = members_table(GroupState(mixed, []), verbose=True)
+
+    assert columns[-5:] == ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", "UPGRADED")
+    assert [row[-1] for row in rows] == ["true", "false"]
+    assert "UPGRADED" not in members_table(moving, verbose=True)[0]
 
 
 def test_a_group_without_a_target_for_its_epoch_says_so():

@@ -12,8 +12,10 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
 from kohort.cli.exits import NothingThere
-from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.security import AclRow, AclsAdded, AclsListed, AclsRemoved
+from kohort.cli.show import print_table
 from kohort.errors import ApiError, ErrorCode, KohortError
 
 if TYPE_CHECKING:
@@ -217,7 +219,7 @@ Examples:
     "--resource-pattern-type", "pattern", type=click.Choice(["any", "match", "literal", "prefixed"]), help="[match]"
 )
 @cluster_options
-@output_option
+@output_of(AclsListed)
 def list_acls(
     topics: tuple[str, ...],
     groups: tuple[str, ...],
@@ -244,7 +246,7 @@ def list_acls(
     ]
     with authorizer_needed(cluster), cluster.admin() as admin:
         found = [acl for each in wanted for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
-    show(list(dict.fromkeys(found)), "list", "acls", output)
+    show(list(dict.fromkeys(found)), output)
 
 
 ADD_HELP = """Add ACLs: each principal gets each operation on each resource. What is there already stays.
@@ -262,14 +264,14 @@ Examples:
 @acls.command(help=ADD_HELP, short_help="Add ACLs.")
 @acl_options
 @cluster_options
-@output_option
+@output_of(AclsAdded)
 def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
     bindings = chosen.bindings()
     with authorizer_needed(cluster), cluster.admin() as admin:
         results = admin.create_acls(bindings, check=False, timeout_ms=ADMIN_MS)
         done = [acl for acl in results if acl not in results.errors]
-        if output == "json":
-            print_json("acls.add", {"added": [as_json(acl) for acl in done]})
+        if output != "table":
+            print_result(AclsAdded(added=[row_of(acl) for acl in done]), output)
         else:
             for acl in done:
                 click.echo(f"added: {acl}")
@@ -292,7 +294,7 @@ Examples:
 @acl_options
 @yes_option
 @cluster_options
-@output_option
+@output_of(AclsRemoved)
 def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> None:
     chosen.rights()  # says what is missing
     filters = chosen.filters()
@@ -307,18 +309,18 @@ def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> No
         confirm(f"Remove {len(going)} ACL{'s' * (len(going) != 1)}?", yes=yes)
         results = admin.delete_acls(going, check=False, timeout_ms=ADMIN_MS)
         gone = [acl for each in results if each not in results.errors for acl in results[each]]
-        if output == "json":
-            print_json("acls.remove", {"removed": [as_json(acl) for acl in gone]})
+        if output != "table":
+            print_result(AclsRemoved(removed=[row_of(acl) for acl in gone]), output)
         else:
             for acl in gone:
                 click.echo(f"removed: {acl}")
         results.check()
 
 
-def show(found: list[AclBinding], kind: str, key: str, output: str) -> None:
+def show(found: list[AclBinding], output: str) -> None:
     """Print ACLs, by resource."""
-    if output == "json":
-        print_json(f"acls.{kind}", {key: [as_json(acl) for acl in found]})
+    if output != "table":
+        print_result(AclsListed(acls=[row_of(acl) for acl in found]), output)
         return
     rows = [
         (a.principal, a.permission, a.operation, a.resource_type, a.resource_name, a.pattern_type, a.host)
@@ -327,14 +329,14 @@ def show(found: list[AclBinding], kind: str, key: str, output: str) -> None:
     print_table(COLUMNS, rows, none="no ACLs")
 
 
-def as_json(acl: AclBinding) -> dict[str, str]:
+def row_of(acl: AclBinding) -> AclRow:
     """Return an ACL for programs."""
-    return {
-        "principal": acl.principal,
-        "permission": acl.permission,
-        "operation": acl.operation,
-        "resource_type": acl.resource_type,
-        "resource_name": acl.resource_name,
-        "pattern_type": acl.pattern_type,
-        "host": acl.host,
-    }
+    return AclRow(
+        principal=acl.principal,
+        permission=acl.permission,
+        operation=acl.operation,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        host=acl.host,
+    )

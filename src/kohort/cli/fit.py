@@ -1,4 +1,5 @@
-"""Make a table fit a width: headings take two lines, then a value of all rows is shown once, then names are cut.
+"""Make a table fit a width: headings take two lines, then a value of all rows is shown once, then names are cut, and
+the headings of these broken, too. Of a single row that is still too wide, names are shown above it, one a line.
 
 Words and numbers are never broken, so that they can be searched for. What is cut is shown as ``head…tail``, since ids
 of members differ at both ends; ``--output json`` and a pipe have everything whole.
@@ -34,13 +35,21 @@ class Table:
 def lines_of(table: Table, width: int | None = None) -> list[str]:
     """Return the lines of ``table``, at most ``width`` characters long where that can be had; the first are its
     headings."""
-    heads = [[name] for name in table.columns]
+    whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
         if _width(table, heads) > width and len(table.rows) > 1:
             table = _say_once(table)
             heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
-        table = _cut(table, heads, width)
+        uncut, table = table, _cut(table, heads, width)
+        if _width(table, heads) > width:
+            heads = [_broken(name, 0) if not table.numeric[i] else heads[i] for i, name in enumerate(table.columns)]
+            table = _cut(uncut, heads, width)
+        if _width(table, heads) > width and len(table.rows) == 1:
+            table = _say_once(whole)
+            heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
+    if not table.columns:
+        return [f"{name} {value}" for name, value in table.above]
     widths = _widths(table, heads)
     tall = max(map(len, heads), default=0)
     head_rows = [[head[line] if line < len(head) else "" for head in heads] for line in range(tall)]
@@ -86,7 +95,7 @@ def _say_once(table: Table) -> Table:
     """Return the table without the columns of names that have one value in all rows."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
-    if not kept:
+    if not kept and len(table.rows) > 1:
         return table
     return Table(
         tuple(table.columns[i] for i in kept),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.options import ADMIN_MS
@@ -28,27 +28,15 @@ class PartitionState:
     log_end_offset: int | None
     member: MemberDescription | None
     metadata: str = ""
+    leader_epoch: int | None = None
 
     @property
     def lag(self) -> int | None:
-        """Records behind the end; None where nothing is committed, or the topic is gone."""
+        """Records behind the end, below 0 for a commit beyond it, as Kafka's own tool counts; None where nothing is
+        committed, or the topic is gone."""
         if self.committed is None or self.log_end_offset is None:
             return None
-        return max(self.log_end_offset - self.committed, 0)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "current_offset": self.committed,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "lag": self.lag,
-            "member_id": self.member.member_id if self.member else None,
-            "client_id": self.member.client_id if self.member else None,
-            "host": self.member.client_host if self.member else None,
-            "metadata": self.metadata,
-        }
+        return self.log_end_offset - self.committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +45,8 @@ class GroupState:
 
     description: GroupDescription
     partitions: list[PartitionState]
+    coordinator: str | None = None
+    """Its address."""
 
     @property
     def lag(self) -> int | None:
@@ -67,50 +57,10 @@ class GroupState:
         """Add up the lag of the partitions that a member reads."""
         return _sum(p for p in self.partitions if p.member is member)
 
-    def as_json(self) -> dict[str, Any]:
-        about = self.description
-        return {
-            "group": about.group_id,
-            "state": about.state,
-            "group_type": about.group_type,
-            "group_epoch": epoch_json(about.group_epoch),
-            "assignment_epoch": epoch_json(about.assignment_epoch),
-            "protocol_type": about.protocol_type,
-            "assignor": about.assignor,
-            "coordinator_id": about.coordinator_id,
-            "lag": self.lag,
-            "members": [{**member_json(m), "lag": self.lag_of(m)} for m in about.members],
-            "partitions": [p.as_json() for p in self.partitions],
-        }
-
 
 def _sum(partitions: Iterable[PartitionState]) -> int | None:
-    known = [p.lag for p in partitions if p.lag is not None]
+    known = [max(p.lag, 0) for p in partitions if p.lag is not None]
     return sum(known) if known else None
-
-
-def member_json(member: MemberDescription) -> dict[str, Any]:
-    target = member.target_assignment
-    return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "host": member.client_host,
-        "topics": list(member.topics),
-        "assignment": [str(tp) for tp in sorted(member.assignment)],
-        "member_type": member.member_type,
-        "member_epoch": None if target is None else member.member_epoch,
-        "topic_regex": member.topic_regex,
-        "rack_id": member.rack_id,
-        "target_assignment": None if target is None else [str(tp) for tp in sorted(target)],
-        "to_give_up": [str(tp) for tp in member.to_give_up],
-        "to_get": [str(tp) for tp in member.to_get],
-    }
-
-
-def epoch_json(epoch: int) -> int | None:
-    """Return an epoch of a group; None where it has none."""
-    return None if epoch == NO_EPOCH else epoch
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
@@ -157,18 +107,18 @@ def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[Gr
     wanted = {g.group_id: sorted({*committed[g.group_id], *owners[g.group_id]}) for g in groups}
     everything = sorted({tp for partitions in wanted.values() for tp in partitions})
     starts, ends = ends_of(admin, everything, "earliest"), ends_of(admin, everything, "latest")
+    cluster = admin.describe_cluster(timeout_ms=ADMIN_MS)
+    nodes = {node.node_id: f"{node.host}:{node.port}" for node in cluster.nodes}
     states = []
     for group in groups:
         partitions = []
         for tp in wanted[group.group_id]:
             at = committed[group.group_id].get(tp)
             owner = owners[group.group_id].get(tp)
-            partitions.append(
-                PartitionState(
-                    tp, at.offset if at else None, starts.get(tp), ends.get(tp), owner, at.metadata if at else ""
-                )
-            )
-        states.append(GroupState(group, partitions))
+            epoch = at.leader_epoch if at and at.leader_epoch != NO_EPOCH else None
+            offset, metadata = (at.offset, at.metadata) if at else (None, "")
+            partitions.append(PartitionState(tp, offset, starts.get(tp), ends.get(tp), owner, metadata, epoch))
+        states.append(GroupState(group, partitions, nodes.get(group.coordinator_id)))
     return states
 
 

@@ -1,4 +1,4 @@
-"""How ``kohort group describe`` shows a group of KIP-848: its epochs, and how far each member is from its target."""
+"""How ``kohort group describe`` shows a group of KIP-848: what it waits for, and partitions in short."""
 
 from __future__ import annotations
 
@@ -9,37 +9,7 @@ from typing import TYPE_CHECKING
 from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
-    from kohort.cli.group_state import GroupState
     from kohort.client.admin.model import GroupDescription
-
-
-def modern_members_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return a row for each member: its epoch, what it has, and what parts that from its target.
-
-    It is made for 80 columns: client ids give way to instance ids where there are any; JSON has both.
-    """
-    about = found.description
-    static = any(m.group_instance_id for m in about.members)
-    columns = ("CONSUMER-ID", "GROUP-INSTANCE-ID" if static else "CLIENT-ID", "EPOCH", "TYPE")
-    return (*columns, "HAS", "TO-GIVE-UP", "TO-GET"), [
-        (
-            m.member_id,
-            m.group_instance_id if static else m.client_id,
-            m.member_epoch,
-            m.member_type,
-            in_ranges(m.assignment),
-            in_ranges(m.to_give_up),
-            in_ranges(m.to_get),
-        )
-        for m in about.members
-    ]
-
-
-def modern_state_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    about = found.description
-    columns = ("GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-EPOCH", "#MEMBERS", "LAG")
-    at = (about.group_id, about.coordinator_id, about.assignor, about.state)
-    return columns, [(*at, about.group_epoch, about.assignment_epoch, len(about.members), found.lag)]
 
 
 def modern_note(about: GroupDescription) -> str | None:

@@ -9,8 +9,10 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.exits import NothingThere, RefusedByState
-from kohort.cli.options import ADMIN_MS, output_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.cluster import NodeRow, NodesListed
+from kohort.cli.show import print_table
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
 
@@ -33,7 +35,7 @@ def nodes() -> None:
 
 @nodes.command("list", short_help="List the nodes and what they lead.")
 @cluster_options
-@output_option
+@output_of(NodesListed)
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
     """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
     with cluster.admin() as admin:
@@ -43,25 +45,24 @@ def list_nodes(cluster: ClusterAccess, output: str) -> None:
     leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
     groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
     found = [
-        {
-            "node": node.node_id,
-            "address": f"{node.host}:{node.port}",
-            "state": "up",
-            "leads": leads[node.node_id],
-            "group_partitions": groups[node.node_id],
-            "controller": node.node_id == described.controller_id,
-        }
+        NodeRow(
+            node=node.node_id,
+            address=f"{node.host}:{node.port}",
+            state="up",
+            leads=leads[node.node_id],
+            group_partitions=groups[node.node_id],
+            controller=node.node_id == described.controller_id,
+        )
         for node in described.nodes
     ]
     found += [
-        {"node": n, "address": None, "state": "stopped", "leads": 0, "group_partitions": 0, "controller": False}
-        for n in stopped
+        NodeRow(node=n, address=None, state="stopped", leads=0, group_partitions=0, controller=False) for n in stopped
     ]
-    if output == "json":
-        print_json("nodes.list", {"nodes": found})
+    if output != "table":
+        print_result(NodesListed(nodes=found), output)
         return
     columns = ["node", "address", "state", "leads", "group_partitions"]
-    print_table([c.replace("_", " ") for c in columns], [[entry[c] for c in columns] for entry in found])
+    print_table([c.replace("_", " ") for c in columns], [[getattr(entry, c) for c in columns] for entry in found])
     without = leads[-1]
     if without:
         click.echo(f"{without} partitions have no leader: none of their replicas is up", err=True)

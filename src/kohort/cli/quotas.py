@@ -10,8 +10,10 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_users, pairs
 from kohort.cli.exits import NothingThere
-from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.security import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
+from kohort.cli.show import print_table
 
 if TYPE_CHECKING:
     from kohort.client.admin.quotas import ClientQuotaEntity
@@ -77,13 +79,13 @@ Examples:
 @quotas.command("list", help=LIST_HELP, short_help="List quotas.")
 @entity_options
 @cluster_options
-@output_option
+@output_of(QuotasListed)
 def list_quotas(entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         found = admin.describe_client_quotas(entity, timeout_ms=ADMIN_MS)
-    if output == "json":
-        about = [{"entity": as_json(each), "values": values} for each, values in found.items()]
-        print_json("quotas.list", {"quotas": about})
+    if output != "table":
+        about = [QuotaRow(entity=as_json(each), values=values) for each, values in found.items()]
+        print_result(QuotasListed(quotas=about), output)
         return
     rows = [(*cells(each), key, f"{value:.12g}") for each, values in found.items() for key, value in values.items()]
     print_table(("USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"), rows, none="no quotas")
@@ -103,10 +105,10 @@ Examples:
 @click.argument("values", metavar="QUOTA=VALUE...", nargs=-1, required=True)
 @entity_options
 @cluster_options
-@output_option
+@output_of(QuotasSet)
 def set_quotas(values: tuple[str, ...], entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
     check_entity(entity)
-    wanted: dict[str, float | None] = {}
+    wanted: dict[str, float] = {}
     for key, text in pairs(values, "QUOTA=VALUE").items():
         try:
             wanted[key] = float(text)
@@ -114,8 +116,8 @@ def set_quotas(values: tuple[str, ...], entity: ClientQuotaEntity, cluster: Clus
             raise click.BadParameter(f"{key}={text}: expected a number", param_hint="QUOTA=VALUE") from None
     with cluster.admin() as admin:
         admin.alter_client_quotas({entity: wanted}, timeout_ms=ADMIN_MS)
-    if output == "json":
-        print_json("quotas.set", {"entity": as_json(entity), "values": wanted})
+    if output != "table":
+        print_result(QuotasSet(entity=as_json(entity), values=wanted), output)
     else:
         for key, value in wanted.items():
             click.echo(f"{entity}: {key}={value:.12g}")
@@ -135,7 +137,7 @@ Examples:
 @entity_options
 @yes_option
 @cluster_options
-@output_option
+@output_of(QuotasRemoved)
 def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster: ClusterAccess, output: str) -> None:
     check_entity(entity)
     with cluster.admin() as admin:
@@ -145,8 +147,8 @@ def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster:
             raise NothingThere(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
         confirm(f"Remove {', '.join(going)} of {entity}?", yes=yes)
         admin.alter_client_quotas({entity: dict.fromkeys(going)}, timeout_ms=ADMIN_MS)
-    if output == "json":
-        print_json("quotas.remove", {"entity": as_json(entity), "removed": going})
+    if output != "table":
+        print_result(QuotasRemoved(entity=as_json(entity), removed=going), output)
     else:
         for key in going:
             click.echo(f"{entity}: removed {key}")

@@ -23,7 +23,14 @@ def print_json(kind: str, content: dict[str, Any]) -> None:
     """One JSON object that says what it is: indented for eyes, on one line for programs."""
     indent = 2 if sys.stdout.isatty() else None
     text = json.dumps({"schema": f"kohort/v1/{kind}", **content}, indent=indent, ensure_ascii=False)
-    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    click.echo(escaped(text))
+
+
+def escaped(text: str) -> str:
+    """Return JSON with what would move the cursor written as JSON escapes it; the value is the same."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, cluster_options_without_config, complete_topics, pairs
-from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.topics import (
+    CreatedTopicRow,
+    TopicAbout,
+    TopicPartitionRow,
+    TopicRow,
+    TopicsCreated,
+    TopicsDeleted,
+    TopicsDescribed,
+    TopicsListed,
+)
+from kohort.cli.show import print_table
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import TopicPartition, uuid_to_text
 
@@ -39,7 +50,7 @@ Examples:
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
 @click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists; it stays as it is.")
 @cluster_options_without_config
-@output_option
+@output_of(TopicsCreated)
 def create(
     names: tuple[str, ...],
     partitions: int | None,
@@ -56,11 +67,12 @@ def create(
     with cluster.admin() as admin:
         results = admin.create_topics(new, check=False, timeout_ms=ADMIN_MS)
         created = [results[name] for name in results if name not in results.errors]
-        if output == "json":
-            about = [
-                {"name": t.name, "topic_id": uuid_to_text(t.topic_id), "partitions": t.partitions} for t in created
+        if output != "table":
+            rows = [
+                CreatedTopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions)
+                for t in created
             ]
-            print_json("topics.create", {"created": about})
+            print_result(TopicsCreated(created=rows), output)
         else:
             for topic in created:
                 counted = (
@@ -76,7 +88,7 @@ def create(
 @topics.command("list", short_help="List topics.")
 @click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
 @cluster_options
-@output_option
+@output_of(TopicsListed)
 def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
     """List topics, by name.
 
@@ -87,12 +99,12 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
     """
     with cluster.admin() as admin:
         found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
-    if output == "json":
-        about = [
-            {"name": t.name, "topic_id": uuid_to_text(t.topic_id), "partitions": t.partitions, "internal": t.internal}
+    if output != "table":
+        rows = [
+            TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
             for t in found
         ]
-        print_json("topics.list", {"topics": about})
+        print_result(TopicsListed(topics=rows), output)
     else:
         print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found], none="no topics")
 
@@ -100,7 +112,7 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
 @topics.command(short_help="Show partitions, offsets and options of topics.")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @cluster_options
-@output_option
+@output_of(TopicsDescribed)
 def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
     """Show the partitions of topics, their offsets, and the options that differ from the defaults.
 
@@ -113,32 +125,24 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
         results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
         raise_all(results.errors)
         about = [_about(admin, results[name]) for name in results]
-    if output == "json":
-        print_json("topics.describe", {"topics": about})
+    if output != "table":
+        print_result(TopicsDescribed(topics=about), output)
         return
     for i, topic in enumerate(about):
         if i:
             click.echo()
-        click.echo(f"{topic['name']}  id {topic['topic_id']}")
-        for name, value in topic["configs"].items():
+        click.echo(f"{topic.name}  id {topic.topic_id}")
+        for name, value in topic.configs.items():
             click.echo(f"  {name}={value}")
         columns = ("PARTITION", "LEADER", "REPLICAS", "ISR", "LOG-START-OFFSET", "LOG-END-OFFSET", "RECORDS")
         rows = [
-            (
-                p["partition"],
-                p["leader"],
-                p["replicas"],
-                p["isr"],
-                p["log_start_offset"],
-                p["log_end_offset"],
-                p["log_end_offset"] - p["log_start_offset"],
-            )
-            for p in topic["partitions"]
+            (p.partition, p.leader, p.replicas, p.isr, p.log_start_offset, p.log_end_offset, p.records)
+            for p in topic.partitions
         ]
         print_table(columns, rows)
 
 
-def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
+def _about(admin: Admin, topic: TopicDescription) -> TopicAbout:
     """Return a topic for JSON and for the table."""
     from kohort.client.admin.model import ConfigResource
 
@@ -147,31 +151,31 @@ def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
     ends = admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout_ms=ADMIN_MS).check()
     resource = ConfigResource("topic", topic.name)
     configs: dict[str, ConfigEntry] = admin.describe_configs([resource], timeout_ms=ADMIN_MS).check()[resource]
-    return {
-        "name": topic.name,
-        "topic_id": uuid_to_text(topic.topic_id),
-        "internal": topic.internal,
-        "configs": {name: c.value for name, c in sorted(configs.items()) if not c.is_default},
-        "partitions": [
-            {
-                "partition": p.partition,
-                "leader": p.leader_id,
-                "leader_epoch": p.leader_epoch,
-                "replicas": list(p.replicas),
-                "isr": list(p.isr),
-                "log_start_offset": starts[tp].offset,
-                "log_end_offset": ends[tp].offset,
-            }
+    return TopicAbout(
+        name=topic.name,
+        topic_id=uuid_to_text(topic.topic_id),
+        internal=topic.internal,
+        configs={name: c.value for name, c in sorted(configs.items()) if not c.is_default},
+        partitions=[
+            TopicPartitionRow(
+                partition=p.partition,
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                replicas=list(p.replicas),
+                isr=list(p.isr),
+                log_start_offset=starts[tp].offset,
+                log_end_offset=ends[tp].offset,
+            )
             for p, tp in zip(topic.partitions, partitions, strict=True)
         ],
-    }
+    )
 
 
 @topics.command(short_help="Delete topics and all their records.")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @yes_option
 @cluster_options
-@output_option
+@output_of(TopicsDeleted)
 def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
     """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
 
@@ -185,8 +189,8 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: st
     with cluster.admin() as admin:
         results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
-    if output == "json":
-        print_json("topics.delete", {"deleted": deleted})
+    if output != "table":
+        print_result(TopicsDeleted(deleted=deleted), output)
     else:
         for name in deleted:
             click.echo(f"deleted {name}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
-from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.cluster import TransactionDescribed, TransactionRow, TransactionsListed
+from kohort.cli.show import print_table
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -39,7 +42,7 @@ def transactions() -> None:
 )
 @click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
 @cluster_options
-@output_option
+@output_of(TransactionsListed)
 def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
@@ -48,30 +51,32 @@ def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: 
         click.echo(f"kohort transactions: {error}", err=True)
     found = [about(results[name]) for name in results if name not in results.errors]
     if open_for is not None:
-        found = [t for t in found if t["seconds"] is not None and t["seconds"] >= open_for]
-    found.sort(key=lambda t: (-(t["seconds"] or 0), t["transactional_id"]))
-    if output == "json":
-        print_json("transactions", {"transactions": found})
+        found = [t for t in found if t.seconds is not None and t.seconds >= open_for]
+    found.sort(key=lambda t: (-(t.seconds or 0), t.transactional_id))
+    if output != "table":
+        print_result(TransactionsListed(transactions=found), output)
         return
     columns = ("TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS", "PRODUCER-ID", "EPOCH", "COORDINATOR")
     keys = ("transactional_id", "state", "seconds", "partitions", "producer_id", "producer_epoch", "coordinator_id")
     print_table(
-        columns, [[len(t[k]) if k == "partitions" else t[k] for k in keys] for t in found], none="no transactions"
+        columns,
+        [[len(t.partitions) if k == "partitions" else getattr(t, k) for k in keys] for t in found],
+        none="no transactions",
     )
 
 
-def about(found: TransactionDescription) -> dict[str, Any]:
+def about(found: TransactionDescription) -> TransactionRow:
     seconds = None if found.started_ms is None else max(0.0, round(time.time() - found.started_ms / 1000, 1))
-    return {
-        "transactional_id": found.transactional_id,
-        "state": found.state,
-        "seconds": seconds,
-        "timeout_ms": found.timeout_ms,
-        "producer_id": found.producer_id,
-        "producer_epoch": found.producer_epoch,
-        "coordinator_id": found.coordinator_id,
-        "partitions": [str(tp) for tp in found.partitions],
-    }
+    return TransactionRow(
+        transactional_id=found.transactional_id,
+        state=found.state,
+        seconds=seconds,
+        timeout_ms=found.timeout_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        coordinator_id=found.coordinator_id,
+        partitions=[str(tp) for tp in found.partitions],
+    )
 
 
 DESCRIBE_HELP = """Show what TRANSACTIONAL_ID has open: since when, in which partitions, and when it will be aborted.
@@ -85,18 +90,17 @@ Examples:
 @transactions.command("describe", help=DESCRIBE_HELP, short_help="Show what a transactional id has open.")
 @click.argument("transactional_id")
 @cluster_options
-@output_option
+@output_of(TransactionDescribed)
 def describe_transaction(transactional_id: str, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         found = about(described(admin, transactional_id))
-    if output == "json":
-        print_json("transaction", found)
+    fields = msgspec.structs.asdict(found)
+    if output != "table":
+        print_result(TransactionDescribed(**fields), output)
         return
-    shown = {**found, "partitions": ", ".join(found["partitions"]) or None}
-    if found["seconds"] is not None:
-        shown["aborted in"] = (
-            f"{max(0.0, round(found['timeout_ms'] / 1000 - found['seconds'], 1)):g} s, if it is not ended"
-        )
+    shown = {**fields, "partitions": ", ".join(found.partitions) or None}
+    if found.seconds is not None:
+        shown["aborted in"] = f"{max(0.0, round(found.timeout_ms / 1000 - found.seconds, 1)):g} s, if it is not ended"
     print_table(("FIELD", "VALUE"), [(key.replace("_", " "), value) for key, value in shown.items()])
 
 

@@ -10,8 +10,10 @@ from typing import Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_users
-from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.security import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
+from kohort.cli.show import print_table
 from kohort.errors import KohortError
 from kohort.secret import Secret
 
@@ -32,7 +34,7 @@ def users() -> None:
 @users.command("list", short_help="List users and their mechanisms.")
 @click.argument("names", metavar="[USER]...", nargs=-1, shell_complete=complete_users)
 @cluster_options
-@output_option
+@output_of(UsersListed)
 def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
     """List users, with the mechanisms that they have a password for.
 
@@ -43,12 +45,12 @@ def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> N
     """
     with cluster.admin() as admin:
         found = admin.describe_user_scram_credentials(list(dict.fromkeys(names)) or None, timeout_ms=ADMIN_MS).check()
-    if output == "json":
+    if output != "table":
         about = [
-            {"user": user, "mechanisms": [{"name": i.mechanism, "iterations": i.iterations} for i in infos]}
+            UserRow(user=user, mechanisms=[MechanismRow(name=i.mechanism, iterations=i.iterations) for i in infos])
             for user, infos in found.items()
         ]
-        print_json("users.list", {"users": about})
+        print_result(UsersListed(users=about), output)
         return
     rows = [(user, info.mechanism, info.iterations) for user, infos in found.items() for info in infos]
     print_table(("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
@@ -75,7 +77,7 @@ Examples:
 @click.option("--password-file", metavar="FILE", help="The file whose first line is the password; - for stdin.")
 @click.option("--password", metavar="TEXT", help="The password itself, for all to see.")
 @cluster_options
-@output_option
+@output_of(UserAdded)
 def add(
     user: str,
     mechanisms: tuple[str, ...],
@@ -94,8 +96,8 @@ def add(
         for mechanism in wanted:  # a request names a user once
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
-    if output == "json":
-        print_json("users.add", {"user": user, "mechanisms": wanted})
+    if output != "table":
+        print_result(UserAdded(user=user, mechanisms=wanted), output)
     else:
         click.echo(f"{user} has a password for {' and '.join(wanted)}")
 
@@ -132,7 +134,7 @@ def _first_line(file: str) -> str:
 @mechanism_option
 @yes_option
 @cluster_options
-@output_option
+@output_of(UsersRemoved)
 def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
     """Remove the passwords of users: they cannot log in any more. Their ACLs and quotas stay.
 
@@ -153,9 +155,9 @@ def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, clust
                 deletion = UserScramCredentialDeletion(user, mechanism)
                 admin.alter_user_scram_credentials([deletion], timeout_ms=ADMIN_MS)
                 removed.append((user, mechanism))
-    if output == "json":
-        about = [{"user": user, "mechanism": mechanism} for user, mechanism in removed]
-        print_json("users.remove", {"removed": about})
+    if output != "table":
+        about = [RemovedPassword(user=user, mechanism=mechanism) for user, mechanism in removed]
+        print_result(UsersRemoved(removed=about), output)
     else:
         for user, mechanism in removed:
             click.echo(f"removed {user}'s password for {mechanism}")

@@ -7,8 +7,9 @@ import click
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.exits import NothingThere
 from kohort.cli.journal import read_journal
-from kohort.cli.options import output_option
-from kohort.cli.show import cell, print_json
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.groups import GroupRebalances
+from kohort.cli.show import cell
 from kohort.cli.why_story import print_rebalance
 
 HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
@@ -30,10 +31,8 @@ Examples:
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--last", type=click.IntRange(min=0), default=1, show_default=True, help="How many; 0 for all.")
 @cluster_options
-@output_option
+@output_of(GroupRebalances)
 def why(group_id: str, last: int, cluster: ClusterAccess, output: str) -> None:
-    import msgspec
-
     from kohort.insight.findings.rebalances import find_rebalances
 
     entries = read_journal(cluster, group_id)
@@ -44,9 +43,8 @@ def why(group_id: str, last: int, cluster: ClusterAccess, output: str) -> None:
     rebalances = [this for this in found if this.end != "no_rebalance"]
     since_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     shown = [this for this in found if this.opened_at_ms >= since_ms]
-    if output == "json":
-        about = {"group": group_id, "known": len(rebalances), "rebalances": msgspec.to_builtins(shown)}
-        print_json("group.why", about)
+    if output != "table":
+        print_result(GroupRebalances(group=group_id, known=len(rebalances), rebalances=shown), output)
         return
     known = len(rebalances)
     click.echo(f"{known} rebalance{'s' * (known != 1)} of {cell(group_id)} in the journal", err=True)

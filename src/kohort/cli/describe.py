@@ -1,0 +1,133 @@
+"""``kohort group describe``: partitions, members or state of a group, as Kafka's own tool shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.describe_tables import known, members_table, offsets_table, state_table
+from kohort.cli.group_state import GroupState, describe, states_of, unowned
+from kohort.cli.modern_group import modern_note
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow
+from kohort.cli.show import print_prose, print_table
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.admin.model import GroupDescription, MemberDescription
+
+DESCRIBE_HELP = """Show the partitions of GROUP: what it has committed, how far behind it is, who reads what.
+
+The columns are those of Kafka's own tool, with --verbose too; what is ours stands after them. CURRENT-OFFSET is the
+next record to read. LAG below 0 is a commit beyond the end of the log.
+
+Of a group whose coordinator assigns (KIP-848) --members shows what each member is still to give up and to get
+(orders:0-3 is four partitions), --state the epochs of the group and of its target; --members --verbose has all of it.
+
+\b
+Examples:
+  kohort group describe my-group
+  kohort group describe my-group --members --verbose
+  kohort group describe my-group --output json | jq .lag
+"""
+TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
+
+
+@click.command("describe", help=DESCRIBE_HELP, short_help="Show partitions, lag and members.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
+@click.option("--members", "view", flag_value="members", help="Members and what each reads.")
+@click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
+@click.option("--verbose", is_flag=True, help="More columns: epochs, and what each member is to have.")
+@cluster_options
+@output_of(GroupDescribed)
+def describe_group(group_id: str, view: str, verbose: bool, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        (found,) = states_of(admin, [describe(admin, group_id)])
+        left = unowned(admin, found.description)
+    if output != "table":
+        print_result(described(found, left), output)
+        return
+    if found.description.state in ("PreparingRebalance", "CompletingRebalance"):
+        click.echo(f"group {group_id!r} is rebalancing", err=True)
+    elif note := modern_note(found.description):
+        click.echo(note, err=True)
+    elif not found.description.members:
+        click.echo(f"group {group_id!r} has no active members", err=True)
+    elif left:
+        print_prose(unowned_note(found.description, left), err=True)
+    print_table(*TABLES[view](found, verbose=verbose))
+
+
+def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> str:
+    """That nobody reads some of what the group subscribes to, how that comes about, and what ends it."""
+    names = ", ".join(str(tp) for tp in partitions[:5]) + (" and more" if len(partitions) > 5 else "")
+    count = len(partitions)
+    what = (
+        f"{count} partition{'s' * (count > 1)} of {about.group_id!r} "
+        f"{'are' if count > 1 else 'is'} read by no member: {names}. "
+    )
+    if about.group_type == "consumer":
+        return what + "The coordinator has yet to see that its topics grew"
+    return (
+        what
+        + "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
+        "rebalance: the next rebalance of the group gives that out again"
+    )
+
+
+def described(found: GroupState, left: list[TopicPartition]) -> GroupDescribed:
+    """Return a group for programs."""
+    about = found.description
+    return GroupDescribed(
+        group=about.group_id,
+        state=about.state,
+        group_type=about.group_type,
+        group_epoch=known(about.group_epoch),
+        assignment_epoch=known(about.assignment_epoch),
+        protocol_type=about.protocol_type,
+        assignor=about.assignor,
+        coordinator_id=about.coordinator_id,
+        coordinator=found.coordinator,
+        lag=found.lag,
+        members=[_member_row(found, m) for m in about.members],
+        partitions=[
+            GroupPartitionRow(
+                topic=p.partition.topic,
+                partition=p.partition.partition,
+                leader_epoch=p.leader_epoch,
+                current_offset=p.committed,
+                log_start_offset=p.log_start_offset,
+                log_end_offset=p.log_end_offset,
+                lag=p.lag,
+                member_id=p.member.member_id if p.member else None,
+                client_id=p.member.client_id if p.member else None,
+                host=p.member.client_host if p.member else None,
+                metadata=p.metadata,
+            )
+            for p in found.partitions
+        ],
+        unowned=[str(tp) for tp in left],
+    )
+
+
+def _member_row(found: GroupState, member: MemberDescription) -> GroupMemberRow:
+    target = member.target_assignment
+    return GroupMemberRow(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        topics=list(member.topics),
+        assignment=[str(tp) for tp in sorted(member.assignment)],
+        member_type=member.member_type,
+        member_epoch=None if target is None else member.member_epoch,
+        topic_regex=member.topic_regex,
+        rack_id=member.rack_id,
+        target_assignment=None if target is None else [str(tp) for tp in sorted(target)],
+        to_give_up=[str(tp) for tp in member.to_give_up],
+        to_get=[str(tp) for tp in member.to_get],
+        lag=found.lag_of(member),
+    )

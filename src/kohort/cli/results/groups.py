@@ -1,0 +1,86 @@
+"""What the verbs of ``kohort group`` print."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from kohort.cli.output import Result
+from kohort.insight.findings.model import RebalanceFinding
+
+
+class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that a group reads, has committed, or both; null is what is not known, or not there."""
+
+    topic: str
+    partition: int
+    leader_epoch: int | None = None
+    """The epoch of the record before the committed offset, if the commit named it."""
+    current_offset: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    """Below 0 where more is committed than the log holds."""
+    member_id: str | None
+    client_id: str | None
+    host: str | None
+    metadata: str
+
+
+class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A member; its target and its epoch are null in a classic group. Partitions are named as ``orders-3``."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    topics: list[str]
+    assignment: list[str]
+    member_type: str
+    member_epoch: int | None
+    topic_regex: str | None
+    rack_id: str | None
+    target_assignment: list[str] | None
+    to_give_up: list[str]
+    to_get: list[str]
+    lag: int | None
+
+
+class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe"):
+    """A group with its members and its partitions; a line of ndjson is a partition."""
+
+    LINES: ClassVar[str] = "partitions"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
+
+    group: str
+    state: str
+    group_type: str
+    group_epoch: int | None
+    assignment_epoch: int | None
+    protocol_type: str
+    assignor: str
+    coordinator_id: int
+    coordinator: str | None = None
+    """The address of it."""
+    lag: int | None
+    members: list[GroupMemberRow]
+    partitions: list[GroupPartitionRow]
+    unowned: list[str]
+    """Partitions that members subscribe to, and that nobody has."""
+
+
+class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.delete"):
+    """The groups that were deleted."""
+
+    deleted: list[str]
+
+
+class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
+    """Rebalances of a group, oldest first; ``known`` is how many the journal tells of."""
+
+    LINES: ClassVar[str] = "rebalances"
+
+    group: str
+    known: int
+    rebalances: list[RebalanceFinding]
