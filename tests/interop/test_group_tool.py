@@ -41,7 +41,7 @@ def topic(either, admin):
 
 
 def theirs(bootstrap, group, *view):
-    """The rows that Kafka's tool prints, first the columns: cut where its headings stand, since it leaves cells blank."""
+    """The rows that Kafka's tool prints, columns first; cut where its headings stand, since cells may be blank."""
     printed = kafka("consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", group, *view)
     lines = [line for line in printed.splitlines() if line.startswith(("GROUP", group))]
     header = lines[0]
