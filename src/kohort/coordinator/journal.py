@@ -55,6 +55,8 @@ EpochEvent = Literal[
     "rejoin_timeout",  # a member of the classic protocol was told to join again, and did not
     "resync_timeout",  # a member of the classic protocol joined, and sent no SyncGroup
     "converted",  # the group came from the classic protocol
+    "member_gone",  # seen from the outside: it left, or was put out
+    "unexplained",  # seen from the outside: the records do not say why
 ]
 
 
@@ -120,6 +122,8 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     at_ms: int
     group: str
+    observed: bool = False
+    """Whoever wrote it is not the coordinator: it has looked at the cluster from the outside (``kohort.watch``)."""
 
 
 class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
@@ -224,6 +228,20 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     current: int
 
 
+class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What could be seen of a member from the outside, until it was gone. Unknown is None."""
+
+    member_id: str
+    since_ms: int
+    """When the coordinator last had a request of it for certain: it joined, or came nearer to its target."""
+    last_commit_ms: int | None = None
+    """When an offset of a partition that it has was last committed, since it has it."""
+    last_progress_ms: int | None = None
+    """When such a commit last moved an offset forward."""
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+
+
 class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Why the epoch of a consumer group rose (KIP-848): what happened, to whom, with the evidence."""
 
@@ -239,6 +257,8 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The one that most members prefer now, where that changed."""
     reason: str | None = None
     """What the client said about it."""
+    signs: SignsOfLife | None = None
+    """Of a member that is gone, where nobody but a watcher saw it."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
@@ -259,6 +279,7 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
     epoch: int
     assignor: str
+    """Empty where nobody but a watcher saw it, and it is the broker's choice."""
     moves: tuple[Move, ...]
     """Partitions that are to be somebody else's now, or somebody's."""
     members: int
@@ -311,6 +332,44 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
     who: Who
 
 
+class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A member of a generation as the record of the generation has it."""
+
+    who: Who
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    topics: tuple[str, ...] = ()
+    owned: dict[str, tuple[int, ...]] | None = None
+    """What it said that it still had when it joined; None where that cannot be read."""
+    partitions: dict[str, tuple[int, ...]] | None = None
+    """What the leader gave it; None where the protocol is not the consumers'."""
+
+
+class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_seen"):
+    """A classic group's generation, seen in ``__consumer_offsets``: all that is written of a rebalance there.
+
+    Written at ``at_ms`` by the coordinator's clock. The states were seen by asking now and then: bounds, no times.
+    """
+
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    members: tuple[SeenMember, ...]
+    joined_ms: int | None = None
+    """When the join phase was over, as the record says."""
+    leader_epoch: int = -1
+    """Of the partition of ``__consumer_offsets``; another one is another term of its coordinator, or another one."""
+    signs: tuple[SignsOfLife, ...] = ()
+    """Of each member of the generation before, until this one."""
+    settled_seen_ms: int | None = None
+    """When the group was last seen not to rebalance, since the generation before."""
+    rebalancing_seen_ms: int | None = None
+    """When it was first seen to rebalance since then."""
+    present: tuple[str, ...] | None = None
+    """The member ids that it had then; None where nobody asked in time."""
+
+
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
     """The group was read from the log, at a start or when this broker became its coordinator."""
 
@@ -343,7 +402,7 @@ class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted")
 
     CLAIMS_WRITTEN: ClassVar[bool] = True
 
-    why: Literal["deleted", "expired"]
+    why: Literal["deleted", "expired", "unknown"]
     by: Who | None = None
 
 
@@ -361,6 +420,7 @@ AnyEntry = (
     | TargetComputed
     | MemberReconciled
     | StaticAway
+    | GenerationSeen
     | GroupLoaded
     | GroupUnloaded
     | GroupConverted

@@ -10,6 +10,7 @@ from kohort.insight.causes import Evidence, Finding, find_silence
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.holdings import Place
 from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds, short_id
+from kohort.insight.observed.epochs import find_gone, find_unexplained, seen_from_outside
 from kohort.insight.rebalances import REMEMBERED_MS, stopped_polling
 
 PLACES_SHOWN: Final = 5
@@ -18,8 +19,10 @@ PLACES_SHOWN: Final = 5
 def find_cause_of_raise(this: EpochRebalance, raised: EpochRaised) -> Finding:
     """Return why the epoch rose with ``raised``, one of the raises of ``this``."""
     if raised is this.raises[0] and this.converted is not None:
-        return _converted(this, raised)
-    return FINDERS[raised.cause.event](this, raised)
+        found = _converted(this, raised)
+    else:
+        found = FINDERS[raised.cause.event](this, raised)
+    return seen_from_outside(found) if raised.observed else found
 
 
 def partitions_text(places: Iterable[Place]) -> str:
@@ -177,6 +180,8 @@ FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Finding]
     "assignor_changed": _assignor,
     "topics_changed": _topics,
     "converted": _converted,
+    "member_gone": find_gone,
+    "unexplained": find_unexplained,
 }
 
 

@@ -88,7 +88,8 @@ def _facts(this: EpochRebalance) -> list[Evidence]:
     names = names_in(this)
     facts = [Evidence(f"phase_{name}", seconds(ms)) for name, ms in this.phases_ms.items()]
     if this.target is not None:
-        value = f"for epoch {this.target.epoch}, by {this.target.assignor}"
+        by = f", by {this.target.assignor}" if this.target.assignor else ""
+        value = f"for epoch {this.target.epoch}{by}"
         facts.append(Evidence("target_computed", value, this.target.at_ms))
     for row in this.unrevoked:
         value = f"{name_of(row.who)} was told to give up {partitions_text(row.revoking)}, and has not"

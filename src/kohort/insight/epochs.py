@@ -228,7 +228,7 @@ class _History:
                 opened.revoking_since_ms = min(member.revoking.values())
             self.found.append(opened)
         self.converted = None
-        if cause.who is not None and cause.event in GONE and cause.event != "member_left":
+        if cause.who is not None and cause.event in GONE and cause.event not in ("member_left", "member_gone"):
             self.put_out[cause.who.member_id] = entry
 
     def _settle(self, this: EpochRebalance, at_ms: int) -> None:

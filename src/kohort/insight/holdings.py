@@ -28,7 +28,14 @@ from kohort.coordinator.journal import (
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
-GONE: Final = ("member_left", "session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout")
+GONE: Final = (
+    "member_left",
+    "session_expired",
+    "revocation_timeout",
+    "rejoin_timeout",
+    "resync_timeout",
+    "member_gone",
+)
 """Events that take the members they name out of the group."""
 
 

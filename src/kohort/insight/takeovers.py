@@ -21,6 +21,8 @@ class Takeover:
     at_ms: int
     who: Who
     old_member_id: str
+    observed: bool = False
+    """Nobody but a watcher saw it: whether the process before still runs is not known."""
     refused: list[RequestFenced] = field(default_factory=list)
 
     @property
@@ -38,6 +40,8 @@ class Takeover:
         """What happened, in words."""
         instance = printable(self.who.instance_id or "")
         head = f"Instance {instance} is {name_and_place(self.who)} now, and kept its partitions without a rebalance"
+        if self.observed:
+            return f"{head}, as the group's record says."
         if not self.refused:
             return f"{head}; {short_id(self.old_member_id)} was not heard of again."
         first = self.refused[0]
@@ -66,7 +70,7 @@ def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:
     by_old_id: dict[str, Takeover] = {}
     for entry in entries:
         if isinstance(entry, StaticReplaced):
-            found.append(Takeover(entry.group, entry.at_ms, entry.who, entry.old_member_id))
+            found.append(Takeover(entry.group, entry.at_ms, entry.who, entry.old_member_id, entry.observed))
             by_old_id[entry.old_member_id] = found[-1]
         elif isinstance(entry, RequestFenced) and entry.error == FENCED and entry.who.member_id in by_old_id:
             by_old_id[entry.who.member_id].refused.append(entry)

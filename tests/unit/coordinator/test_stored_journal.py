@@ -9,6 +9,7 @@ from kohort.coordinator.journal import (
     Change,
     EpochCause,
     EpochRaised,
+    GenerationSeen,
     GivenPartition,
     GroupConverted,
     GroupDeleted,
@@ -23,6 +24,8 @@ from kohort.coordinator.journal import (
     RoundDropped,
     RoundOpened,
     RoundSettled,
+    SeenMember,
+    SignsOfLife,
     StaticAway,
     StaticReplaced,
     TargetComputed,
@@ -131,6 +134,20 @@ STORED = [
     (
         StaticAway(at_ms=14, group="g", who=WHO),
         b'"static_away","at_ms":14,"group":"g","who":%b}' % WHO_STORED,
+    ),
+    (
+        GenerationSeen(
+            at_ms=14, group="g", observed=True, generation=2, protocol_type="consumer", protocol="range",
+            leader="app-1",
+            members=(SeenMember(who=WHO, session_timeout_ms=1, rebalance_timeout_ms=2, topics=("t",), owned={},
+                                partitions={"t": (0,)}),),
+            joined_ms=13, leader_epoch=0, signs=(SignsOfLife(member_id="app-1", since_ms=1, last_commit_ms=0),),
+            present=(),
+        ),
+        b'"generation_seen","at_ms":14,"group":"g","observed":true,"generation":2,"protocol_type":"consumer",'
+        b'"protocol":"range","leader":"app-1","members":[{"who":%b,"session_timeout_ms":1,"rebalance_timeout_ms":2,'
+        b'"topics":["t"],"owned":{},"partitions":{"t":[0]}}],"joined_ms":13,"leader_epoch":0,'
+        b'"signs":[{"member_id":"app-1","since_ms":1,"last_commit_ms":0}],"present":[]}' % WHO_STORED,
     ),
     (
         GroupLoaded(at_ms=14, group="g", generation=2, members=(WHO,), partitions={"app-1": {"t": (0,)}}),

@@ -60,15 +60,15 @@ class ClassicGroup:
         return self.written is None and not self.round.members and not self.round.pending_join
 
 
-def generation_of(this: Round) -> GroupMetadataValue:
+def generation_of(this: Round, since_ms: int | None = None) -> GroupMetadataValue:
     """Return the record that makes ``this`` round the written generation; only the selected protocol's metadata is
-    kept."""
+    kept. ``since_ms`` is since when it is in its state, if not since that began."""
     return GroupMetadataValue(
         protocol_type=this.protocol_type,
         generation=this.generation_id,
         protocol=this.protocol_name,
         leader=this.leader,
-        current_state_timestamp=this.state_since_ms,
+        current_state_timestamp=this.state_since_ms if since_ms is None else since_ms,
         members=[
             MemberMetadata(
                 member_id=m.member_id,

@@ -88,7 +88,8 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
     """Write the leader's assignment: whom it left out gets nothing; ids that it made up are ignored."""
     this = group.round
     given = {a.member_id: bytes(a.assignment) for a in message.assignments}
-    took_ms = ctx.now_ms - this.state_since_ms
+    joined_ms = this.state_since_ms
+    took_ms = ctx.now_ms - joined_ms
     this.move_to(GroupState.STABLE, ctx.now_ms)
     this.assigned_at_ms = ctx.now_ms
     for member in this.members.values():
@@ -97,7 +98,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(this, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(this)
+    value = generation_of(this, joined_ms)  # as Kafka, which writes the record before it moves on
     out.records.append(GroupWritten(group.group_id, value))
     partitions = owners_of(value)
     out.journal.append(

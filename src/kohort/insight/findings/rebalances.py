@@ -18,6 +18,7 @@ from kohort.insight.findings.model import (
     evidence_finding,
     member_ref,
 )
+from kohort.insight.findings.observed import observed_findings
 from kohort.insight.holdings import Gap, Place
 from kohort.insight.rebalances import Rebalance, rebalances
 from kohort.insight.takeovers import Takeover, takeovers
@@ -30,6 +31,7 @@ def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
     found = [classic_finding(this) for this in rebalances(entries)]
     found += [modern_finding(this) for this in epoch_rebalances(entries)]
     found += [takeover_finding(this) for this in takeovers(entries)]
+    found += observed_findings(entries)
     return sorted(found, key=lambda this: this.opened_at_ms)
 
 
@@ -81,6 +83,7 @@ def modern_finding(this: EpochRebalance) -> RebalanceFinding:
         id=f"{this.group}/{this.epoch}",
         group=this.group,
         protocol="consumer",
+        origin="inferred" if this.raises[0].observed else "journal",
         opened_at_ms=this.opened_at_ms,
         end=this.end,
         cause=told.cause,
@@ -95,7 +98,7 @@ def modern_finding(this: EpochRebalance) -> RebalanceFinding:
         blocker=blocker,
         took_ms=this.took_ms,
         phases_ms=this.phases_ms,
-        assignor=None if this.target is None else this.target.assignor,
+        assignor=None if this.target is None else this.target.assignor or None,
         members_before=_before(this),
         members=_refs(row.who for row in this.members),
         standing=tuple(_standing(row) for row in this.members),
@@ -111,6 +114,7 @@ def takeover_finding(this: Takeover) -> RebalanceFinding:
         id=f"{this.group}/at-{this.at_ms}",
         group=this.group,
         protocol="classic",
+        origin="inferred" if this.observed else "journal",
         opened_at_ms=this.at_ms,
         end="no_rebalance",
         cause=this.cause,

@@ -1,0 +1,179 @@
+"""Why a member is gone, as far as that can be told from the outside: it left, or its session ended, or it was put out.
+
+Nobody but the coordinator saw it go. What is known: when it had a sign of life last (joining, a commit), its timeouts,
+and until when it may have been there. A session that began anew with the last sign cannot have ended earlier than its
+timeout later: that excludes, and only what excludes makes a cause sure. All times are the coordinator's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.coordinator.journal import SignsOfLife, Who
+from kohort.insight.causes import AUTO_COMMIT_MS, Confidence, Evidence, Finding
+from kohort.insight.names import limit, name_and_place, name_of, seconds
+
+REJOIN_MS: Final = 3_000
+"""How long the members that stay usually take to hear of a rebalance: the usual ``heartbeat.interval.ms``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """What is known of a member that is gone.
+
+    It was out of the group by ``out_by_ms``; ``was_waited_for`` if it was still a member while the group rebalanced,
+    ``round_ms`` are bounds of how long that took. ``back`` is a new member of the same client id and host, ``alike``
+    how many others have them, too.
+    """
+
+    who: Who
+    signs: SignsOfLife
+    out_by_ms: int
+    was_waited_for: bool = False
+    round_ms: tuple[int | None, int | None] = (None, None)
+    back: Who | None = None
+    alike: int = 0
+    revoking_since_ms: int | None = None
+    """Since when it had been told to give something up, and had not (KIP-848)."""
+
+    @property
+    def sign_ms(self) -> int:
+        """The last sign of life."""
+        return max(self.signs.since_ms, self.signs.last_commit_ms or self.signs.since_ms)
+
+    @property
+    def silent_ms(self) -> int:
+        """How long it can have been silent at most when it was out."""
+        return max(0, self.out_by_ms - self.sign_ms)
+
+
+def find_departure(this: Departure) -> Finding:
+    """Return why the member is gone: by what its silence excludes, then by what fits."""
+    session_ms, poll_ms = this.signs.session_timeout_ms, this.signs.rebalance_timeout_ms
+    if this.revoking_since_ms is not None and poll_ms is not None:
+        waited_ms = this.out_by_ms - this.revoking_since_ms
+        if poll_ms <= waited_ms <= poll_ms + REJOIN_MS:
+            return _not_revoked(this, waited_ms, poll_ms)
+    if this.was_waited_for and poll_ms is not None and _lasted(this.round_ms, poll_ms):
+        return _not_rejoined(this, poll_ms)
+    if session_ms is not None and this.silent_ms < session_ms:
+        return _left(this, session_ms, poll_ms)
+    if poll_ms is not None and _not_polled(this, poll_ms):
+        return _stopped_polling(this, poll_ms)
+    if session_ms is not None and this.silent_ms <= session_ms + AUTO_COMMIT_MS + session_ms // 3 + REJOIN_MS:
+        return _expired(this, session_ms)
+    clause = f"member {name_and_place(this.who)} is gone: it left, or its session ended, which look the same from here"
+    return Finding("MEMBER_GONE", "low", clause, _facts(this))
+
+
+def _lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -> bool:
+    """Tell whether a round lasted for about a timeout: it may have, and was seen for most of it."""
+    shortest, longest = round_ms
+    return longest is not None and longest >= timeout_ms and shortest is not None and shortest >= timeout_ms * 2 // 3
+
+
+def _not_polled(this: Departure, poll_ms: int) -> bool:
+    """Tell whether it may have gone because its user did not poll: silent for as long as that takes, then back."""
+    # aiokafka sends its session timeout as both: then an end of the session explains as much.
+    if this.back is None or poll_ms <= (this.signs.session_timeout_ms or 0) or this.signs.last_commit_ms is None:
+        return False
+    return poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4) <= this.silent_ms <= poll_ms + AUTO_COMMIT_MS + REJOIN_MS
+
+
+def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
+    """Return that it left: it was out sooner than its session can have ended."""
+    # A commit in a transaction does not begin the session anew; a heartbeat does, each third of it.
+    confidence: Confidence = "high" if this.silent_ms < session_ms * 2 // 3 else "medium"
+    if poll_ms is not None and this.silent_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
+        confidence = "low"
+    excluded = Evidence(
+        "not_expired",
+        f"out of the group at most {seconds(this.silent_ms)} after its last sign of life, and its session timeout is "
+        f"{limit(session_ms)}",
+        this.out_by_ms,
+    )
+    unseen = Evidence("unknown", "whether it left by itself or somebody removed it; requests are not seen from outside")
+    clause = f"member {name_and_place(this.who)} left the group"
+    if this.back is not None:
+        clause += f", and {name_of(this.back)} came from the same client: a restart, or a client that began anew"
+    return Finding("MEMBER_LEFT", confidence, clause, (*_facts(this), excluded, unseen))
+
+
+def _expired(this: Departure, session_ms: int) -> Finding:
+    """Return that its session ended: that fits, and nothing excludes that it left just then."""
+    seen = this.signs.last_commit_ms is not None
+    unseen = Evidence("unknown", "whether it left at that very time; requests are not seen from outside")
+    fits = Evidence(
+        "fits_session_timeout",
+        f"out of the group at most {seconds(this.silent_ms)} after its last sign of life; its session timeout is "
+        f"{limit(session_ms)}",
+        this.out_by_ms,
+    )
+    cause = "SESSION_TIMEOUT" if this.who.instance_id is None else "STATIC_EXPIRED"
+    clause = (
+        f"member {name_and_place(this.who)} was silent and probably expired (session timeout {limit(session_ms)}, last "
+        f"{'commit' if seen else 'sign of life'} {seconds(this.silent_ms)} before it was out)"
+    )
+    return Finding(cause, "medium" if seen else "low", clause, (*_facts(this), fits, unseen))
+
+
+def _stopped_polling(this: Departure, poll_ms: int) -> Finding:
+    back = this.back or this.who
+    confidence: Confidence = "low" if this.alike else "medium"
+    came = Evidence("came_back", f"{name_of(back)} has its client id and host{_alike(this)}", this.out_by_ms)
+    clause = (
+        f"member {name_and_place(this.who)} probably did not poll within max.poll.interval.ms: no commit of it for "
+        f"{seconds(this.silent_ms)} (its limit is {limit(poll_ms)} after a poll), then it came back as {name_of(back)}"
+    )
+    return Finding("MAX_POLL_EXCEEDED", confidence, clause, (*_facts(this), came))
+
+
+def _not_rejoined(this: Departure, poll_ms: int) -> Finding:
+    shortest, longest = this.round_ms
+    took = Evidence(
+        "round",
+        f"between {seconds(shortest or 0)} and {seconds(longest or 0)}; its rebalance timeout is {limit(poll_ms)}",
+        this.out_by_ms,
+    )
+    there = Evidence("was_a_member", "still a member while the group rebalanced")
+    clause = f"member {name_and_place(this.who)} did not join again within its rebalance timeout of {limit(poll_ms)}"
+    return Finding("JOIN_TIMEOUT", "medium", clause, (*_facts(this), there, took))
+
+
+def _not_revoked(this: Departure, waited_ms: int, poll_ms: int) -> Finding:
+    told = Evidence("told_to_revoke", f"{seconds(waited_ms)} before it was out", this.revoking_since_ms)
+    clause = (
+        f"member {name_and_place(this.who)} did not give up what it was told to within its rebalance timeout of "
+        f"{limit(poll_ms)}, and was put out"
+    )
+    return Finding("REVOCATION_TIMEOUT", "medium", clause, (*_facts(this), told))
+
+
+def _alike(this: Departure) -> str:
+    return f", as have {this.alike} others" if this.alike else ""
+
+
+def _facts(this: Departure) -> tuple[Evidence, ...]:
+    """Return what was seen of it, and that nothing was."""
+    signs, name = this.signs, name_of(this.who)
+    facts = [Evidence("gone", f"{name} is not in the group any more", this.out_by_ms)]
+    if signs.last_commit_ms is None:
+        facts.append(Evidence("last_commit", "none was seen of it since it joined, or came nearer to its target"))
+    else:
+        facts.append(
+            Evidence(
+                "last_commit",
+                f"{seconds(this.out_by_ms - signs.last_commit_ms)} before that or less",
+                signs.last_commit_ms,
+            )
+        )
+        if signs.last_progress_ms is not None and signs.last_progress_ms != signs.last_commit_ms:
+            facts.append(
+                Evidence(
+                    "last_progress",
+                    seconds(this.out_by_ms - signs.last_progress_ms) + " before that",
+                    signs.last_progress_ms,
+                )
+            )
+    return tuple(facts)

@@ -1,0 +1,167 @@
+"""From the record of a classic group to an entry: the generation, and what was seen of the members before."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+import msgspec
+
+from kohort.coordinator.journal import (
+    GenerationSeen,
+    GroupConverted,
+    GroupDeleted,
+    GroupLoaded,
+    JournalEntry,
+    SeenMember,
+    SignsOfLife,
+    StaticReplaced,
+    Who,
+)
+from kohort.errors import ProtocolError
+from kohort.insight.observed.state import CommitSeen, WatchedGroup
+from kohort.model import TopicPartition, by_topic
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+
+Partitions = dict[str, tuple[int, ...]]
+
+
+def take_generation(
+    group: WatchedGroup, value: GroupMetadataValue | None, at_ms: int, leader_epoch: int
+) -> list[JournalEntry]:
+    """Take what was written of a classic group, and return the entries that it makes."""
+    before = group.seen
+    if value is None:
+        return _ended(group, before, at_ms)
+    seen = _seen(group, before, value, at_ms, leader_epoch)
+    entries: list[JournalEntry] = []
+    if group.modern is not None:  # the last of the new protocol went, and the group is a classic one again
+        who = tuple(m.who for m in seen.members)
+        entries.append(
+            GroupConverted(
+                at_ms=at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
+            )
+        )
+        group.modern = None
+    entries += _rewritten(before, seen) if before is not None and before.generation == seen.generation else [seen]
+    if before is not None and before.generation == seen.generation:
+        # Since when its members are in it does not change by its being written again.
+        group.seen = msgspec.structs.replace(seen, at_ms=before.at_ms, joined_ms=before.joined_ms)
+        return entries
+    group.seen, group.converting = seen, None
+    group.settled_ms = group.rebalancing_ms = group.present = None
+    return entries
+
+
+def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
+    """Return what the end of a group tells: one with members cannot be deleted, and goes on as a modern one."""
+    group.seen = None
+    if before is None:
+        return []
+    if before.members:
+        group.converting = before
+        return []
+    return [GroupDeleted(at_ms=at_ms, group=group.group, observed=True, why="unknown")]
+
+
+def _rewritten(before: GenerationSeen, seen: GenerationSeen) -> list[JournalEntry]:
+    """Return what the same generation, written again, tells: a static member that was replaced without a rebalance
+    (KIP-345), or a coordinator that took it over."""
+    known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
+    replaced = [
+        (m.who, known[m.who.instance_id])
+        for m in seen.members
+        if m.who.instance_id in known and known[m.who.instance_id] != m.who.member_id
+    ]
+    entries: list[JournalEntry] = [
+        StaticReplaced(at_ms=seen.at_ms, group=seen.group, observed=True, who=who, old_member_id=old)
+        for who, old in replaced
+    ]
+    if entries:
+        return [*entries, seen]
+    if before.leader_epoch != seen.leader_epoch:
+        who = tuple(m.who for m in seen.members)
+        loaded = GroupLoaded(at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=who)
+        return [loaded]
+    return []
+
+
+def _seen(
+    group: WatchedGroup, before: GenerationSeen | None, value: GroupMetadataValue, at_ms: int, leader_epoch: int
+) -> GenerationSeen:
+    is_consumers = value.protocol_type == PROTOCOL_TYPE
+    goes_on = before is None or before.generation != value.generation
+    joined_ms = value.current_state_timestamp
+    return GenerationSeen(
+        at_ms=at_ms,
+        group=group.group,
+        observed=True,
+        generation=value.generation,
+        protocol_type=value.protocol_type,
+        protocol=value.protocol,
+        leader=value.leader,
+        members=tuple(_member(m, is_consumers) for m in value.members),
+        joined_ms=joined_ms if 0 <= joined_ms <= at_ms and goes_on else None,
+        leader_epoch=leader_epoch,
+        signs=tuple(_signs(group, before, m) for m in before.members) if before is not None and goes_on else (),
+        settled_seen_ms=group.settled_ms if goes_on else None,
+        rebalancing_seen_ms=group.rebalancing_ms if goes_on else None,
+        present=group.present if goes_on else None,
+    )
+
+
+def _member(record: MemberMetadata, is_consumers: bool) -> SeenMember:
+    who = Who(record.member_id, record.client_id, record.client_host, record.group_instance_id)
+    rebalance_ms = record.rebalance_timeout if record.rebalance_timeout >= 0 else record.session_timeout
+    topics: tuple[str, ...] = ()
+    owned = given = None
+    if is_consumers:
+        # What cannot be read is that of a client of its own kind, and stays unknown.
+        with contextlib.suppress(ProtocolError):
+            said = parse_subscription(record.subscription)
+            topics, owned = tuple(sorted(set(said.topics))), _partitions(said.owned_partitions)
+        with contextlib.suppress(ProtocolError):
+            given = _partitions(parse_assignment(record.assignment).partitions)
+    return SeenMember(
+        who=who,
+        session_timeout_ms=record.session_timeout,
+        rebalance_timeout_ms=rebalance_ms,
+        topics=topics,
+        owned=owned,
+        partitions=given,
+    )
+
+
+def _partitions(found: list[TopicPartition]) -> Partitions:
+    return {topic: tuple(sorted(set(of))) for topic, of in sorted(by_topic(found).items())}
+
+
+def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> SignsOfLife:
+    """Return what was seen of a member in the generation that ends; a commit is of whoever has the partition."""
+    slots = (
+        slot
+        for topic, partitions in (member.partitions or {}).items()
+        for partition in partitions
+        if (slot := group.commits.get(topic, {}).get(partition)) is not None
+    )
+    last_commit_ms, last_progress_ms = last_commits(slots, before.at_ms)
+    return SignsOfLife(
+        member_id=member.who.member_id,
+        since_ms=before.at_ms if before.joined_ms is None else before.joined_ms,
+        last_commit_ms=last_commit_ms,
+        last_progress_ms=last_progress_ms,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+    )
+
+
+def last_commits(slots: Iterable[CommitSeen], since_ms: int) -> tuple[int | None, int | None]:
+    """Return when any of these was last committed, and last moved forward, since ``since_ms``."""
+    last_ms = progress_ms = None
+    for slot in slots:
+        if slot.at_ms >= since_ms and (last_ms is None or slot.at_ms > last_ms):
+            last_ms = slot.at_ms
+        if slot.progress_ms >= since_ms and (progress_ms is None or slot.progress_ms > progress_ms):
+            progress_ms = slot.progress_ms
+    return last_ms, progress_ms

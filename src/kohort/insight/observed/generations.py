@@ -1,0 +1,225 @@
+"""From generations seen to rebalances: who came and went between two of them, what moved, between which times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.coordinator.journal import (
+    GenerationSeen,
+    GroupConverted,
+    GroupDeleted,
+    JournalEntry,
+    Move,
+    SeenMember,
+    SignsOfLife,
+    Who,
+)
+from kohort.insight.causes import Finding
+from kohort.insight.observed.departures import Departure, find_departure
+from kohort.insight.rebalances import REMEMBERED_MS
+
+PUT_OUT: Final = ("SESSION_TIMEOUT", "JOIN_TIMEOUT", "MAX_POLL_EXCEEDED")
+"""Causes after which a client that still runs comes back as a new member."""
+Bounds = tuple[int | None, int | None]
+
+
+@dataclass(slots=True)
+class SeenRebalance:
+    """What lies between two generations of a group, or before the first that was seen (``before`` is None then)."""
+
+    before: GenerationSeen | None
+    after: GenerationSeen
+    converted: GroupConverted | None = None
+    """The end of the modern group that it was."""
+    new: tuple[SeenMember, ...] = ()
+    gone: tuple[SeenMember, ...] = ()
+    restarted: tuple[tuple[SeenMember, SeenMember], ...] = ()
+    """Static members under another member id: before, after."""
+    departures: tuple[Finding, ...] = ()
+    """Why each of those who are gone is gone."""
+    moves: tuple[Move, ...] = ()
+    parent: int | None = None
+    """The generation whose rebalance this one completes."""
+    returned: tuple[Who, str, int] | None = None
+    """A member that went in an earlier generation and whose client now comes anew: who, the cause, when."""
+
+    @property
+    def group(self) -> str:
+        return self.after.group
+
+    @property
+    def opened_at_ms(self) -> int:
+        """The latest time at which it can have begun."""
+        at_ms = self.after.at_ms if self.after.joined_ms is None else self.after.joined_ms
+        seen_ms = self.after.rebalancing_seen_ms
+        return at_ms if seen_ms is None else min(at_ms, seen_ms)
+
+    @property
+    def join_ms(self) -> Bounds:
+        """How long the join phase took: at least, at most."""
+        return join_bounds(self.after)
+
+    @property
+    def assign_ms(self) -> int | None:
+        """From the end of the join phase to the leader's assignment on the log: both are in the record."""
+        if self.after.joined_ms is None or not self.after.members:
+            return None
+        return self.after.at_ms - self.after.joined_ms
+
+    @property
+    def not_written(self) -> int:
+        """How many generations between the two were not written, or not seen."""
+        return 0 if self.before is None else max(0, self.after.generation - self.before.generation - 1)
+
+    @property
+    def coordinator_moved(self) -> bool:
+        """Whether the partition of ``__consumer_offsets`` has another leader epoch than before."""
+        return self.before is not None and -1 < self.before.leader_epoch < self.after.leader_epoch
+
+
+def join_bounds(after: GenerationSeen) -> Bounds:
+    """Return how long the join phase of a generation took: at least, at most; None is unknown."""
+    done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
+    seen_ms, settled_ms = after.rebalancing_seen_ms, after.settled_seen_ms
+    shortest = None if seen_ms is None else max(0, done_ms - seen_ms)
+    longest = None if settled_ms is None else max(0, done_ms - settled_ms, shortest or 0)
+    return shortest, longest
+
+
+def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
+    """Return the rebalances of classic groups that ``entries``, in the order of the journal, tell of by generations
+    seen; of all their groups, in that order."""
+    histories: dict[str, _History] = {}
+    found = []
+    for entry in entries:
+        if not isinstance(entry, (GenerationSeen, GroupConverted, GroupDeleted)):
+            continue
+        history = histories.setdefault(entry.group, _History())
+        rebalance = history.take(entry)
+        if rebalance is not None:
+            found.append(rebalance)
+    return found
+
+
+@dataclass(slots=True)
+class _History:
+    """What is known of one group while its entries are read in order."""
+
+    before: GenerationSeen | None = None
+    latest: SeenRebalance | None = None
+    converted: GroupConverted | None = None
+    put_out: list[tuple[Who, str, int]] = field(default_factory=list)
+
+    def take(self, entry: JournalEntry) -> SeenRebalance | None:
+        if isinstance(entry, GroupConverted):
+            self.converted = entry if entry.to == "classic" else None
+        if not isinstance(entry, GenerationSeen):
+            self.before = self.latest = None
+            return None
+        before, self.before = self.before, entry
+        if before is not None and entry.generation <= before.generation:
+            if entry.generation == before.generation:
+                return None  # a static member was replaced, which is told by an entry of its own
+            before = None  # the group was deleted and made anew, which nobody saw
+        if not entry.members and (before is None or not before.members):
+            return None  # nobody was there, and nobody came
+        found = self._compare(before, entry)
+        self.converted = None
+        self.latest = found
+        return found
+
+    def _compare(self, before: GenerationSeen | None, after: GenerationSeen) -> SeenRebalance:
+        found = SeenRebalance(before, after, converted=self.converted)
+        if before is None:
+            return found
+        was = {m.who.member_id: m for m in before.members}
+        now = {m.who.member_id: m for m in after.members}
+        new = [m for member_id, m in now.items() if member_id not in was]
+        gone = [m for member_id, m in was.items() if member_id not in now]
+        back = {m.who.instance_id: m for m in new if m.who.instance_id is not None}
+        pairs = [(m, back[m.who.instance_id]) for m in gone if m.who.instance_id in back]
+        found.restarted = tuple(pairs)
+        found.new = tuple(m for m in new if all(m is not after for _, after in pairs))
+        found.gone = tuple(m for m in gone if all(m is not before for before, _ in pairs))
+        found.moves = moves_between(before, after, {a.who.member_id: b.who.member_id for b, a in pairs})
+        found.departures = tuple(find_departure(departure_of(found, m)) for m in found.gone)
+        found.parent = self._parent(found)
+        found.returned = self._returned(found)
+        for member, finding in zip(found.gone, found.departures, strict=True):
+            if finding.cause in PUT_OUT:
+                self.put_out.append((member.who, finding.cause, after.at_ms))
+        del self.put_out[:-100]
+        return found
+
+    def _parent(self, found: SeenRebalance) -> int | None:
+        """Return the generation that withheld partitions so that this one could give them out (KIP-429)."""
+        before, latest = found.before, self.latest
+        if before is None or latest is None or latest.after is not before or found.new or found.gone:
+            return None
+        if found.restarted or before.protocol != found.after.protocol:
+            return None
+        withheld = {(m.topic, m.partition) for m in latest.moves if m.after is None}
+        given = {(m.topic, m.partition) for m in found.moves if m.before is None}
+        return before.generation if withheld & given else None
+
+    def _returned(self, found: SeenRebalance) -> tuple[Who, str, int] | None:
+        """Return the latest member that was put out and whose client, by id and host, now joins anew."""
+        known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
+        came = {_client(m.who) for m in found.new if m.who.client_id} - known
+        since_ms = found.after.at_ms - REMEMBERED_MS
+        fitting = [one for one in self.put_out if one[2] >= since_ms and _client(one[0]) in came]
+        return fitting[-1] if fitting else None
+
+
+def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:
+    """Return what is known of a member that is gone."""
+    after, who = found.after, member.who
+    signs = next((s for s in after.signs if s.member_id == who.member_id), None)
+    if signs is None:  # a journal that was not written so: nothing is known, and nothing excluded
+        since_ms = found.before.at_ms if found.before is not None else after.at_ms
+        signs = SignsOfLife(member_id=who.member_id, since_ms=since_ms)
+    done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
+    seen_ms = after.rebalancing_seen_ms
+    was_there = after.present is not None and who.member_id in after.present
+    committed_since = seen_ms is not None and signs.last_commit_ms is not None and signs.last_commit_ms > seen_ms
+    out_early = seen_ms is not None and after.present is not None and not was_there and not committed_since
+    same = [m.who for m in found.new if _client(m.who) == _client(who)]
+    alike = sum(_client(m.who) == _client(who) for m in (found.before.members if found.before is not None else ())) - 1
+    return Departure(
+        who=who,
+        signs=signs,
+        out_by_ms=min(done_ms, seen_ms) if out_early and seen_ms is not None else done_ms,
+        was_waited_for=was_there or committed_since,
+        round_ms=found.join_ms,
+        back=same[0] if same else None,
+        alike=max(0, alike),
+    )
+
+
+def _client(who: Who) -> tuple[str, str]:
+    return who.client_id, who.client_host
+
+
+def moves_between(before: GenerationSeen, after: GenerationSeen, same: dict[str, str]) -> tuple[Move, ...]:
+    """Return the partitions that changed hands; ``same`` are ids of now with the ids that they had before."""
+    was, now = owners(before), owners(after)
+    if was is None or now is None:
+        return ()
+    changed = []
+    for topic, partition in sorted({*was, *now}):
+        old, new = was.get((topic, partition)), now.get((topic, partition))
+        if old != (same.get(new, new) if new is not None else None):
+            changed.append(Move(topic, partition, old, new))
+    return tuple(changed)
+
+
+def owners(generation: GenerationSeen) -> dict[tuple[str, int], str] | None:
+    """Return who has which partition; None where some assignment could not be read."""
+    found: dict[tuple[str, int], str] = {}
+    for member in generation.members:
+        if member.partitions is None:
+            return None
+        found.update(((t, p), member.who.member_id) for t, of in member.partitions.items() for p in of)
+    return found

@@ -1,0 +1,317 @@
+"""From the records of modern groups (KIP-848) to the entries that their coordinator could have written itself.
+
+Nearly all is in the records: who came with what, the epochs, the target, who has what. What is not is why a member is
+gone; and where the beginning of a group is not in the log any more, what went before. The coordinator writes what one
+event changes at once, members before the epoch, shares of the target before its epoch; so an epoch's cause is what
+was written since the epoch before.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from kohort.coordinator.consumer_records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    RegexResolved,
+    TargetEpochWritten,
+    TargetWritten,
+)
+from kohort.coordinator.journal import (
+    AwaitedPartition,
+    EpochRaised,
+    GivenPartition,
+    GroupConverted,
+    GroupDeleted,
+    GroupLoaded,
+    JournalEntry,
+    MemberReconciled,
+    Move,
+    SignsOfLife,
+    StaticAway,
+    StaticReplaced,
+    TargetComputed,
+    Who,
+)
+from kohort.insight.observed.generation_records import last_commits
+from kohort.insight.observed.modern_changes import (
+    Ids,
+    Place,
+    cause_of,
+    changes,
+    flat,
+    forget_changes,
+    held,
+    ids_of,
+    planned,
+    release,
+    resolve,
+    said,
+)
+from kohort.insight.observed.modern_changes import by_topic as _by_topic
+from kohort.insight.observed.state import WatchedGroup, WatchedMember, WatchedModernGroup
+
+State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
+STATES: Final[dict[int, State]] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
+FIRST_EPOCH: Final = 2
+"""The highest that a new group begins with: 1 as of Kafka 3.7, 2 as of 4.4."""
+AWAY_EPOCH: Final = -2
+"""Of a static member that said that it will be back."""
+
+
+class ModernRecords:
+    """Takes records of modern groups, and knows what is not in them: names of topics, the session timeout."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.session_timeout_ms: int | None = None
+
+    def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> list[JournalEntry]:
+        """Take a record that was written at ``at_ms``, and return the entries that it makes."""
+        group = watched.modern
+        if group is None:
+            if record.value is None:
+                return []
+            is_whole = isinstance(record, MemberWritten) and watched.seen is None
+            group = watched.modern = WatchedModernGroup(is_whole=is_whole)
+        if isinstance(record, EpochWritten):
+            return self._epoch(watched, group, record, at_ms)
+        if isinstance(record, MemberWritten):
+            return self._member(watched, group, record, at_ms)
+        if isinstance(record, CurrentWritten):
+            return self._current(watched, group, record, at_ms)
+        if isinstance(record, TargetWritten):
+            if record.value is None:
+                group.targets.pop(record.member_id, None)
+            else:
+                group.targets[record.member_id] = ids_of(record.value.topic_partitions)
+        elif isinstance(record, TargetEpochWritten):
+            return self._target(watched, group, record, at_ms)
+        elif isinstance(record, RegexResolved):
+            resolve(group, record)
+        return []
+
+    def settle(self, watched: WatchedGroup, at_ms: int) -> list[JournalEntry]:
+        """Return how a group stands whose beginning was not read: from here on its steps are told."""
+        group = watched.modern
+        if group is None or group.is_whole:
+            return []
+        group.is_whole = True
+        forget_changes(group)
+        group.planned = planned(group)
+        members = tuple(m.who for m in group.members.values())
+        partitions = {member_id: self._named(m.assigned) for member_id, m in group.members.items()}
+        return [
+            GroupLoaded(
+                at_ms=at_ms,
+                group=watched.group,
+                observed=True,
+                generation=group.epoch or 0,
+                members=members,
+                partitions=partitions,
+            )
+        ]
+
+    # What members say of themselves
+
+    def _member(
+        self, watched: WatchedGroup, group: WatchedModernGroup, record: MemberWritten, at_ms: int
+    ) -> list[JournalEntry]:
+        before, value = group.members.get(record.member_id), record.value
+        if value is None:
+            if before is not None:
+                del group.members[record.member_id]
+                group.gone.append((before.who, self._signs(watched, before)))
+                release(group, before, at_ms)
+            return []
+        who = Who(record.member_id, value.client_id, value.client_host, value.instance_id)
+        after = said(before, who, value, at_ms)
+        group.members[record.member_id] = after
+        if before is None:
+            return self._came(watched, group, who, at_ms)
+        added = tuple(sorted({*after.topics} - {*before.topics}))
+        removed = tuple(sorted({*before.topics} - {*after.topics}))
+        if added or removed or before.regex != after.regex:
+            group.subscribed.append((who, added, removed))
+        if before.assignor != after.assignor:
+            group.preferred.append((who, after.assignor or ""))
+        return []
+
+    def _came(self, watched: WatchedGroup, group: WatchedModernGroup, who: Who, at_ms: int) -> list[JournalEntry]:
+        converting = watched.converting
+        if converting is not None and any(m.who.member_id == who.member_id for m in converting.members):
+            return []  # it comes with the classic group
+        old = next((gone for gone, _ in group.gone if gone.instance_id == who.instance_id is not None), None)
+        if old is None:
+            group.joined.append(who)
+            return []
+        group.gone = [one for one in group.gone if one[0] is not old]
+        if not group.is_told:
+            return []
+        return [StaticReplaced(at_ms=at_ms, group=watched.group, observed=True, who=who, old_member_id=old.member_id)]
+
+    def _signs(self, watched: WatchedGroup, member: WatchedMember) -> SignsOfLife:
+        slots = (
+            slot
+            for topic, partitions in self._named(member.assigned).items()
+            for partition in partitions
+            if (slot := watched.commits.get(topic, {}).get(partition)) is not None
+        )
+        last_ms, progress_ms = last_commits(slots, member.joined_ms)
+        return SignsOfLife(
+            member_id=member.who.member_id,
+            since_ms=member.heard_ms,
+            last_commit_ms=last_ms,
+            last_progress_ms=progress_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms if member.rebalance_timeout_ms >= 0 else None,
+        )
+
+    # Epochs and targets
+
+    def _epoch(
+        self, watched: WatchedGroup, group: WatchedModernGroup, record: EpochWritten, at_ms: int
+    ) -> list[JournalEntry]:
+        value = record.value
+        if value is None:
+            watched.modern = None
+            if group.gone or group.members:  # nobody left, yet it ends: it goes on as a classic group
+                watched.modern = WatchedModernGroup(is_whole=group.is_whole, epoch=group.epoch)
+                return []
+            return [GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
+        before, group.epoch = group.epoch, value.epoch
+        other_topics, group.metadata_hash = group.metadata_hash != value.metadata_hash, value.metadata_hash
+        converting, watched.converting = watched.converting, None
+        if converting is not None:
+            group.is_whole = True
+            return self._converted(watched, group, converting.generation, at_ms, other_topics)
+        if before is None and value.epoch > FIRST_EPOCH:
+            group.is_whole = False
+        if not group.is_whole or before == value.epoch:
+            forget_changes(group)
+            return []
+        return [self._raised(watched, group, at_ms, other_topics=before is not None and other_topics)]
+
+    def _converted(
+        self, watched: WatchedGroup, group: WatchedModernGroup, generation: int, at_ms: int, other_topics: bool
+    ) -> list[JournalEntry]:
+        new = {who.member_id for who in group.joined}
+        converted = GroupConverted(
+            at_ms=at_ms,
+            group=watched.group,
+            observed=True,
+            to="consumer",
+            epoch=generation,
+            members=tuple(m.who for m in group.members.values() if m.who.member_id not in new),
+            by=group.joined[0] if group.joined else None,
+        )
+        if group.epoch == generation:
+            forget_changes(group)
+            return [converted]
+        return [converted, self._raised(watched, group, at_ms, other_topics=other_topics)]
+
+    def _raised(
+        self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int, *, other_topics: bool
+    ) -> EpochRaised:
+        cause = cause_of(group, other_topics)
+        forget_changes(group)
+        group.raised_ms = at_ms
+        return EpochRaised(
+            at_ms=at_ms,
+            group=watched.group,
+            observed=True,
+            epoch=group.epoch or 0,
+            cause=cause,
+            members=len(group.members),
+        )
+
+    def _target(
+        self, watched: WatchedGroup, group: WatchedModernGroup, record: TargetEpochWritten, at_ms: int
+    ) -> list[JournalEntry]:
+        if record.value is None:
+            return []
+        before, group.planned = group.planned, planned(group)
+        group.target_epoch = record.value.assignment_epoch
+        if not group.is_told:
+            return []
+        assignors = {m.assignor for m in group.members.values()}
+        known = assignors.pop() if len(assignors) == 1 else None
+        return [
+            TargetComputed(
+                at_ms=at_ms,
+                group=watched.group,
+                observed=True,
+                epoch=group.target_epoch,
+                assignor=known or "",  # that of the broker is in no record
+                moves=tuple(
+                    Move(self._name(topic), partition, was, now)
+                    for (topic, partition), (was, now) in changes(before, group.planned)
+                ),
+                members=len(group.members),
+                after_ms=None if group.raised_ms is None else at_ms - group.raised_ms,
+            )
+        ]
+
+    # What members have
+
+    def _current(
+        self, watched: WatchedGroup, group: WatchedModernGroup, record: CurrentWritten, at_ms: int
+    ) -> list[JournalEntry]:
+        member, value = group.members.get(record.member_id), record.value
+        if member is None or value is None:
+            return []
+        if value.member_epoch == AWAY_EPOCH:
+            member.epoch = AWAY_EPOCH
+            away = StaticAway(at_ms=at_ms, group=watched.group, observed=True, who=member.who)
+            return [away] if group.is_told else []
+        had, since_ms, from_epoch = held(member), member.pending_since_ms, member.epoch
+        member.epoch, member.state, member.heard_ms = value.member_epoch, value.state, at_ms
+        member.assigned, member.pending = ids_of(value.assigned_partitions), ids_of(value.partitions_pending_revocation)
+        member.pending_since_ms = None if not member.pending else since_ms if since_ms is not None else at_ms
+        revoked, new = had - held(member), held(member) - had
+        given = tuple(self._given(group, place, at_ms) for place in sorted(new))
+        for topic, partition in revoked:
+            group.released.setdefault(topic, {})[partition] = at_ms
+        if not group.is_told:
+            return []
+        step = MemberReconciled(
+            at_ms=at_ms,
+            group=watched.group,
+            observed=True,
+            who=member.who,
+            epoch=value.member_epoch,
+            from_epoch=max(0, from_epoch or 0),
+            target_epoch=group.target_epoch or 0,
+            state=STATES.get(value.state, "unreleased_partitions"),
+            revoking=self._named(member.pending),
+            revoked=self._named(_by_topic(revoked)),
+            revoked_after_ms=at_ms - since_ms if since_ms is not None and revoked else None,
+            given=given,
+            awaited=self._awaited(group, member),
+        )
+        return [step]
+
+    def _given(self, group: WatchedModernGroup, place: Place, at_ms: int) -> GivenPartition:
+        topic, partition = place
+        released_ms = group.released.get(topic, {}).pop(partition, None)
+        return GivenPartition(self._name(topic), partition, None if released_ms is None else at_ms - released_ms)
+
+    def _awaited(self, group: WatchedModernGroup, member: WatchedMember) -> tuple[AwaitedPartition, ...]:
+        """Return what the member is to have, and somebody else still has."""
+        if STATES.get(member.state) != "unreleased_partitions":
+            return ()
+        member_id = member.who.member_id
+        missing = flat(group.targets.get(member_id, {})) - held(member)
+        owners = {place: m.who.member_id for m in group.members.values() for place in held(m) & missing}
+        return tuple(
+            AwaitedPartition(self._name(topic), partition, owners[topic, partition])
+            for topic, partition in sorted(owners)
+        )
+
+    def _name(self, topic_id: str) -> str:
+        return self.names.get(topic_id, topic_id)
+
+    def _named(self, ids: Ids) -> dict[str, tuple[int, ...]]:
+        return {self._name(topic_id): tuple(partitions) for topic_id, partitions in sorted(ids.items())}

@@ -1,0 +1,90 @@
+"""What is remembered of one group between two of its records, in a form that can be kept and read again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kohort.coordinator.journal import GenerationSeen, SignsOfLife, Who
+
+REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+"""States of classic groups between two generations; Kafka's names."""
+
+
+class CommitSeen(msgspec.Struct, gc=False, array_like=True):
+    """The last commit of a partition: the offset, when, and when it last moved forward (ms since 1970)."""
+
+    offset: int
+    at_ms: int
+    progress_ms: int
+
+
+class WatchedMember(msgspec.Struct):
+    """A member of a modern group, as its records have it. Partitions are by topic id in hexadecimal."""
+
+    who: Who
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    assignor: str | None = None
+    rebalance_timeout_ms: int = -1
+    joined_ms: int = 0
+    epoch: int | None = None
+    state: int = 0
+    assigned: dict[str, list[int]] = {}
+    pending: dict[str, list[int]] = {}
+    pending_since_ms: int | None = None
+    heard_ms: int = 0
+    """When a heartbeat of it last was written: it joined, or came nearer to its target."""
+
+
+class WatchedModernGroup(msgspec.Struct):
+    """A group of KIP-848, as its records have it."""
+
+    is_whole: bool = False
+    """All its records since its beginning were read, or all that there are: from here on its steps can be told."""
+    epoch: int | None = None
+    metadata_hash: int = 0
+    raised_ms: int | None = None
+    target_epoch: int | None = None
+    members: dict[str, WatchedMember] = {}
+    targets: dict[str, dict[str, list[int]]] = {}
+    planned: dict[str, dict[int, str]] = {}
+    """By topic id and partition, whose it is to be by the target computed last."""
+    released: dict[str, dict[int, int]] = {}
+    """By topic id and partition, when it was let go of."""
+    regexes: dict[str, tuple[str, ...]] = {}
+    # What was written since the epoch rose last:
+    joined: list[Who] = []
+    gone: list[tuple[Who, SignsOfLife]] = []
+    subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
+    """Members whose topics are others: who, added, removed."""
+    preferred: list[tuple[Who, str]] = []
+    resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    @property
+    def is_told(self) -> bool:
+        """Whether what changes can be told as a step from what was before."""
+        return self.is_whole and self.epoch is not None
+
+
+class WatchedGroup(msgspec.Struct):
+    """One group, as far as its records were read."""
+
+    group: str
+    seen: GenerationSeen | None = None
+    """The generation written last, of a classic group."""
+    settled_ms: int | None = None
+    """When it was last seen not to rebalance, and below, when it was first seen to, and who was a member then; since
+    the generation written last, by the coordinator's clock."""
+    rebalancing_ms: int | None = None
+    present: tuple[str, ...] | None = None
+    converting: GenerationSeen | None = None
+    """The classic generation whose end was just written while it had members: a modern group goes on with them."""
+    modern: WatchedModernGroup | None = None
+    commits: dict[str, dict[int, CommitSeen]] = {}
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is known that would be missed."""
+        return self.seen is None and self.modern is None and self.converting is None and not self.commits

@@ -1,0 +1,168 @@
+"""The watcher of groups as a machine: records of ``__consumer_offsets`` and looks at groups go in, entries come out.
+
+Records of one partition come in the order of the log; partitions may be mixed, since a group has one only. Times of
+records are the coordinators'; times of looks must be brought to that clock by whoever looks. What cannot be read is
+counted and passed over. Memory is bounded: beyond the limits groups and partitions are counted, and not remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
+from kohort.errors import CorruptLog
+from kohort.insight.observed.generation_records import take_generation
+from kohort.insight.observed.modern_records import ModernRecords
+from kohort.insight.observed.state import REBALANCING, CommitSeen, WatchedGroup
+
+MAX_GROUPS: Final = 20_000
+MAX_COMMITS: Final = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """How much is remembered of a cluster: groups, and partitions that groups have committed, all together."""
+
+    groups: int = MAX_GROUPS
+    commits: int = MAX_COMMITS
+
+
+class ObservedGroups:
+    """All groups of a cluster, as far as their records were read."""
+
+    def __init__(self, limits: WatchLimits | None = None) -> None:
+        self._limits = limits or WatchLimits()
+        self._groups: dict[str, WatchedGroup] = {}
+        self._dirty: set[str] = set()
+        self._commits = 0
+        self._modern = ModernRecords()
+        self.unread = 0
+        """Records that are none, or of a kind or version yet unknown."""
+        self.left_out = 0
+        """Records of groups and partitions beyond the limits."""
+
+    def learn_topics(self, names: Mapping[bytes, str]) -> None:
+        """Take the names of topics by their ids; what has no name is told by its id, in hexadecimal."""
+        self._modern.names.update((topic_id.hex(), name) for topic_id, name in names.items())
+
+    def learn_session_timeout(self, timeout_ms: int) -> None:
+        """Take the session timeout of modern groups, which is the coordinator's to say and in no record."""
+        self._modern.session_timeout_ms = timeout_ms
+
+    def take(self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1) -> list[JournalEntry]:
+        """Take the next record, written at ``at_ms``, and return what it tells; mostly nothing, since most commit."""
+        try:
+            record = None if key is None else parse_record(key, value)
+        except CorruptLog:
+            record = None
+        if record is None:
+            self.unread += 1
+            return []
+        group = self._groups.get(record.group_id)
+        if group is None:
+            if record.value is None:
+                return []  # the end of what is not known anyhow
+            if len(self._groups) >= self._limits.groups:
+                self.left_out += 1
+                return []
+            group = self._groups[record.group_id] = WatchedGroup(record.group_id)
+        self._dirty.add(record.group_id)
+        if isinstance(record, OffsetCommitted):
+            self._commit(group, record, at_ms)
+            entries: list[JournalEntry] = []
+        elif isinstance(record, GroupWritten):
+            entries = take_generation(group, record.value, at_ms, leader_epoch)
+        else:
+            entries = self._modern.take(group, record, at_ms)
+        if group.is_blank:
+            del self._groups[group.group]
+        return entries
+
+    def _commit(self, group: WatchedGroup, record: OffsetCommitted, at_ms: int) -> None:
+        topic, value = group.commits.get(record.topic), record.value
+        before = None if topic is None else topic.get(record.partition)
+        if value is None:
+            if topic is not None and before is not None:
+                del topic[record.partition]
+                self._commits -= 1
+                if not topic:
+                    del group.commits[record.topic]
+            return
+        if before is not None:
+            if value.offset > before.offset:
+                before.progress_ms = at_ms
+            before.offset, before.at_ms = value.offset, at_ms
+        elif self._commits >= self._limits.commits:
+            self.left_out += 1
+        else:
+            group.commits.setdefault(record.topic, {})[record.partition] = CommitSeen(value.offset, at_ms, at_ms)
+            self._commits += 1
+
+    def saw_states(self, states: Mapping[str, str], at_ms: int) -> list[str]:
+        """Take the states of groups, by their ids, as they were at ``at_ms``.
+
+        Returns the groups that have begun to rebalance since they were last seen: describe them, and say so.
+        """
+        begun = []
+        for name, state in states.items():
+            group = self._groups.get(name)
+            if group is None or group.seen is None or at_ms <= group.seen.at_ms or not group.seen.members:
+                continue
+            if state not in REBALANCING:
+                if group.rebalancing_ms is None:
+                    group.settled_ms = at_ms
+            elif group.rebalancing_ms is None:
+                group.rebalancing_ms = at_ms
+                self._dirty.add(name)
+                begun.append(name)
+        return begun
+
+    def saw_members(self, name: str, state: str, member_ids: Iterable[str], at_ms: int) -> None:
+        """Take the members that a classic group had at ``at_ms``, while its generation was not yet formed."""
+        group = self._groups.get(name)
+        if group is None or group.seen is None or at_ms <= group.seen.at_ms or state != "PreparingRebalance":
+            return
+        if group.present is None:
+            group.present = tuple(member_ids)
+            self._dirty.add(name)
+
+    def caught_up(self, at_ms: int) -> list[JournalEntry]:
+        """Say that all records up to now were read: return how the modern groups stand whose beginning is not in the
+        log any more, from where on their steps are told."""
+        entries: list[JournalEntry] = []
+        for group in self._groups.values():
+            found = self._modern.settle(group, at_ms)
+            if found:
+                self._dirty.add(group.group)
+                entries += found
+        return entries
+
+    def take_changed(self) -> dict[str, bytes | None]:
+        """Return what is to be kept of each group that has changed since this was asked last; None is a group gone."""
+        changed = {name: self._kept(name) for name in self._dirty}
+        self._dirty.clear()
+        return changed
+
+    def _kept(self, name: str) -> bytes | None:
+        group = self._groups.get(name)
+        return None if group is None else msgspec.msgpack.encode(group)
+
+    def restore(self, kept: Iterable[bytes]) -> None:
+        """Go on from what was kept. Raises ValueError for what was not kept by this version."""
+        for one in kept:
+            try:
+                group = msgspec.msgpack.decode(one, type=WatchedGroup)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise ValueError(f"not the state of a watched group: {error}") from error
+            self._groups[group.group] = group
+            self._commits += sum(len(of) for of in group.commits.values())
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many groups, and how many committed partitions, are remembered."""
+        return len(self._groups), self._commits

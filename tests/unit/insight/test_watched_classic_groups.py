@@ -1,0 +1,367 @@
+"""Classic groups seen from the outside: every story is played on a real coordinator, and only its log is watched."""
+
+import pytest
+
+from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.names import short_id
+from support.consumer_protocol import assignment, subscription
+from support.machines.watched_stage import WatchedStage
+
+SESSION_MS = 10_000
+
+
+@pytest.fixture
+def stage():
+    stage = WatchedStage()
+    stage.advance(1_000_000)
+    return stage
+
+
+class Group:
+    """Members by client id, each at a host of its own; a round is closed once all have joined again."""
+
+    def __init__(self, stage, clients, **options):
+        self.stage, self.options = stage, {"session_ms": SESSION_MS, "rebalance_ms": 60_000} | options
+        self.ids, self.tickets, self.generation, self.position = {}, {}, 0, 0
+        for client in clients:
+            self.ids[client], self.tickets[client] = self.enter(client)
+        self.round()
+
+    def enter(self, client, **options):
+        return self.stage.enter(client_id=client, client_host=f"/{client}", **(self.options | options))
+
+    def round(self, given=None, **options):
+        """All join again and are given ``given`` (client to partitions of t), or one partition each."""
+        for client in self.ids:
+            if client not in self.tickets:
+                self.join(client, **options)
+        for _ in range(4):
+            answered = {client: self.stage.answer(ticket) for client, ticket in self.tickets.items()}
+            if len({answer and answer.generation_id for answer in answered.values()}) == 1:
+                break
+            for client, answer in answered.items():
+                if answer is not None:
+                    self.join(client, **options)
+        joined = {client: self.stage.answer(ticket) for client, ticket in self.tickets.items()}
+        (self.generation,) = {answer.generation_id for answer in joined.values()}
+        protocol = joined[next(iter(joined))].protocol_name
+        given = given or {client: [("t", i)] for i, client in enumerate(self.ids)}
+        leader = joined[next(iter(joined))].leader
+        blobs = {self.ids[client]: assignment(*of) for client, of in given.items()}
+        for client in sorted(self.ids, key=lambda client: self.ids[client] != leader):
+            own = blobs if self.ids[client] == leader else None
+            self.stage.sync(self.ids[client], self.generation, own, protocol_name=protocol)
+        self.tickets = {}
+
+    def join(self, client, **options):
+        said = self.options | options.get(client, {})
+        self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **said)
+
+    def beat(self, ms, *silent, commits=()):
+        """Time passes; those who are not silent heartbeat each second, those who commit do so each five."""
+        for second in range(0, ms, 1_000):
+            self.stage.advance(min(1_000, ms - second))
+            for client, member_id in self.ids.items():
+                if client not in silent:
+                    self.stage.heartbeat(member_id, self.generation)
+            if second % 5_000 == 4_000:
+                for client in commits:
+                    self.commit(client)
+
+    def commit(self, client):
+        self.position += 1
+        places = [("t", list(self.ids).index(client))]
+        where = {"member_id": self.ids[client], "generation": self.generation}
+        assert self.stage.commit(dict.fromkeys(places, self.position), **where) == [0]
+
+    def leave(self, client):
+        gone = self.ids.pop(client)
+        self.stage.leave(gone)
+        return gone
+
+
+def latest(stage):
+    return stage.findings()[-1]
+
+
+def kinds(finding):
+    return {fact.kind for fact in finding.evidence}
+
+
+def test_the_first_members_form_the_group(stage):
+    Group(stage, ["a", "b"])
+
+    finding = stage.findings()[0]
+
+    assert (finding.cause, finding.confidence) == ("GROUP_FORMING", "high")
+
+
+def test_a_newcomer_is_named_with_what_moved(stage):
+    group = Group(stage, ["a", "b"])
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(500)
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("NEW_MEMBER", "high")
+    assert finding.trigger.client_id == "c"
+    assert [(m.topic, m.partition, m.before, m.after) for m in finding.moves] == [("t", 2, None, group.ids["c"])]
+    assert "how long the round took was not seen" in finding.sentence
+    assert finding.took_ms is None
+
+
+def test_a_member_that_is_out_before_its_session_can_have_ended_has_left(stage):
+    group = Group(stage, ["a", "b", "c"])
+    group.beat(30_000, commits=["a", "b", "c"])
+    gone = group.leave("c")
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
+    assert short_id(gone) in finding.sentence
+    assert {"not_expired", "unknown", "last_commit"} <= kinds(finding)
+
+
+def test_a_member_that_is_out_when_its_session_must_end_probably_expired(stage):
+    group = Group(stage, ["a", "b", "c"])
+    group.beat(30_000, commits=["a", "b", "c"])
+    group.beat(SESSION_MS, "c", commits=["a", "b"])
+    del group.ids["c"]
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("SESSION_TIMEOUT", "medium")
+    assert "session timeout 10 s" in finding.sentence
+    assert {"fits_session_timeout", "unknown"} <= kinds(finding)
+
+
+def test_a_member_that_never_committed_may_have_left_or_expired_and_is_not_told_as_either(stage):
+    group = Group(stage, ["a", "b"])
+    group.beat(300_000)
+    group.leave("b")
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
+    assert "look the same" in finding.sentence
+
+
+def test_a_static_member_that_expires_is_told_so_and_one_that_comes_back_is_a_restart():
+    stage = WatchedStage()
+    stage.advance(1_000_000)
+    group = Group(stage, ["a"])
+    options = {"instance_id": "i-1"} | group.options
+    ticket = stage.join(client_id="s", client_host="/s", **options)
+    group.join("a")
+    answer = stage.answer(ticket)
+    stage.sync(group.ids["a"], 2, {group.ids["a"]: assignment(("t", 0)), answer.member_id: assignment(("t", 1))})
+    stage.sync(answer.member_id, 2, instance_id="i-1")
+    stage.advance(2_000)
+    stage.heartbeat(group.ids["a"], 2)
+    stage.join(client_id="s", client_host="/s", **options)  # a new process under the same instance id
+
+    finding = latest(stage)
+    assert (finding.cause, finding.end, finding.origin) == ("STATIC_RESTART", "no_rebalance", "inferred")
+    assert "not heard of again" not in finding.sentence
+
+    for _ in range(SESSION_MS // 1_000):
+        stage.advance(1_000)
+        stage.heartbeat(group.ids["a"], 2)
+    group.tickets = {}
+    group.round()
+    assert latest(stage).cause == "STATIC_EXPIRED"
+    assert latest(stage).confidence in ("medium", "low")
+
+
+def test_one_that_commits_nothing_for_its_poll_interval_and_comes_back_did_probably_not_poll(stage):
+    group = Group(stage, ["a", "b"], rebalance_ms=30_000)
+    group.beat(20_000, commits=["a", "b"])
+    group.beat(30_000, commits=["a"])
+    old = group.leave("b")
+    group.round()
+    group.ids["b"], group.tickets["b"] = group.enter("b")
+    group.round()
+
+    gone, back = stage.findings()[-2:]
+
+    # Gone alone it may have left; that its client came back is only known later.
+    assert (gone.cause, gone.confidence) == ("MEMBER_GONE", "low")
+    assert back.cause == "NEW_MEMBER"
+    assert short_id(old) in gone.sentence
+
+
+def test_gone_and_back_in_one_round_after_the_poll_interval_is_max_poll_exceeded(stage):
+    group = Group(stage, ["a", "b"], rebalance_ms=30_000)
+    group.beat(20_000, commits=["a", "b"])
+    group.beat(30_000, commits=["a"])
+    group.leave("b")
+    group.ids["b"], group.tickets["b"] = group.enter("b")
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("MAX_POLL_EXCEEDED", "medium")
+    assert {"came_back", "last_commit"} <= kinds(finding)
+
+
+def test_a_restart_within_a_round_is_a_member_that_left_and_came_back(stage):
+    group = Group(stage, ["a", "b"])
+    group.beat(10_000, commits=["a", "b"])
+    group.leave("b")
+    group.ids["b"], group.tickets["b"] = group.enter("b")
+    group.round()
+
+    finding = latest(stage)
+
+    assert finding.cause == "MEMBER_LEFT"
+    assert "a restart, or a client that began anew" in finding.sentence
+    assert finding.also == ()
+
+
+def test_one_that_expired_and_comes_anew_is_a_client_that_began_anew(stage):
+    group = Group(stage, ["a", "b"])
+    group.beat(10_000, commits=["a", "b"])
+    group.beat(SESSION_MS, "b", commits=["a"])
+    del group.ids["b"]
+    group.round()
+    group.ids["b"], group.tickets["b"] = group.enter("b")
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("CLIENT_RESET", "medium")
+    assert "gone_before" in kinds(finding)
+
+
+def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_waited_for(stage):
+    group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
+    stage.advance(1_000)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now)
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(500)
+    assert stage.watcher.saw_states({"g": "PreparingRebalance", "other": "Stable"}, stage.now) == ["g"]
+    stage.watcher.saw_members("g", "PreparingRebalance", list(group.ids.values()), stage.now)
+    group.join("a")
+    stage.advance(20_000)
+    del group.ids["b"]
+    group.round()
+
+    finding = latest(stage)
+
+    assert finding.cause == "JOIN_TIMEOUT"
+    assert finding.also == ("NEW_MEMBER",)
+    assert finding.confidence == "medium"
+    assert "the join phase took between 19.5 s and 20.0 s" in finding.sentence
+    assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
+
+
+def test_states_bound_how_long_a_round_took_and_the_record_says_how_long_the_leader_did(stage):
+    group = Group(stage, ["a", "b"])
+    stage.watcher.saw_states({"g": "Stable"}, stage.now + 1)
+    stage.advance(2_000)
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(1_500)
+    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now)
+    group.round()
+
+    finding = latest(stage)
+
+    assert "the join phase took 3.5 s or less" in finding.sentence
+    assert finding.phases_ms == {"assign": 0}
+
+
+class TestTheSameMembers:
+    def again(self, stage, given=None, **options):
+        """Two members; the second round has these options for each of them."""
+        group = Group(stage, ["a", "b"])
+        stage.advance(1_000)
+        group.join("a", **options)
+        group.round(given, **options)
+        return latest(stage)
+
+    def test_another_subscription(self, stage):
+        said = {"protocols": (("range", subscription("t", "u")),)}
+        finding = self.again(stage, a=said)
+        assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "high")
+        assert "added u" in finding.sentence
+
+    def test_another_assignor(self, stage):
+        both = (("range", subscription("t")), ("roundrobin", subscription("t")))
+        group = Group(stage, ["a", "b"], protocols=both)
+        for client in group.ids:
+            group.join(client, **{client: {"protocols": both[::-1]}})
+        group.round()
+
+        assert (latest(stage).cause, latest(stage).confidence) == ("ASSIGNOR_CHANGED", "high")
+        assert "range became roundrobin" in latest(stage).sentence
+
+    def test_more_partitions(self, stage):
+        finding = self.again(stage, {"a": [("t", 0), ("t", 2)], "b": [("t", 1)]})
+        assert (finding.cause, finding.confidence) == ("PARTITIONS_CHANGED", "high")
+        assert "t from 2 to 3 partitions" in finding.sentence
+
+    def test_nothing_that_is_written_differs(self, stage):
+        finding = self.again(stage)
+        assert (finding.cause, finding.confidence) == ("UNEXPLAINED", "low")
+        assert "unknown" in kinds(finding)
+
+
+def test_what_was_withheld_and_is_given_out_is_the_second_half_of_a_cooperative_rebalance(stage):
+    group = Group(stage, ["a", "b"])
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    group.round({"a": [("t", 0)], "b": [], "c": []})
+    group.join("b")
+    group.join("a")
+    group.round({"a": [("t", 0)], "b": [], "c": [("t", 1)]})
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("COOPERATIVE_FOLLOWUP", "high")
+    assert finding.parent == finding.from_generation
+
+
+def test_a_group_that_was_not_seen_before_is_told_as_far_as_it_goes(stage):
+    group = Group(stage, ["a", "b"])
+    group.beat(5_000)
+    group.leave("b")
+    group.round()
+
+    (finding,) = find_rebalances([stage.seen[-1]])
+
+    assert (finding.cause, finding.confidence, finding.from_generation) == ("UNEXPLAINED", "low", None)
+    assert [m.client_id for m in finding.members] == ["a"]
+
+
+def test_generations_that_are_missing_make_every_cause_unsure(stage):
+    group = Group(stage, ["a", "b", "c"])
+    kept = list(stage.seen)
+    for client in ("c", "b"):
+        group.leave(client)
+        group.round()
+
+    found = find_rebalances([*kept, stage.seen[-1]])[-1]
+
+    assert found.confidence in ("medium", "low")
+    assert "not_written" in kinds(found)
+
+
+def test_what_the_watcher_keeps_of_a_group_is_enough_to_go_on(stage):
+    group = Group(stage, ["a", "b", "c"])
+    group.beat(30_000, commits=["a", "b", "c"])
+    kept = [blob for blob in stage.watcher.take_changed().values() if blob is not None]
+    whole = WatchedStage()
+    stage.watcher = whole.watcher
+    stage.watcher.restore(kept)
+    group.leave("c")
+    group.round()
+
+    finding = latest(stage)
+
+    assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
+    assert stage.watcher.take_changed().keys() == {"g"}
+    with pytest.raises(ValueError, match="not the state"):
+        stage.watcher.restore([b"\xc1"])

@@ -1,0 +1,214 @@
+"""Modern groups seen from the outside (KIP-848): what a real coordinator writes tells nearly all that it knows."""
+
+import msgspec
+import pytest
+
+from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.journal import (
+    EpochRaised,
+    GroupConverted,
+    GroupDeleted,
+    GroupLoaded,
+    MemberReconciled,
+    StaticAway,
+    StaticReplaced,
+    TargetComputed,
+)
+from kohort.coordinator.records import build_record
+from kohort.insight.observed.watching import ObservedGroups
+from support.machines.coordinator_stage import Topics
+from support.machines.watched_stage import WatchedStage
+
+
+@pytest.fixture
+def stage():
+    stage = WatchedStage()
+    stage.come("m1", client_id="one")
+    stage.advance(2_000)
+    return stage
+
+
+def parts(topic, *numbers):
+    return [(topic, number) for number in numbers]
+
+
+def second_comes(stage):
+    """m2 joins; m1 gives up two partitions a second after it is told to, and m2 gets them."""
+    stage.come("m2", client_id="two")
+    stage.beat("m1", 2, client_id="one")
+    stage.advance(1_000)
+    stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
+    stage.beat("m2", 3, client_id="two")
+    stage.advance(2_000)
+
+
+def plain(entries, *kinds):
+    """Entries as they would be if all that a watcher cannot know were not said."""
+    found = []
+    for entry in entries:
+        if not isinstance(entry, kinds):
+            continue
+        changes = {"observed": False}
+        if isinstance(entry, TargetComputed):
+            changes["assignor"] = "?"
+        if isinstance(entry, EpochRaised):
+            changes["cause"] = msgspec.structs.replace(entry.cause, vitals=None, signs=None, reason=None)
+        found.append(msgspec.structs.replace(entry, **changes))
+    return found
+
+
+def test_the_entries_are_those_that_the_coordinator_writes_itself(stage):
+    second_comes(stage)
+
+    told = EpochRaised, TargetComputed, MemberReconciled
+    assert plain(stage.seen, *told) == plain(stage.journal, *told)
+
+
+def test_a_newcomer_is_told_with_what_it_waited_for_and_never_as_a_proof(stage):
+    second_comes(stage)
+
+    forming, joined = stage.findings()
+
+    assert (forming.cause, forming.confidence) == ("GROUP_FORMING", "high")
+    assert (joined.cause, joined.confidence, joined.end) == ("NEW_MEMBER", "high", "stable")
+    assert joined.blocker.who.member_id == "m1"
+    assert joined.blocker.waited_ms == 1_000
+
+
+class TestAMemberThatIsGone:
+    def find(self, stage, session_ms=45_000):
+        if session_ms is not None:
+            stage.watcher.learn_session_timeout(session_ms)
+        return stage
+
+    def test_left_where_its_session_cannot_have_ended(self, stage):
+        self.find(stage)
+        second_comes(stage)
+        stage.beat("m2", -1)
+
+        finding = stage.findings()[-1]
+
+        assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
+        assert "not_expired" in {fact.kind for fact in finding.evidence}
+
+    def test_expired_probably_where_its_session_must_end(self, stage):
+        self.find(stage)
+        second_comes(stage)
+        for _ in range(50):
+            stage.advance(1_000)
+            stage.beat("m1", 3)
+
+        finding = stage.findings()[-1]
+
+        assert finding.cause == "SESSION_TIMEOUT"
+        assert finding.confidence in ("medium", "low")
+
+    def test_is_not_told_as_either_where_the_session_timeout_is_not_known(self, stage):
+        self.find(stage, None)
+        second_comes(stage)
+        stage.beat("m2", -1)
+
+        finding = stage.findings()[-1]
+
+        assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
+
+    def test_did_not_give_up_what_it_was_told_to(self):
+        stage = WatchedStage()
+        stage.come("m1", client_id="one", rebalance_timeout_ms=5_000)
+        stage.advance(2_000)
+        stage.watcher.learn_session_timeout(45_000)
+        stage.come("m2", client_id="two")
+        stage.beat("m1", 2, client_id="one")
+        for _ in range(6):
+            stage.advance(1_000)
+            if any(isinstance(e, EpochRaised) and e.cause.event == "member_gone" for e in stage.seen):
+                break
+            stage.beat("m1", 2, parts("t", 0, 1, 2, 3), client_id="one")
+
+        finding = stage.findings()[-1]
+
+        assert (finding.cause, finding.confidence) == ("REVOCATION_TIMEOUT", "medium")
+
+
+def test_another_subscription_another_assignor_and_other_topics_are_in_the_records(stage):
+    stage.beat("m1", 2, subscribed_topic_names=["t", "u"])
+    assert stage.findings()[-1].cause == "SUBSCRIPTION_CHANGED"
+    assert "added u" in stage.findings()[-1].sentence
+
+    stage.advance(2_000)
+    stage.beat("m1", 3, server_assignor="range")
+    assert stage.findings()[-1].cause == "ASSIGNOR_CHANGED"
+
+    stage.topics.make("t", 7)
+    for owned in (None, [], None):
+        stage.advance(2_000)
+        stage.beat("m1", stage.answers[stage.tickets].member_epoch, owned)
+    assert stage.findings()[-1].cause == "PARTITIONS_CHANGED"
+
+
+def test_a_static_member_that_goes_for_a_while_and_comes_back_is_the_same_to_the_group():
+    stage = WatchedStage()
+    stage.come("m1", instance_id="i", rebalance_timeout_ms=5_000)
+    stage.advance(2_000)
+    stage.beat("m1", -2, instance_id="i")
+    stage.advance(1_000)
+    stage.come("m9", instance_id="i", rebalance_timeout_ms=5_000)
+
+    kinds = StaticAway, StaticReplaced
+    assert plain(stage.seen, *kinds) == plain(stage.journal, *kinds) != []
+    assert [one.cause for one in stage.findings()][-1] == "STATIC_RESTART"
+
+
+def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both_times():
+    stage = WatchedStage(group_consumer_migration_policy="bidirectional")
+    stage.stable(1, client_id="old")
+    stage.come("m2", client_id="new")
+    first = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
+    assert [entry.to for entry in first] == ["consumer"]
+    assert "PROTOCOL_MIGRATION" in {one.cause for one in stage.findings()}
+
+    stage.beat("m2", -1)
+    converted = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
+    assert [entry.to for entry in converted] == ["consumer", "classic"]
+    assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
+
+
+def test_a_group_whose_beginning_is_not_in_the_log_any_more_is_told_from_where_it_stands(stage):
+    second_comes(stage)
+    kept = {}
+    for at, (key, value, at_ms) in enumerate(stage.written):
+        kept[key] = (at, key, value, at_ms)
+    watcher = ObservedGroups()
+    watcher.learn_topics({topic_id: name for name, topic_id in stage.topics.ids.items()})
+    entries = [e for _, key, value, at_ms in sorted(kept.values()) for e in watcher.take(key, value, at_ms)]
+    assert entries == []
+
+    (stands,) = watcher.caught_up(stage.now)
+
+    assert isinstance(stands, GroupLoaded)
+    assert stands.partitions == {"m1": {"t": (0, 1)}, "m2": {"t": (2, 3)}}
+    assert watcher.caught_up(stage.now) == []
+    stage.watcher, stage.seen = watcher, [stands]
+    stage.beat("m2", -1)
+    assert stage.findings()[-1].cause in ("MEMBER_LEFT", "MEMBER_GONE")
+    assert [type(entry) for entry in stage.seen][1] is EpochRaised
+
+
+def test_topics_without_a_name_are_told_by_their_id():
+    stage = WatchedStage(topics=Topics(t=2))
+    stage.watcher.learn_topics = lambda names: None
+    stage.come("m1")
+    stage.advance(2_000)
+
+    (target,) = [entry for entry in stage.seen if isinstance(entry, TargetComputed)]
+
+    assert {move.topic for move in target.moves} == {stage.topics.ids["t"].hex()}
+
+
+def test_a_group_that_is_deleted_is_forgotten(stage):
+    stage.beat("m1", -1)
+    assert stage.watcher.sizes == (1, 0)
+    (entry,) = stage.watcher.take(*build_record(EpochWritten("g", None)), stage.now)
+
+    assert isinstance(entry, GroupDeleted)
+    assert stage.watcher.sizes == (0, 0)
