@@ -10,6 +10,7 @@ import pytest
 
 import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
+from kohort.client.admin.model import Place
 from kohort.client.admin.rights import RIGHTS
 
 pytestmark = pytest.mark.ours
@@ -28,6 +29,8 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "create_partitions": [lambda a: a.create_partitions({T: 2})],
     "describe_topics": [lambda a: a.describe_topics([T])[T]],
     "list_offsets": [lambda a: a.list_offsets({TP: "latest"})[TP]],
+    "list_ends": [lambda a: a.list_ends([TP])[TP]],
+    "first_records": [lambda a: a.first_records([Place(TP, 0)])[Place(TP, 0)]],
     "delete_records": [lambda a: a.delete_records({TP: 1})],
     "describe_configs": [
         lambda a: a.describe_configs([ConfigResource("topic", T)])[ConfigResource("topic", T)],
@@ -46,6 +49,7 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "describe_groups": [lambda a: a.describe_groups([G])[G]],
     "delete_groups": [lambda a: a.delete_groups([G])],
     "list_group_offsets": [lambda a: a.list_group_offsets(G, [TP])[TP]],
+    "list_offsets_of_groups": [lambda a: a.list_offsets_of_groups([G])[G]],
     "alter_group_offsets": [lambda a: a.alter_group_offsets(G, {TP: 0})],
     "delete_group_offsets": [lambda a: a.delete_group_offsets(G, [TP])],
     "describe_acls": [lambda a: a.describe_acls()],

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
+from kohort.aio.position_calls import PositionCalls
 from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
@@ -49,7 +50,7 @@ V = TypeVar("V")
 Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
-class AsyncAdmin(SecurityCalls, OtherNames):
+class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
     """The client for administration under asyncio; usable in ``async with``::
 
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
@@ -411,9 +412,12 @@ class Admin(OtherNames):
     describe_groups = _blocking(AsyncAdmin.describe_groups)
     delete_groups = _blocking(AsyncAdmin.delete_groups)
     list_group_offsets = _blocking(AsyncAdmin.list_group_offsets)
+    list_offsets_of_groups = _blocking(AsyncAdmin.list_offsets_of_groups)
     alter_group_offsets = _blocking(AsyncAdmin.alter_group_offsets)
     delete_group_offsets = _blocking(AsyncAdmin.delete_group_offsets)
     list_offsets = _blocking(AsyncAdmin.list_offsets)
+    list_ends = _blocking(AsyncAdmin.list_ends)
+    first_records = _blocking(AsyncAdmin.first_records)
     delete_records = _blocking(AsyncAdmin.delete_records)
     describe_acls = _blocking(AsyncAdmin.describe_acls)
     create_acls = _blocking(AsyncAdmin.create_acls)

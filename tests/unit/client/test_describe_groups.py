@@ -16,7 +16,7 @@ from kohort.config.client import AdminConfig
 from kohort.errors import ErrorCode
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import ScriptedBroker
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.group_consumer import (
     ConsumerGroupDescribeAssignment,
@@ -96,20 +96,23 @@ class World:
         self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
 
     def consumer_groups(self, request, _version):
-        (asked,) = request.group_ids
-        refused = ConsumerGroupDescribeGroup(
-            group_id=asked, error_code=NOT_FOUND, error_message=f"Group {asked} is not a consumer group."
-        )
-        return ConsumerGroupDescribeResponse(groups=[MODERN if asked == "modern" else refused])
+        def refused(asked):
+            text = f"Group {asked} is not a consumer group."
+            return ConsumerGroupDescribeGroup(group_id=asked, error_code=NOT_FOUND, error_message=text)
+
+        groups = [MODERN if asked == "modern" else refused(asked) for asked in request.group_ids]
+        return ConsumerGroupDescribeResponse(groups=groups)
 
     def classic_groups(self, request, version):
-        (asked,) = request.groups
-        described = DescribedGroup(group_id=asked, group_state="Stable", protocol_type="connect", protocol_data="x")
-        if asked != "old":
-            described = DescribedGroup(group_id=asked, group_state="Dead")
-        if asked != "old" and version >= 6:
-            described.error_code, described.error_message = NOT_FOUND, f"Group {asked} not found."
-        return DescribeGroupsResponse(groups=[described])
+        groups = []
+        for asked in request.groups:
+            described = DescribedGroup(group_id=asked, group_state="Stable", protocol_type="connect", protocol_data="x")
+            if asked != "old":
+                described = DescribedGroup(group_id=asked, group_state="Dead")
+            if asked != "old" and version >= 6:
+                described.error_code, described.error_message = NOT_FOUND, f"Group {asked} not found."
+            groups.append(described)
+        return DescribeGroupsResponse(groups=groups)
 
     def describe(self, *groups):
         operation = describe_groups(self.metadata, groups)
@@ -157,6 +160,40 @@ def test_groups_of_both_kinds_and_of_none_are_described_in_one_call(world):
     assert {g: results[g].group_type for g in ("old", "modern")} == {"old": "classic", "modern": "consumer"}
     assert results.errors["none"].code is NOT_FOUND
     assert str(results.errors["none"]) == "GROUP_ID_NOT_FOUND: group 'none': Group none not found."
+
+
+def test_many_groups_are_asked_for_in_few_requests(world):
+    world.broker.ranges[FIND_COORDINATOR] = (0, 4)
+    here = lambda r, _: FindCoordinatorResponse(  # noqa: E731
+        coordinators=[Coordinator(key=k, node_id=1, host="one", port=9092) for k in r.coordinator_keys]
+    )
+    world.broker.on(FindCoordinatorRequest, here)
+    names = [f"g{i}" for i in range(450)]
+
+    results = world.describe("modern", *names)
+
+    assert (results["modern"].group_epoch, set(results.errors)) == (8, set(names))
+    assert [len(r.coordinator_keys) for r in world.broker.requests(FindCoordinatorRequest)] == [451]
+    assert [len(r.group_ids) for r in world.broker.requests(ConsumerGroupDescribeRequest)] == [200, 200, 51]
+    assert [len(r.groups) for r in world.broker.requests(DescribeGroupsRequest)] == [200, 200, 50]
+
+
+def test_a_group_that_an_answer_leaves_out_is_refused_and_the_others_are_told(world):
+    world.broker.on(ConsumerGroupDescribeRequest, lambda *_: ConsumerGroupDescribeResponse(groups=[MODERN]))
+
+    results = world.describe("modern", "left-out")
+
+    assert results["modern"].group_epoch == 8
+    assert str(results.errors["left-out"]) == "the answer leaves out a group that was asked for"
+
+
+def test_a_cluster_with_the_protocol_switched_off_describes_its_classic_groups(world):
+    off = lambda r, _: ConsumerGroupDescribeResponse(  # noqa: E731
+        groups=[ConsumerGroupDescribeGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in r.group_ids]
+    )
+    world.broker.on(ConsumerGroupDescribeRequest, off)
+
+    assert world.describe("old")["old"].group_type == "classic"
 
 
 def test_a_cluster_without_consumer_groups_is_asked_as_ever(world):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from kohort.client.admin.coordinators import GroupCall, Several, for_each_group
 from kohort.client.admin.group_descriptions import described_classic_group, described_consumer_group
 from kohort.client.admin.model import GroupDescription, GroupListing
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
+from kohort.client.admin.operations import Operation, Results, passes
 from kohort.client.admin.topics import ask_every_broker
-from kohort.client.requests.find_coordinator import GROUP_KEY, WHAT, lookup_shape
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ApiError, ErrorCode, KohortError, UnsupportedVersion, error_code
-from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition, by_topic
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.errors import ErrorCode, UnsupportedVersion
+from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.messages.group_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -40,98 +38,14 @@ from kohort.wire.messages.offsets import (
 )
 from kohort.wire.schema import Message
 
-V = TypeVar("V")
 BY_NAME: Final = 9
 """The last version of OffsetCommit and OffsetFetch that names topics."""
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
-
-
-@dataclass(slots=True)
-class GroupCall:
-    """How one API asks for one group, and what its answer says: an error code with its text, and the value."""
-
-    request: Callable[[str], Message]
-    read: Callable[[Any, str, int], tuple[int, str | None, Any]]
-    shape: Callable[[Message, int], Message] | None = None
-    max_version: int | None = None
-    key_type: int = GROUP_KEY
-    """What the names are to FindCoordinator: groups, or transactional ids."""
-    otherwise: GroupCall | None = None
-    """What is asked instead about groups that this API does not find, and where the broker does not serve it."""
-
-
-def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -> Operation[Results[str, Any]]:
-    """Ask each group's coordinator, all of them at once, and again those whose failure may pass."""
-    results: Results[str, Any] = Results()
-    pending = list(dict.fromkeys(groups))
-    attempt = 0
-    while pending:
-        coordinators, again = yield from _find_coordinators(metadata, pending, results, call.key_type)
-        found = list(coordinators.items())
-        answered = yield from _ask_coordinators(found, call)
-        for (group, _), (code, outcome) in zip(found, answered, strict=True):
-            if not isinstance(outcome, KohortError):
-                results.add(group, outcome)
-            elif passes(code) or (not code and outcome.retriable and attempt == 0):
-                again.append(group)
-            else:
-                results.refuse(group, outcome)
-        pending = again
-        attempt += 1
-        if pending:
-            yield Pause(attempt)
-    return results
-
-
-def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[tuple[int, Any]]]:
-    """Ask about each group the node beside it; return the error code of its answer, 0 if it has none, and the value or
-    the error."""
-    answers = yield [Ask(call.request(group), node, call.max_version, call.shape) for group, node in found]
-    outcomes: list[tuple[int, Any]] = []
-    for (group, node_id), answer in zip(found, answers, strict=True):
-        if isinstance(answer, KohortError):
-            outcomes.append((0, answer))
-            continue
-        code, text, value = call.read(answer, group, node_id)
-        named = f"{WHAT[call.key_type]} {group!r}"
-        outcomes.append((code, ApiError(error_code(code), named + (f": {text}" if text else "")) if code else value))
-    if call.otherwise is not None:
-        places = [
-            i
-            for i, (code, outcome) in enumerate(outcomes)
-            if code == ErrorCode.GROUP_ID_NOT_FOUND or isinstance(outcome, UnsupportedVersion)
-        ]
-        others = yield from _ask_coordinators([found[i] for i in places], call.otherwise)
-        for i, other in zip(places, others, strict=True):
-            outcomes[i] = other
-    return outcomes
-
-
-def _find_coordinators(
-    metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
-) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Return the coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
-    answers = yield [Ask(FindCoordinatorRequest(key=g, key_type=key_type), shape=lookup_shape) for g in groups]
-    coordinators: dict[str, int] = {}
-    again: list[str] = []
-    for group, answer in zip(groups, answers, strict=True):
-        if isinstance(answer, KohortError):
-            results.refuse(group, answer)
-            continue
-        assert isinstance(answer, FindCoordinatorResponse)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        code = error_code(found.error_code)
-        if not found.error_code:
-            metadata.learn_node(Node(found.node_id, found.host, found.port))
-            coordinators[group] = found.node_id
-        elif code.retriable:
-            again.append(group)
-        else:
-            what = f"the coordinator of {WHAT[key_type]} {group!r}"
-            text = f": {found.error_message}" if found.error_message else ""
-            results.refuse(group, ApiError(code, f"{what}{text}"))
-    return coordinators, again
+DESCRIBED_AT_ONCE: Final = 200
+"""An answer tells all members, and may have a kibibyte or more about each."""
+FETCHED_AT_ONCE: Final = 500
+OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
@@ -165,8 +79,16 @@ def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Resu
             code = ErrorCode.GROUP_ID_NOT_FOUND
         return code, described.error_message, None if code else described_classic_group(described, node_id)
 
-    classic = GroupCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic)
-    call = GroupCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, otherwise=classic)
+    def split(answer: ConsumerGroupDescribeResponse) -> dict[str, ConsumerGroupDescribeResponse]:
+        return {g.group_id: ConsumerGroupDescribeResponse(groups=[g]) for g in answer.groups}
+
+    def split_classic(answer: DescribeGroupsResponse) -> dict[str, DescribeGroupsResponse]:
+        return {g.group_id: DescribeGroupsResponse(groups=[g]) for g in answer.groups}
+
+    many = Several(lambda names: ConsumerGroupDescribeRequest(group_ids=list(names)), split, DESCRIBED_AT_ONCE)
+    many_classic = Several(lambda names: DescribeGroupsRequest(groups=list(names)), split_classic, DESCRIBED_AT_ONCE)
+    classic = GroupCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic, several=many_classic)
+    call = GroupCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, several=many, otherwise=classic)
     return for_each_group(metadata, groups, call)
 
 
@@ -182,7 +104,7 @@ def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Result
 
 def list_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition] | None
-) -> Operation[Results[TopicPartition, OffsetAndMetadata | None]]:
+) -> Operation[OffsetsOfGroup]:
     """Return what a group has committed, for ``partitions`` (None where nothing is) or, without them, for all it
     has."""
     topics = None
@@ -192,15 +114,32 @@ def list_group_offsets(
             for topic, numbers in by_topic(partitions).items()
         ]
 
+    by_group = yield from for_each_group(metadata, [group], _fetch_call(topics))
+    found: OffsetsOfGroup = by_group[group]
+    return found
+
+
+def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, OffsetsOfGroup]]:
+    """Return all that each group has committed: many groups in a request (KIP-709), or one before Kafka 3.0."""
+    return for_each_group(metadata, groups, _fetch_call(None))
+
+
+def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> GroupCall:
+    """Return how OffsetFetch is asked for a group, or for many of them, and for these topics of each (None: all)."""
+
     def request(group_id: str) -> OffsetFetchRequest:
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+        return many([group_id])
+
+    def many(groups: Sequence[str]) -> OffsetFetchRequest:
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=g, topics=topics) for g in groups])
+
+    def split(answer: OffsetFetchResponse) -> dict[str, OffsetFetchResponse]:
+        return {g.group_id: OffsetFetchResponse(groups=[g]) for g in answer.groups}
 
     def read(answer: OffsetFetchResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
         return answer.groups[0].error_code if answer.groups else answer.error_code, None, _committed(answer)
 
-    by_group = yield from for_each_group(metadata, [group], GroupCall(request, read, _one_group, BY_NAME))
-    found: Results[TopicPartition, OffsetAndMetadata | None] = by_group[group]
-    return found
+    return GroupCall(request, read, _one_group, BY_NAME, several=Several(many, split, FETCHED_AT_ONCE))
 
 
 def alter_group_offsets(
@@ -253,10 +192,13 @@ def delete_group_offsets(
 
 
 def _one_group(request: Message, version: int) -> Message:
-    """Ask for one group: from v8 groups come as a list, before it is one (KIP-709)."""
+    """Ask for one group: from v8 groups come as a list, before it is one (KIP-709). Raises UnsupportedVersion for
+    more."""
     assert isinstance(request, OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request
+    if len(request.groups) > 1:
+        raise UnsupportedVersion(f"OffsetFetch {version} takes one group")
     group = request.groups[0]
     topics = None
     if group.topics is not None:
@@ -264,8 +206,8 @@ def _one_group(request: Message, version: int) -> Message:
     return OffsetFetchRequest(group_id=group.group_id, topics=topics)
 
 
-def _committed(answer: OffsetFetchResponse) -> Results[TopicPartition, OffsetAndMetadata | None]:
-    results: Results[TopicPartition, OffsetAndMetadata | None] = Results()
+def _committed(answer: OffsetFetchResponse) -> OffsetsOfGroup:
+    results: OffsetsOfGroup = Results()
     topics: Iterable[Any] = answer.groups[0].topics if answer.groups else answer.topics
     for topic in topics:
         for p in topic.partitions:

@@ -197,6 +197,29 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
+class LogEnds(NamedTuple):
+    """Where the log of a partition begins, where it ends for readers of committed records (``last_stable``, before the
+    oldest open transaction), and where it ends for all others (``log_end``, the high watermark)."""
+
+    log_start: int
+    last_stable: int
+    log_end: int
+
+
+class Place(NamedTuple):
+    """An offset of a partition."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class FirstRecord(NamedTuple):
+    """A record as far as one looks at it who asks when it was appended: its offset and time stamp."""
+
+    offset: int
+    timestamp_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Reassignment:
     """A partition on its way to other replicas, as node ids: all of now, those that are added, those that go."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from kohort.client.admin.model import ListedOffset
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
+from kohort.client.admin.model import ListedOffset, LogEnds
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes, together
 from kohort.client.admin.topics import cluster
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
@@ -61,6 +61,26 @@ def list_offsets(
     return (yield from _of_leaders(metadata, times, request, found))
 
 
+def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
+    """Return where each partition begins and ends, for readers of both isolation levels; asked for at the same time."""
+    wanted = list(dict.fromkeys(partitions))
+    answers: list[Results[TopicPartition, ListedOffset]] = yield from together(
+        [
+            list_offsets(metadata, dict.fromkeys(wanted, "earliest"), isolation_level="read_uncommitted"),
+            list_offsets(metadata, dict.fromkeys(wanted, "latest"), isolation_level="read_committed"),
+            list_offsets(metadata, dict.fromkeys(wanted, "latest"), isolation_level="read_uncommitted"),
+        ]
+    )
+    results: Results[TopicPartition, LogEnds] = Results()
+    for tp in wanted:
+        error = next((answer.errors[tp] for answer in answers if tp in answer.errors), None)
+        if error is not None:
+            results.refuse(tp, error)
+        else:
+            results.add(tp, LogEnds(*(answer[tp].offset for answer in answers)))
+    return results
+
+
 def delete_records(
     metadata: Metadata, before: Mapping[TopicPartition, int | str], *, timeout_ms: int
 ) -> Operation[Results[TopicPartition, int]]:
@@ -93,7 +113,7 @@ def _of_leaders(
     pending: dict[TopicPartition, KohortError | None] = dict.fromkeys(partitions)
     for attempt in range(1, ROUNDS + 1):
         response = yield from cluster(metadata, sorted({tp.topic for tp in pending}))
-        by_leader = _by_leader(response, pending, results)
+        by_leader = by_leader_of(response, pending, results)
         answers = yield [Ask(request(tps), node_id) for node_id, tps in by_leader.items()]
         for tps, answer in zip(by_leader.values(), answers, strict=True):
             if isinstance(answer, KohortError):
@@ -135,7 +155,7 @@ def _offset_of(tp: TopicPartition, place: int | str) -> int:
     return place
 
 
-def _by_leader(
+def by_leader_of(
     response: MetadataResponse,
     pending: dict[TopicPartition, KohortError | None],
     results: Results[TopicPartition, V],

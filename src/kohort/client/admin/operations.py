@@ -233,6 +233,37 @@ def ask(
         yield Pause(attempt)
 
 
+def together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
+    """Run operations at the same time: what they ask goes out together. Raises what the first of them raises; the
+    others then end too."""
+    found: dict[int, R] = {}
+    steps: dict[int, list[Ask] | Pause] = {}
+
+    def advance(index: int, answers: Sequence[Any] | None) -> None:
+        operation = operations[index]
+        try:
+            steps[index] = next(operation) if answers is None else operation.send(answers)
+        except StopIteration as end:
+            steps.pop(index, None)
+            found[index] = end.value
+
+    for index in range(len(operations)):
+        advance(index, None)
+    while steps:
+        asking = {index: step for index, step in steps.items() if isinstance(step, list)}
+        if asking:
+            answers = yield [ask for asks in asking.values() for ask in asks]
+            at = 0
+            for index, asks in asking.items():
+                advance(index, answers[at : at + len(asks)])
+                at += len(asks)
+            continue
+        yield Pause(max(step.attempt for step in steps.values() if isinstance(step, Pause)))
+        for index in list(steps):
+            advance(index, [])
+    return [found[index] for index in range(len(operations))]
+
+
 def passes(code: int) -> bool:
     """Tell whether an error code of an item is worth another try."""
     return code != 0 and error_code(code).retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

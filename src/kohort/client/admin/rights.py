@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from kohort.client.admin.model import ConfigResource
+from kohort.client.admin.model import ConfigResource, Place
 from kohort.client.admin.operations import Operation, Results
 from kohort.client.requests.denials import KINDS, lacking
 from kohort.config.client import ClientConfig
@@ -27,6 +27,8 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
         "create_partitions": {_TOPIC: "ALTER"},
         "describe_topics": {_TOPIC: "DESCRIBE"},
         "list_offsets": {_TOPIC: "DESCRIBE"},
+        "list_ends": {_TOPIC: "DESCRIBE"},
+        "first_records": {_TOPIC: "READ"},
         "delete_records": {_TOPIC: "DELETE"},
         "describe_configs": dict.fromkeys((_TOPIC, _GROUP, _CLUSTER), "DESCRIBE_CONFIGS"),
         "alter_configs": dict.fromkeys((_TOPIC, _GROUP, _CLUSTER), "ALTER_CONFIGS"),
@@ -38,6 +40,7 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
         "describe_groups": {_GROUP: "DESCRIBE"},
         "delete_groups": {_GROUP: "DELETE"},
         "list_group_offsets": {_GROUP: "DESCRIBE", _TOPIC: "DESCRIBE"},
+        "list_offsets_of_groups": {_GROUP: "DESCRIBE"},
         "alter_group_offsets": {_GROUP: "READ", _TOPIC: "READ"},
         "delete_group_offsets": {_GROUP: "DELETE", _TOPIC: "READ"},
         "describe_acls": {_CLUSTER: "DESCRIBE"},
@@ -79,6 +82,8 @@ def _name(error: KohortError, item: Any, about: str) -> str:
     """Return the name of what was refused, which is not always the item: a group, say, refuses all its partitions."""
     if isinstance(item, ConfigResource):
         return item.name
+    if isinstance(item, Place):
+        item = item.partition
     if isinstance(item, TopicPartition):
         return item.topic if isinstance(error, ApiError) and error.code is _TOPIC else about
     return item if isinstance(item, str) else about

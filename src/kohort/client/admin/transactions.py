@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from kohort.client.admin.groups import GroupCall, for_each_group
+from kohort.client.admin.coordinators import GroupCall, for_each_group
 from kohort.client.admin.model import TransactionDescription, TransactionListing
 from kohort.client.admin.operations import Operation, Results
 from kohort.client.admin.topics import ask_every_broker

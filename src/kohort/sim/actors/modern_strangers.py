@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohort.client.admin.groups import GroupCall, for_each_group
+from kohort.client.admin.coordinators import GroupCall, for_each_group
 from kohort.client.admin.operations import Operation
 from kohort.client.requests.metadata import Metadata
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

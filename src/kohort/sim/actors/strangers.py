@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
-from kohort.client.admin.groups import BY_NAME, GroupCall, for_each_group
+from kohort.client.admin.coordinators import GroupCall, for_each_group
+from kohort.client.admin.groups import BY_NAME
 from kohort.client.admin.operations import Operation
 from kohort.client.requests.metadata import Metadata
 from kohort.coordinator.records import OffsetCommitted, build_record

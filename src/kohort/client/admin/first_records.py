@@ -1,0 +1,193 @@
+"""When records were appended: the first record at or after an offset, read from the log (Fetch).
+
+What is not there is gone past: control batches, aborted transactions, offsets that compaction took out. A request asks
+for a little of many partitions; a batch larger than that comes when it is asked for alone (KIP-74).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.client.admin.model import FirstRecord, Place
+from kohort.client.admin.offsets import ISOLATION, by_leader_of
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
+from kohort.client.admin.topics import cluster
+from kohort.client.requests.metadata import Metadata
+from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
+from kohort.columns.plain import read_section
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, error_code
+from kohort.model import Record, TopicPartition, by_topic
+from kohort.wire.codec import Buffer
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+BY_NAME: Final = 12
+"""The last version of Fetch that names topics."""
+AT_ONCE: Final = 100
+"""How many partitions a request asks for."""
+BYTES_OF_EACH: Final = 32 * 1024
+ROUNDS: Final = 20
+"""How often is gone on from where an answer ended; then the log has too much that is no record."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """How far one place was looked at. ``alone``: its next batch is larger than what many are asked for."""
+
+    offset: int
+    alone: bool = False
+    error: KohortError | None = None
+
+
+def first_records(
+    metadata: Metadata, places: Iterable[Place], *, isolation_level: str
+) -> Operation[Results[Place, FirstRecord | None]]:
+    """Return the first record at or after each place; None where there is none up to the end that readers of
+    ``isolation_level`` see. A place before the log's start, or after its end, is OFFSET_OUT_OF_RANGE."""
+    results: Results[Place, FirstRecord | None] = Results()
+    pending = {place: _Search(place.offset) for place in places}
+    level = ISOLATION[isolation_level]
+    for attempt in range(1, ROUNDS + 1):
+        if not pending:
+            return results
+        partitions = dict.fromkeys(place.partition for place in pending)
+        response = yield from cluster(metadata, sorted({tp.topic for tp in partitions}))
+        gone: Results[TopicPartition, None] = Results()
+        leaders = by_leader_of(response, dict.fromkeys(partitions), gone)
+        for place in [place for place in pending if place.partition in gone.errors]:
+            results.refuse(place, gone.errors[place.partition])
+            del pending[place]
+        for place, search in pending.items():
+            search.error = ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(place.partition))
+        node_of = {tp: node_id for node_id, tps in leaders.items() for tp in tps}
+        requests = _requests({p: s for p, s in pending.items() if p.partition in node_of}, node_of)
+        answers = yield [Ask(_fetch(asked, pending, level), node, BY_NAME) for node, asked in requests]
+        went_on = False
+        for (_, asked), answer in zip(requests, answers, strict=True):
+            for place, error in _read(asked, answer, pending, results, level):
+                pending[place].error = error
+            went_on = went_on or not isinstance(answer, KohortError)
+        if pending and not went_on:
+            yield Pause(attempt)
+    for place, search in pending.items():
+        nothing = f"{place.partition}: no record between {place.offset} and {search.offset}"
+        results.refuse(place, search.error or ApiError(ErrorCode.REQUEST_TIMED_OUT, nothing))
+    return results
+
+
+def _requests(
+    pending: dict[Place, _Search], node_of: dict[TopicPartition, int]
+) -> list[tuple[int, dict[TopicPartition, Place]]]:
+    """Return what each request asks: a partition once, many of them, or one alone."""
+    requests: list[tuple[int, dict[TopicPartition, Place]]] = []
+    waves: dict[int, list[dict[TopicPartition, Place]]] = {}
+    turn: dict[TopicPartition, int] = {}
+    for place, search in pending.items():
+        tp = place.partition
+        if search.alone:
+            requests.append((node_of[tp], {tp: place}))
+            continue
+        wave = turn[tp] = turn.get(tp, -1) + 1
+        of_node = waves.setdefault(node_of[tp], [])
+        while len(of_node) <= wave:
+            of_node.append({})
+        of_node[wave][tp] = place
+    for node_id, of_node in waves.items():
+        for asked in of_node:
+            names = list(asked)
+            requests += [
+                (node_id, {tp: asked[tp] for tp in names[at : at + AT_ONCE]}) for at in range(0, len(names), AT_ONCE)
+            ]
+    return requests
+
+
+def _fetch(asked: dict[TopicPartition, Place], pending: dict[Place, _Search], level: int) -> FetchRequest:
+    topics = [
+        FetchTopic(
+            topic=topic,
+            partitions=[
+                FetchPartition(
+                    partition=number,
+                    fetch_offset=pending[asked[TopicPartition(topic, number)]].offset,
+                    partition_max_bytes=BYTES_OF_EACH,
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in by_topic(asked).items()
+    ]
+    return FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=level, topics=topics)
+
+
+def _read(
+    asked: dict[TopicPartition, Place],
+    answer: FetchResponse | KohortError,
+    pending: dict[Place, _Search],
+    results: Results[Place, FirstRecord | None],
+    level: int,
+) -> Sequence[tuple[Place, KohortError]]:
+    """Take an answer: what is found leaves ``pending``, the rest goes on from where it ended. Return what failed, and
+    may pass."""
+    if isinstance(answer, KohortError):
+        if answer.retriable:
+            return [(place, answer) for place in asked.values()]
+        for place in asked.values():
+            results.refuse(place, answer)
+            del pending[place]
+        return []
+    told = {TopicPartition(t.topic, p.partition_index): p for t in answer.responses for p in t.partitions}
+    failed: list[tuple[Place, KohortError]] = []
+    for tp, place in asked.items():
+        part = told.get(tp)
+        if part is None:
+            failed.append((place, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: not in the answer")))
+        elif passes(part.error_code):
+            failed.append((place, ApiError(error_code(part.error_code), str(tp))))
+        elif part.error_code:
+            results.add_or_refuse(place, None, part.error_code)
+            del pending[place]
+        else:
+            _look(place, part, pending, results, level)
+    return failed
+
+
+def _look(
+    place: Place,
+    part: PartitionData,
+    pending: dict[Place, _Search],
+    results: Results[Place, FirstRecord | None],
+    level: int,
+) -> None:
+    search = pending[place]
+    end = part.last_stable_offset if level and part.last_stable_offset >= 0 else part.high_watermark
+    data = part.records if part.records is not None and not isinstance(part.records, list) else b""
+    try:
+        found = _first_of(place.partition, search.offset, data, part)
+        after = next_offset(data, search.offset)
+    except CorruptRecord as error:
+        results.refuse(place, error)
+        del pending[place]
+        return
+    if found is not None or max(after, search.offset) >= end:
+        results.add(place, None if found is None else FirstRecord(found.offset, found.timestamp_ms))
+        del pending[place]
+        return
+    if after == search.offset and search.alone:
+        results.refuse(place, ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{place.partition}: nothing came at {after}"))
+        del pending[place]
+        return
+    search.alone = after == search.offset
+    search.offset = after
+    search.error = None
+
+
+def _first_of(partition: TopicPartition, offset: int, data: Buffer, part: PartitionData) -> Record | None:
+    aborted = [(a.producer_id, a.first_offset) for a in part.aborted_transactions or ()]
+    wanted = OffsetRange(partition.topic, partition.partition, offset)
+    for section in sections(data, wanted, ReadOptions(aborted=aborted)):
+        records: list[Record] = []
+        read_section(section, wanted, records)
+        if records:
+            return records[0]
+    return None

@@ -1,0 +1,142 @@
+"""When the record was appended that a reader would get next: asked of the log itself, of many partitions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import kohort
+from kohort import ApiError, ErrorCode, TopicPartition
+from kohort.client.admin.model import FirstRecord, LogEnds, Place
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[kohort.Admin]:
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture
+def producer(bootstrap: str) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        yield producer
+
+
+def produced(producer: kohort.Producer, topic: str, *times: int, value: bytes = b"v", partition: int = 0) -> None:
+    for at in times:
+        producer.send(topic, value, partition=partition, timestamp_ms=at)
+        producer.flush()
+
+
+def first_of(admin: kohort.Admin, tp: TopicPartition, offset: int, level: str = "read_committed") -> FirstRecord | None:
+    return admin.first_records([Place(tp, offset)], isolation_level=level)[Place(tp, offset)]
+
+
+def test_each_place_has_the_time_of_its_record(admin, producer, topic) -> None:
+    produced(producer, topic, 1000, 2000, 3000)
+    produced(producer, topic, 7000, partition=1)
+    zero, one, two = (TopicPartition(topic, number) for number in range(PARTITIONS))
+    places = [Place(zero, 0), Place(zero, 2), Place(zero, 3), Place(one, 0), Place(two, 0)]
+
+    found = admin.first_records(places)
+
+    assert [found[place] for place in places] == [
+        FirstRecord(0, 1000),
+        FirstRecord(2, 3000),
+        None,
+        FirstRecord(0, 7000),
+        None,
+    ]
+
+
+def test_the_middle_of_a_batch_is_looked_at_record_by_record(admin, bootstrap, topic) -> None:
+    with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=1000, compression_type="gzip") as producer:
+        for at in range(100):
+            producer.send(topic, b"v", partition=0, timestamp_ms=1000 + at)
+        producer.flush()
+
+    assert first_of(admin, TopicPartition(topic, 0), 57) == FirstRecord(57, 1057)
+
+
+def test_a_batch_larger_than_what_many_are_asked_for_is_asked_for_alone(admin, producer, topic) -> None:
+    places = [Place(TopicPartition(topic, number), 1) for number in range(PARTITIONS)]
+    for number in range(PARTITIONS):
+        produced(producer, topic, 1000, partition=number)
+        produced(producer, topic, 2000 + number, value=b"v" * 200_000, partition=number)
+
+    found = admin.first_records(places)
+
+    assert [found[place] for place in places] == [FirstRecord(1, 2000 + number) for number in range(PARTITIONS)]
+
+
+def test_aborted_records_and_markers_are_gone_past(admin, bootstrap, producer, topic, name) -> None:
+    tp = TopicPartition(topic, 0)
+    with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.send(topic, b"gone", partition=0, timestamp_ms=1000)
+        writer.flush()
+        writer.abort_transaction()
+        with writer.transaction():
+            writer.send(topic, b"kept", partition=0, timestamp_ms=2000)
+
+    assert first_of(admin, tp, 0) == FirstRecord(2, 2000)
+    assert first_of(admin, tp, 0, "read_uncommitted") == FirstRecord(0, 1000)
+    assert admin.list_ends([tp])[tp] == LogEnds(0, 4, 4)
+    assert first_of(admin, tp, 3) is None  # a commit marker, which nobody waits for
+
+
+def test_what_an_open_transaction_holds_is_seen_by_readers_of_uncommitted_records(
+    admin, bootstrap, producer, topic, name
+) -> None:
+    tp = TopicPartition(topic, 0)
+    produced(producer, topic, 500)
+    with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
+        writer.init_transactions()
+        with writer.transaction():
+            writer.send(topic, b"open", partition=0, timestamp_ms=1000)
+            writer.flush()
+            assert admin.list_ends([tp])[tp] == LogEnds(0, 1, 2)
+            assert first_of(admin, tp, 1) is None
+            assert first_of(admin, tp, 1, "read_uncommitted") == FirstRecord(1, 1000)
+
+
+def test_a_place_that_the_log_does_not_have_is_refused_alone(admin, producer, topic) -> None:
+    produced(producer, topic, 1000, 2000)
+    tp, beyond, missing = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(f"{topic}-none", 0)
+    admin.delete_records({tp: 1})
+
+    found = admin.first_records([Place(tp, 0), Place(tp, 1), Place(beyond, 9), Place(missing, 0)])
+
+    assert found[Place(tp, 1)] == FirstRecord(1, 2000)
+    codes = {place: error.code for place, error in found.errors.items() if isinstance(error, ApiError)}
+    assert codes == {
+        Place(tp, 0): ErrorCode.OFFSET_OUT_OF_RANGE,
+        Place(beyond, 9): ErrorCode.OFFSET_OUT_OF_RANGE,
+        Place(missing, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+def test_many_places_of_one_partition_are_each_answered(admin, producer, topic) -> None:
+    produced(producer, topic, *range(1000, 1040))
+    tp = TopicPartition(topic, 0)
+
+    found = admin.first_records([Place(tp, offset) for offset in range(40)])
+
+    assert [found[Place(tp, offset)] for offset in range(40)] == [FirstRecord(n, 1000 + n) for n in range(40)]
+
+
+def test_offsets_of_many_groups_come_in_one_call(admin, producer, topic, name) -> None:
+    produced(producer, topic, 1000, 2000)
+    tp = TopicPartition(topic, 0)
+    names = [f"{name}-{number}" for number in range(30)]
+    for number, group in enumerate(names):
+        admin.alter_group_offsets(group, {tp: number})
+
+    found = admin.list_offsets_of_groups([*names, f"{name}-none"])
+
+    assert [at.offset for group in names if (at := found[group][tp]) is not None] == list(range(30))
+    assert dict(found[f"{name}-none"]) == {}
