@@ -10,7 +10,7 @@ import pytest
 
 import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
-from kohort.client.admin.model import Place
+from kohort.client.admin.model import PartitionOffset
 from kohort.client.admin.rights import RIGHTS
 
 pytestmark = pytest.mark.ours
@@ -30,7 +30,7 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "describe_topics": [lambda a: a.describe_topics([T])[T]],
     "list_offsets": [lambda a: a.list_offsets({TP: "latest"})[TP]],
     "list_ends": [lambda a: a.list_ends([TP])[TP]],
-    "first_records": [lambda a: a.first_records([Place(TP, 0)])[Place(TP, 0)]],
+    "first_records": [lambda a: a.first_records([PartitionOffset(TP, 0)])[PartitionOffset(TP, 0)]],
     "delete_records": [lambda a: a.delete_records({TP: 1})],
     "describe_configs": [
         lambda a: a.describe_configs([ConfigResource("topic", T)])[ConfigResource("topic", T)],

@@ -8,7 +8,7 @@ import pytest
 
 import kohort
 from kohort import ApiError, ErrorCode, TopicPartition
-from kohort.client.admin.model import FirstRecord, LogEnds, Place
+from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
 
 PARTITIONS = 3
 
@@ -32,14 +32,20 @@ def produced(producer: kohort.Producer, topic: str, *times: int, value: bytes = 
 
 
 def first_of(admin: kohort.Admin, tp: TopicPartition, offset: int, level: str = "read_committed") -> FirstRecord | None:
-    return admin.first_records([Place(tp, offset)], isolation_level=level)[Place(tp, offset)]
+    return admin.first_records([PartitionOffset(tp, offset)], isolation_level=level)[PartitionOffset(tp, offset)]
 
 
 def test_each_place_has_the_time_of_its_record(admin, producer, topic) -> None:
     produced(producer, topic, 1000, 2000, 3000)
     produced(producer, topic, 7000, partition=1)
     zero, one, two = (TopicPartition(topic, number) for number in range(PARTITIONS))
-    places = [Place(zero, 0), Place(zero, 2), Place(zero, 3), Place(one, 0), Place(two, 0)]
+    places = [
+        PartitionOffset(zero, 0),
+        PartitionOffset(zero, 2),
+        PartitionOffset(zero, 3),
+        PartitionOffset(one, 0),
+        PartitionOffset(two, 0),
+    ]
 
     found = admin.first_records(places)
 
@@ -62,7 +68,7 @@ def test_the_middle_of_a_batch_is_looked_at_record_by_record(admin, bootstrap, t
 
 
 def test_a_batch_larger_than_what_many_are_asked_for_is_asked_for_alone(admin, producer, topic) -> None:
-    places = [Place(TopicPartition(topic, number), 1) for number in range(PARTITIONS)]
+    places = [PartitionOffset(TopicPartition(topic, number), 1) for number in range(PARTITIONS)]
     for number in range(PARTITIONS):
         produced(producer, topic, 1000, partition=number)
         produced(producer, topic, 2000 + number, value=b"v" * 200_000, partition=number)
@@ -109,14 +115,16 @@ def test_a_place_that_the_log_does_not_have_is_refused_alone(admin, producer, to
     tp, beyond, missing = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(f"{topic}-none", 0)
     admin.delete_records({tp: 1})
 
-    found = admin.first_records([Place(tp, 0), Place(tp, 1), Place(beyond, 9), Place(missing, 0)])
+    found = admin.first_records(
+        [PartitionOffset(tp, 0), PartitionOffset(tp, 1), PartitionOffset(beyond, 9), PartitionOffset(missing, 0)]
+    )
 
-    assert found[Place(tp, 1)] == FirstRecord(1, 2000)
+    assert found[PartitionOffset(tp, 1)] == FirstRecord(1, 2000)
     codes = {place: error.code for place, error in found.errors.items() if isinstance(error, ApiError)}
     assert codes == {
-        Place(tp, 0): ErrorCode.OFFSET_OUT_OF_RANGE,
-        Place(beyond, 9): ErrorCode.OFFSET_OUT_OF_RANGE,
-        Place(missing, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        PartitionOffset(tp, 0): ErrorCode.OFFSET_OUT_OF_RANGE,
+        PartitionOffset(beyond, 9): ErrorCode.OFFSET_OUT_OF_RANGE,
+        PartitionOffset(missing, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 
 
@@ -124,9 +132,9 @@ def test_many_places_of_one_partition_are_each_answered(admin, producer, topic) 
     produced(producer, topic, *range(1000, 1040))
     tp = TopicPartition(topic, 0)
 
-    found = admin.first_records([Place(tp, offset) for offset in range(40)])
+    found = admin.first_records([PartitionOffset(tp, offset) for offset in range(40)])
 
-    assert [found[Place(tp, offset)] for offset in range(40)] == [FirstRecord(n, 1000 + n) for n in range(40)]
+    assert [found[PartitionOffset(tp, offset)] for offset in range(40)] == [FirstRecord(n, 1000 + n) for n in range(40)]
 
 
 def test_offsets_of_many_groups_come_in_one_call(admin, producer, topic, name) -> None:

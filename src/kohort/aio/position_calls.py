@@ -9,7 +9,7 @@ from typing import TypeVar
 from kohort.client.admin import first_records as first_record_operations
 from kohort.client.admin import groups as group_operations
 from kohort.client.admin import offsets as offset_operations
-from kohort.client.admin.model import FirstRecord, LogEnds, Place
+from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
 from kohort.client.admin.operations import Operation, Results
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import UsageError
@@ -48,8 +48,12 @@ class PositionCalls:
         return await self._run("list_ends", offset_operations.list_ends(self._metadata, partitions), timeout_ms)
 
     async def first_records(
-        self, places: Iterable[Place], *, isolation_level: str = "read_committed", timeout_ms: int | None = None
-    ) -> Results[Place, FirstRecord | None]:
+        self,
+        places: Iterable[PartitionOffset],
+        *,
+        isolation_level: str = "read_committed",
+        timeout_ms: int | None = None,
+    ) -> Results[PartitionOffset, FirstRecord | None]:
         """Return offset and time stamp of the first record at or after each place, read from the log; None where there
         is none up to the end that readers of ``isolation_level`` see. What is no record is gone past: markers of
         transactions, aborted records (but for read_uncommitted), and what compaction took out.

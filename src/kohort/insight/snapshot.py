@@ -28,6 +28,9 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The end for readers that read committed: before the oldest open transaction."""
     committed_record_at_ms: int | None = None
     """The time stamp of the record at ``committed``, or of the first after it: what waits for longest."""
+    waiting: bool | None = None
+    """Whether a record waits there at all. False where there is none up to the end, only markers of transactions,
+    aborted records, or what compaction took out; None where nobody looked."""
     last_record_at_ms: int | None = None
     """The time stamp of the last record."""
     metadata: str = ""
@@ -67,5 +70,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int | None = None
     members: tuple[MemberSnapshot, ...] = ()
     partitions: tuple[PartitionSnapshot, ...] = ()
+    error: str | None = None
+    """Why members or offsets are missing: the group must not be described, or its coordinator does not answer."""
     partition_counts: dict[str, int] = {}
     """Of every topic that is read or subscribed to: how many partitions it has."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.client.admin.model import FirstRecord, Place
+from kohort.client.admin.model import FirstRecord, PartitionOffset
 from kohort.client.admin.offsets import ISOLATION, by_leader_of
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
 from kohort.client.admin.topics import cluster
@@ -41,11 +41,11 @@ class _Search:
 
 
 def first_records(
-    metadata: Metadata, places: Iterable[Place], *, isolation_level: str
-) -> Operation[Results[Place, FirstRecord | None]]:
+    metadata: Metadata, places: Iterable[PartitionOffset], *, isolation_level: str
+) -> Operation[Results[PartitionOffset, FirstRecord | None]]:
     """Return the first record at or after each place; None where there is none up to the end that readers of
     ``isolation_level`` see. A place before the log's start, or after its end, is OFFSET_OUT_OF_RANGE."""
-    results: Results[Place, FirstRecord | None] = Results()
+    results: Results[PartitionOffset, FirstRecord | None] = Results()
     pending = {place: _Search(place.offset) for place in places}
     level = ISOLATION[isolation_level]
     for attempt in range(1, ROUNDS + 1):
@@ -77,11 +77,11 @@ def first_records(
 
 
 def _requests(
-    pending: dict[Place, _Search], node_of: dict[TopicPartition, int]
-) -> list[tuple[int, dict[TopicPartition, Place]]]:
+    pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
+) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
     """Return what each request asks: a partition once, many of them, or one alone."""
-    requests: list[tuple[int, dict[TopicPartition, Place]]] = []
-    waves: dict[int, list[dict[TopicPartition, Place]]] = {}
+    requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
+    waves: dict[int, list[dict[TopicPartition, PartitionOffset]]] = {}
     turn: dict[TopicPartition, int] = {}
     for place, search in pending.items():
         tp = place.partition
@@ -102,7 +102,9 @@ def _requests(
     return requests
 
 
-def _fetch(asked: dict[TopicPartition, Place], pending: dict[Place, _Search], level: int) -> FetchRequest:
+def _fetch(
+    asked: dict[TopicPartition, PartitionOffset], pending: dict[PartitionOffset, _Search], level: int
+) -> FetchRequest:
     topics = [
         FetchTopic(
             topic=topic,
@@ -121,12 +123,12 @@ def _fetch(asked: dict[TopicPartition, Place], pending: dict[Place, _Search], le
 
 
 def _read(
-    asked: dict[TopicPartition, Place],
+    asked: dict[TopicPartition, PartitionOffset],
     answer: FetchResponse | KohortError,
-    pending: dict[Place, _Search],
-    results: Results[Place, FirstRecord | None],
+    pending: dict[PartitionOffset, _Search],
+    results: Results[PartitionOffset, FirstRecord | None],
     level: int,
-) -> Sequence[tuple[Place, KohortError]]:
+) -> Sequence[tuple[PartitionOffset, KohortError]]:
     """Take an answer: what is found leaves ``pending``, the rest goes on from where it ended. Return what failed, and
     may pass."""
     if isinstance(answer, KohortError):
@@ -137,7 +139,7 @@ def _read(
             del pending[place]
         return []
     told = {TopicPartition(t.topic, p.partition_index): p for t in answer.responses for p in t.partitions}
-    failed: list[tuple[Place, KohortError]] = []
+    failed: list[tuple[PartitionOffset, KohortError]] = []
     for tp, place in asked.items():
         part = told.get(tp)
         if part is None:
@@ -153,10 +155,10 @@ def _read(
 
 
 def _look(
-    place: Place,
+    place: PartitionOffset,
     part: PartitionData,
-    pending: dict[Place, _Search],
-    results: Results[Place, FirstRecord | None],
+    pending: dict[PartitionOffset, _Search],
+    results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> None:
     search = pending[place]

@@ -206,7 +206,7 @@ class LogEnds(NamedTuple):
     log_end: int
 
 
-class Place(NamedTuple):
+class PartitionOffset(NamedTuple):
     """An offset of a partition."""
 
     partition: TopicPartition

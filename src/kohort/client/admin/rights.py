@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from kohort.client.admin.model import ConfigResource, Place
+from kohort.client.admin.model import ConfigResource, PartitionOffset
 from kohort.client.admin.operations import Operation, Results
 from kohort.client.requests.denials import KINDS, lacking
 from kohort.config.client import ClientConfig
@@ -82,7 +82,7 @@ def _name(error: KohortError, item: Any, about: str) -> str:
     """Return the name of what was refused, which is not always the item: a group, say, refuses all its partitions."""
     if isinstance(item, ConfigResource):
         return item.name
-    if isinstance(item, Place):
+    if isinstance(item, PartitionOffset):
         item = item.partition
     if isinstance(item, TopicPartition):
         return item.topic if isinstance(error, ApiError) and error.code is _TOPIC else about

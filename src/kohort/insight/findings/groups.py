@@ -1,0 +1,254 @@
+"""Groups as findings: one group with its members and partitions, how it is and why, and the rules of ``doctor``.
+
+Plain values, the same for both group protocols and for any cluster; their fields are the JSON's. Unknown is None, never
+0. Lag is in records, and in milliseconds for which the next record has waited (``lag_ms``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from kohort.coordinator.journal import Who
+from kohort.insight.causes import Confidence
+from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding, evidence_finding
+from kohort.insight.health import HealthVerdict, RebalanceTimes, health_of
+from kohort.insight.lag import GroupLag, LagOfPartition, LagSum, lag_of
+from kohort.insight.names import count, name_of, printable, seconds
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
+
+HOUR_MS = 3_600_000
+Severity = Literal["info", "warning", "error"]
+
+
+class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of a group: where it is, how far behind, who has it, how it goes on."""
+
+    topic: str
+    partition: int
+    status: str | None
+    """Burrow's word: OK, WARN, STOP, STALL, REWIND; None where it cannot be told."""
+    reason: str
+    confidence: Confidence
+    evidence: tuple[EvidenceFinding, ...] = ()
+    blame: str
+    owner: MemberRef | None = None
+    committed: int | None = None
+    log_start: int | None = None
+    last_stable: int | None = None
+    log_end: int | None = None
+    lag: int | None = None
+    stable_lag: int | None = None
+    """For readers of committed records: to the last stable offset."""
+    lag_ms: int | None = None
+    lead: int | None = None
+    """How far from the start of the log the next record is."""
+    lost: int = 0
+    """Records that were deleted before they were read."""
+    start_moved: int = 0
+    """By how many records retention took from the start of the log while one looked."""
+    written_per_s: float | None = None
+    read_per_s: float | None = None
+    eta_ms: int | None = None
+    draining: str = "unknown"
+    unknown: str | None = None
+    """Why the lag is None."""
+    metadata: str = ""
+
+
+class MemberFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A member: what it is doing, what it has, how far behind that is."""
+
+    who: MemberRef
+    state: str
+    reason: str
+    confidence: Confidence
+    evidence: tuple[EvidenceFinding, ...] = ()
+    topics: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    lag: int | None = None
+    lag_ms: int | None = None
+    lag_ms_complete: bool = True
+    eta_ms: int | None = None
+    draining: str = "unknown"
+    epoch: int | None = None
+
+
+class LastRebalance(msgspec.Struct, frozen=True, kw_only=True):
+    """The last rebalance that a journal tells of."""
+
+    at_ms: int
+    cause: str
+    took_ms: int | None = None
+
+
+class GroupFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A group at one moment: its health with the one reason that explains it, its lag, who causes that."""
+
+    group: str
+    at_ms: int
+    looked_for_ms: int
+    """The time between the first look and the last; 0 for one look, which tells no rates."""
+    health: str | None
+    """OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None where it cannot be told."""
+    reason: str
+    confidence: Confidence
+    evidence: tuple[EvidenceFinding, ...] = ()
+    sentence: str
+    state: str
+    protocol: str
+    protocol_type: str
+    assignor: str | None = None
+    coordinator_id: int | None = None
+    epoch: int | None = None
+    lag: int | None = None
+    stable_lag: int | None = None
+    lag_ms: int | None = None
+    lag_ms_complete: bool = True
+    """False where not all of its partitions that lag were looked into: it may have waited for longer."""
+    eta_ms: int | None = None
+    draining: str = "unknown"
+    blame: str = "none"
+    blamed: MemberRef | None = None
+    rebalances_1h: int | None = None
+    """None without a journal; the second round of a cooperative rebalance is not counted."""
+    last_rebalance: LastRebalance | None = None
+    members: tuple[MemberFinding, ...] = ()
+    partitions: tuple[PartitionFinding, ...] = ()
+
+
+def find_group(
+    snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
+) -> GroupFinding:
+    """Return what is found of the group that the youngest of ``snapshots`` shows; ``rebalances`` are those of its
+    journal, None where there is none. Raises ValueError without snapshots."""
+    told = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
+    last = max(told, key=lambda r: r.opened_at_ms, default=None)
+    since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
+    lag = lag_of(snapshots, since_ms)
+    report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in told)))
+    now, total = lag.now, lag.total
+    looks = [s.at_ms for s in snapshots if s.group == now.group]
+    recent = [r for r in told if 0 <= now.at_ms - r.opened_at_ms <= HOUR_MS]
+    return GroupFinding(
+        group=now.group,
+        at_ms=now.at_ms,
+        looked_for_ms=now.at_ms - min(looks),
+        health=report.group.word,
+        reason=report.group.clause,
+        confidence=report.group.confidence,
+        evidence=_facts(report.group),
+        sentence=sentence_of(lag, report.group),
+        state=now.state,
+        protocol=now.protocol,
+        protocol_type=now.protocol_type,
+        assignor=now.assignor,
+        coordinator_id=now.coordinator_id,
+        epoch=now.epoch,
+        lag=total.records,
+        stable_lag=total.stable_records,
+        lag_ms=total.time_ms,
+        lag_ms_complete=total.time_complete,
+        eta_ms=total.eta_ms,
+        draining=total.draining,
+        blame=lag.blame,
+        blamed=None if lag.blamed is None else ref_of(lag.blamed),
+        rebalances_1h=None if rebalances is None else len(recent),
+        last_rebalance=None
+        if last is None
+        else LastRebalance(at_ms=last.opened_at_ms, cause=last.cause, took_ms=last.took_ms),
+        members=tuple(_member(m, lag.members[m.member_id], report.members[m.member_id]) for m in now.members),
+        partitions=tuple(
+            _partition(one, verdict) for one, verdict in zip(lag.partitions, report.partitions, strict=True)
+        ),
+    )
+
+
+def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
+    """Return the group in one sentence: state, members, how much of it is owned, lag, and the reason of its health."""
+    now, total = lag.now, lag.total
+    mine = [one for one in lag.partitions if one.counts]
+    parts = [f"{printable(now.group)} is {now.state or 'in a state that was not told'}"]
+    parts.append(count(len(now.members), "member"))
+    if now.members:
+        owned = sum(one.owner is not None for one in mine)
+        parts.append(f"{owned} of {count(len(mine), 'partition')} owned")
+    if total.records is None:
+        parts.append("lag unknown")
+    else:
+        waited = "" if not total.records or total.time_ms is None else f" ({waited_text(total)})"
+        parts.append(f"{count(total.records, 'record')} behind{waited}")
+    if verdict.word in (None, "OK"):
+        return f"{', '.join(parts)}: {verdict.clause}."
+    return f"{', '.join(parts)}. {verdict.word}: {verdict.clause}."
+
+
+def waited_text(total: LagSum) -> str:
+    """Return for how long the next record has waited, as people read it."""
+    return f"{'' if total.time_complete else 'at least '}{seconds(total.time_ms or 0)}"
+
+
+def ref_of(member: MemberSnapshot) -> MemberRef:
+    """Return a member of a snapshot as findings name it."""
+    return MemberRef(
+        member_id=member.member_id, client_id=member.client_id, host=member.host, instance_id=member.instance_id
+    )
+
+
+def name_of_ref(who: MemberRef) -> str:
+    """Return the name of a member as people know it."""
+    return name_of(Who(who.member_id, who.client_id, who.host, who.instance_id))
+
+
+def _member(member: MemberSnapshot, total: LagSum, verdict: HealthVerdict) -> MemberFinding:
+    return MemberFinding(
+        who=ref_of(member),
+        state=verdict.word or "unknown",
+        reason=verdict.clause,
+        confidence=verdict.confidence,
+        evidence=_facts(verdict),
+        topics=member.topics,
+        partitions=tuple(str(tp) for tp in member.assignment),
+        lag=total.records,
+        lag_ms=total.time_ms,
+        lag_ms_complete=total.time_complete,
+        eta_ms=total.eta_ms,
+        draining=total.draining,
+        epoch=member.epoch,
+    )
+
+
+def _partition(one: LagOfPartition, verdict: HealthVerdict) -> PartitionFinding:
+    at = one.at
+    return PartitionFinding(
+        topic=at.partition.topic,
+        partition=at.partition.partition,
+        status=verdict.word,
+        reason=verdict.clause,
+        confidence=verdict.confidence,
+        evidence=_facts(verdict),
+        blame=one.blame,
+        owner=None if one.owner is None else ref_of(one.owner),
+        committed=at.committed,
+        log_start=at.log_start,
+        last_stable=at.last_stable,
+        log_end=at.log_end,
+        lag=one.records,
+        stable_lag=one.stable_records,
+        lag_ms=one.time_ms,
+        lead=one.lead,
+        lost=one.lost,
+        start_moved=one.start_moved,
+        written_per_s=one.written_per_s,
+        read_per_s=one.read_per_s,
+        eta_ms=one.eta_ms,
+        draining=one.draining,
+        unknown=one.unknown,
+        metadata=at.metadata,
+    )
+
+
+def _facts(verdict: HealthVerdict) -> tuple[EvidenceFinding, ...]:
+    return tuple(evidence_finding(fact) for fact in verdict.evidence)

@@ -1,0 +1,338 @@
+"""How a group is: each partition in Burrow's words, each member by what it does, the group by its worst, with a reason.
+
+Pure functions over lags (``kohort.insight.lag``) and, where there is a journal, the rebalances that it tells of. Every
+verdict has evidence and says how sure it is. None means that it cannot be told from what was seen, which is not OK:
+one look tells what is behind, and not whether it gets on. A group that does nothing because nothing is there to do is
+OK, whatever else is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from kohort.coordinator.journal import Who
+from kohort.insight.causes import Confidence, Evidence
+from kohort.insight.lag import (
+    FRESH_MS,
+    IN_ROUND,
+    JUDGED_AFTER_MS,
+    GroupLag,
+    LagOfPartition,
+    at_open_transaction,
+)
+from kohort.insight.names import count, name_of, seconds
+from kohort.insight.snapshot import MemberSnapshot
+
+PartitionStatus = Literal["OK", "WARN", "STOP", "STALL", "REWIND"]
+MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewinding", "slow", "hot", "idle"]
+GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
+
+SURE_AFTER_MS: Final = 150_000
+"""Half of the default of ``max.poll.interval.ms``: who made no progress for longer is hardly busy with one batch."""
+STORM: Final = 5
+"""So many rebalances within ``STORM_MS`` are a storm; the second round of a cooperative one is not counted."""
+STORM_MS: Final = 600_000
+HOT: Final = 3
+"""So many times what the other members have on average is hot."""
+WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
+
+
+class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is thought of something, in a word of its own kind and a clause, how sure, and on what evidence."""
+
+    word: str | None
+    clause: str
+    confidence: Confidence = "high"
+    evidence: tuple[Evidence, ...] = ()
+
+
+class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """When a group rebalanced, from its journal: oldest first; second rounds left out."""
+
+    opened_at_ms: tuple[int, ...] = ()
+
+
+class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's health, and that of its parts."""
+
+    group: HealthVerdict
+    partitions: tuple[HealthVerdict, ...]
+    """In the order of the lag's."""
+    members: dict[str, HealthVerdict]
+
+
+def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> HealthReport:
+    """Return how the group is whose lag this is."""
+    partitions = tuple(partition_verdict(one, lag) for one in lag.partitions)
+    members = {m.member_id: _member_verdict(m, lag, partitions) for m in lag.now.members}
+    return HealthReport(
+        group=_group_verdict(lag, partitions, rebalances or RebalanceTimes()), partitions=partitions, members=members
+    )
+
+
+def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    """Return a partition's status: Burrow's words, by his order but for a rewind, which is told first."""
+    if this.records is None:
+        if this.blame == "none":
+            return HealthVerdict(word="OK", clause="nothing was ever written to it")
+        return _stopped(this, lag) if this.blame == "no_owner" else _never_committed(this, lag)
+    if this.blame == "not_subscribed":
+        return HealthVerdict(word="OK", clause="no member reads its topic any more; only an offset is left")
+    if (back := _went_back(this, lag)) is not None:
+        return back
+    if this.blame == "none":
+        return HealthVerdict(word="OK", clause="nothing waits", evidence=(_behind(this),))
+    if this.blame in ("no_members", "no_owner"):
+        return _stopped(this, lag)
+    if this.blame == "open_transaction":
+        return _held(this)
+    if any(look.lag == 0 for look in this.looks):
+        return HealthVerdict(word="OK", clause="all was read within the time looked at", evidence=(_behind(this),))
+    return _by_progress(this)
+
+
+def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    """Return what is thought of a partition without an offset: nothing, unless records came while somebody had it."""
+    why = this.unknown or "never committed"
+    new, in_ms = lag.grown[this.partition]
+    if this.blame == "never_committed" and this.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
+        fact = Evidence("never_committed", f"{count(new, 'new record')} in {seconds(in_ms)}")
+        clause = f"{fact.value}, and nothing was ever committed"
+        return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact,))
+    return HealthVerdict(word=None, clause=why, evidence=(Evidence("unknown", why),))
+
+
+def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
+    """Return the verdict on an offset that is lower than one seen before, if there is any."""
+    highest = lag.highest.get(this.partition)
+    at = this.at.committed
+    if highest is None or at is None or at >= highest[0] or not this.records:
+        return None
+    fact = Evidence("offset_went_back", f"from {highest[0]} to {at}", highest[1])
+    clause = f"its offset went back from {highest[0]} to {at}: {count(highest[0] - at, 'record')} are read again"
+    return HealthVerdict(word="REWIND", clause=clause, confidence="proof", evidence=(fact, _behind(this)))
+
+
+def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    if this.blame == "no_members":
+        fact = Evidence("no_members", f"the group is {lag.now.state} and has no members")
+        looked_long = max(this.span_ms, this.time_ms or 0) >= JUDGED_AFTER_MS
+        sure: Confidence = "high" if looked_long else "medium"
+        return HealthVerdict(word="STOP", clause="nobody reads it", confidence=sure, evidence=(fact, _behind(this)))
+    fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} has it")
+    return HealthVerdict(word="STOP", clause="no member has it", evidence=(fact, _behind(this)))
+
+
+def _held(this: LagOfPartition) -> HealthVerdict:
+    """Return what is thought of a partition where all that waits belongs to open transactions."""
+    stable = this.at.last_stable
+    same = [look for look in this.looks if look.last_stable == stable]
+    frozen_ms = max(same[-1].at_ms - same[0].at_ms if same else 0, this.time_ms or 0)
+    fact = Evidence("last_stable_offset", f"{stable} of {this.at.log_end}, for {seconds(frozen_ms)} or longer")
+    if frozen_ms < JUDGED_AFTER_MS:
+        return HealthVerdict(word="OK", clause="a transaction is open", confidence="medium", evidence=(fact,))
+    clause = f"an open transaction holds {count(this.records or 0, 'record')} back from readers of committed records"
+    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(this)))
+
+
+def _by_progress(this: LagOfPartition) -> HealthVerdict:
+    """Return what is thought of a partition that has an owner and a lag, by how it goes on."""
+    if this.blame == "between_commits":
+        clause = "what waits is younger than two usual commits are apart"
+        return HealthVerdict(word="OK", clause=clause, evidence=(_behind(this),))
+    span_ms, first, last = this.span_ms, this.looks[0], this.looks[-1]
+    moved = Evidence("commits", f"from {first.committed} to {last.committed} in {seconds(span_ms)}", last.at_ms)
+    if this.blame == "unknown" and this.time_ms is not None and this.time_ms < FRESH_MS:
+        return HealthVerdict(word="OK", clause="it keeps up", evidence=(moved, _behind(this)))
+    if span_ms < JUDGED_AFTER_MS and last.committed == first.committed:
+        clause = (
+            "one look cannot tell whether it gets on" if not span_ms else f"{seconds(span_ms)} are too short to tell"
+        )
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
+    if last.committed == first.committed:
+        clause = f"no commit has moved for {seconds(span_ms)}"
+        sure: Confidence = "high" if span_ms >= SURE_AFTER_MS else "medium"
+        return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(moved, _behind(this)))
+    lags = [look.lag for look in this.looks]
+    if (
+        span_ms >= JUDGED_AFTER_MS
+        and lags[-1] > lags[0]
+        and not any(after < before for before, after in pairwise(lags))
+    ):
+        fact = Evidence("lag", f"from {lags[0]} to {lags[-1]} in {seconds(span_ms)}", last.at_ms)
+        clause = f"it is read, and its lag grew from {lags[0]} to {lags[-1]}"
+        return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(moved, fact))
+    return HealthVerdict(word="OK", clause="it gets on", evidence=(moved, _behind(this)))
+
+
+def _behind(this: LagOfPartition) -> Evidence:
+    if this.records is None:
+        return Evidence("lag", this.unknown or "unknown")
+    waited = "" if this.time_ms is None else f", the next of which has waited for {seconds(this.time_ms)}"
+    return Evidence("lag", f"{count(this.records, 'record')}{waited if this.records else ''}")
+
+
+def _member_verdict(member: MemberSnapshot, lag: GroupLag, statuses: Sequence[HealthVerdict]) -> HealthVerdict:
+    """Return what is thought of a member: the worst rule that holds for it."""
+    own = [
+        (one, status)
+        for one, status in zip(lag.partitions, statuses, strict=True)
+        if one.owner is not None and one.owner.member_id == member.member_id
+    ]
+    for rule in RULES:
+        found = rule(member, lag, own)
+        if found is not None:
+            return found
+    return HealthVerdict(
+        word="ok", clause="nothing waits for it" if not lag.members[member.member_id].records else "it works"
+    )
+
+
+Own = Sequence[tuple[LagOfPartition, HealthVerdict]]
+Rule = Callable[[MemberSnapshot, GroupLag, Own], HealthVerdict | None]
+
+
+def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
+    """No commit moves in any partition that something waits in (Cloudflare's rule); in some only, and it does not fetch
+    these."""
+    stalled = [(one, status) for one, status in own if status.word == "STALL"]
+    if not stalled:
+        return None
+    facts = tuple(Evidence("stalled", f"{one.partition}: {status.clause}") for one, status in stalled)
+    going_on = [one for one, _ in own if one.looks and one.looks[-1].committed > one.looks[0].committed]
+    names = _names(one for one, _ in stalled)
+    if not going_on:
+        longest = max(one.span_ms for one, _ in stalled)
+        clause = f"it has committed nothing for {seconds(longest)}, while records wait in {names}"
+        return HealthVerdict(word="stuck", clause=clause, confidence=stalled[0][1].confidence, evidence=facts)
+    clause = f"it gets on in {_names(going_on)} and not in {names}: paused, or failing there"
+    return HealthVerdict(word="not-fetching", clause=clause, confidence="medium", evidence=facts)
+
+
+def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
+    """Records came while it had the partition, and nothing was ever committed."""
+    if any(one.at.committed is not None for one, _ in own):
+        return None
+    facts = tuple(
+        Evidence("never_committed", f"{one.partition}: {status.clause}") for one, status in own if status.word == "WARN"
+    )
+    if not facts:
+        return None
+    clause = "records come to its partitions, and it has never committed"
+    return HealthVerdict(word="not-committing", clause=clause, confidence="medium", evidence=facts)
+
+
+def _rewinding(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
+    back = [(one, status) for one, status in own if status.word == "REWIND"]
+    if not back:
+        return None
+    facts = tuple(fact for _, status in back for fact in status.evidence)
+    return HealthVerdict(
+        word="rewinding",
+        clause=f"its offsets went back in {_names(o for o, _ in back)}",
+        confidence="proof",
+        evidence=facts,
+    )
+
+
+def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
+    slow = [(one, status) for one, status in own if status.word == "WARN" and not at_open_transaction(one.at)]
+    if not slow:
+        return None
+    facts = tuple(fact for _, status in slow for fact in status.evidence)
+    clause = f"it reads, and more is written than it reads, in {_names(one for one, _ in slow)}"
+    return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
+
+
+def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | None:
+    """Far more waits for it than for each of the others, and has for a while."""
+    mine = lag.members[member.member_id]
+    others = [s for m, s in lag.members.items() if m != member.member_id and s.partitions]
+    if not others or mine.records is None or (mine.time_ms or 0) < FRESH_MS:
+        return None
+    mean = sum(other.records or 0 for other in others) / len(others)
+    if mine.records < HOT * max(mean, 1):
+        return None
+    fact = Evidence("share", f"{mine.records} records wait for it, {mean:.0f} for each of the others on average")
+    return HealthVerdict(word="hot", clause=fact.value, confidence="medium", evidence=(fact,))
+
+
+def _idle(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict | None:
+    if own or member.assignment or lag.now.state in IN_ROUND:
+        return None
+    total = sum(lag.now.partition_counts.get(topic, 0) for topic in member.topics)
+    fact = Evidence("no_partitions", f"{count(len(lag.now.members), 'member')} for {count(total, 'partition')}")
+    return HealthVerdict(word="idle", clause="it has no partition", evidence=(fact,))
+
+
+RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _hot, _idle)
+"""Worst first."""
+
+
+def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances: RebalanceTimes) -> HealthVerdict:
+    """Return the group's health: that of its worst part, and the one reason that explains it."""
+    now = lag.now
+    if now.error is not None:
+        return HealthVerdict(word=None, clause=now.error, evidence=(Evidence("unknown", now.error),))
+    recent = [at_ms for at_ms in rebalances.opened_at_ms if 0 <= now.at_ms - at_ms <= STORM_MS]
+    if len(recent) >= STORM:
+        clause = f"it rebalanced {len(recent)} times in {seconds(STORM_MS)}"
+        return HealthVerdict(
+            word="STORM", clause=clause, confidence="proof", evidence=(Evidence("rebalances", clause),)
+        )
+    if now.state in IN_ROUND:
+        fact = Evidence("state", now.state)
+        return HealthVerdict(
+            word="REBALANCING", clause=f"its state is {now.state}", confidence="proof", evidence=(fact,)
+        )
+    mine = [(one, status) for one, status in zip(lag.partitions, statuses, strict=True) if one.counts]
+    if not mine:
+        return HealthVerdict(word="OK", clause="it reads nothing", evidence=(Evidence("partitions", "none"),))
+    known = [(one, status) for one, status in mine if status.word is not None or one.blame != "never_committed"]
+    mine = known or mine
+    worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
+    alike = [one for one, status in mine if status.word == worst[1].word]
+    return HealthVerdict(
+        word=worst[1].word,
+        clause=_reason(lag, worst, alike),
+        confidence=worst[1].confidence,
+        evidence=worst[1].evidence,
+    )
+
+
+def _rank(word: str | None) -> int:
+    return next((place for place, name in enumerate(WORST) if name == word), len(WORST))
+
+
+def _reason(lag: GroupLag, worst: tuple[LagOfPartition, HealthVerdict], alike: Sequence[LagOfPartition]) -> str:
+    one, status = worst
+    if status.word == "OK":
+        return _fine(lag)
+    who = "" if one.owner is None else f", which {name_of_member_snapshot(one.owner)} has"
+    if status.word is None and status.clause == "never committed":
+        return f"nothing was ever committed for {_names(alike)}"
+    more = "" if len(alike) == 1 else f", as with {count(len(alike) - 1, 'other partition')}"
+    return f"{one.partition}{who}: {status.clause}{more}"
+
+
+def _fine(lag: GroupLag) -> str:
+    total = lag.total
+    if not total.records or total.draining == "empty":
+        return "nothing waits"
+    if total.draining == "draining" and total.eta_ms is not None:
+        return f"it catches up, in about {seconds(total.eta_ms)}"
+    return "it keeps up"
+
+
+def name_of_member_snapshot(member: MemberSnapshot) -> str:
+    """Return the name of a member as people know it."""
+    return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))
+
+
+def _names(lags: Iterable[LagOfPartition]) -> str:
+    names = [str(lag.partition) for lag in lags]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,403 @@
+"""How far a group is behind: in records and in time, by partition, member, topic; who causes it; when it will be read.
+
+Pure functions over looks at one group (``GroupSnapshot``), of which the youngest counts; from two on there are rates.
+Unknown is None and never 0. Looks at a partition before its owner of now came, or before its offset went back, say
+nothing of how it goes on, so they are forgotten (Cloudflare's rule: judged anew with each assignment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.model import TopicPartition
+
+Blame = Literal[
+    "none",  # nothing waits
+    "catching_up",  # read faster than it is written
+    "between_commits",  # what waits is younger than two usual commits are apart
+    "slow_member",  # its owner gets on, but more is written than it reads
+    "skew",  # so it is, of a partition that far more is written to than to the others
+    "stopped_member",  # its owner commits no progress
+    "open_transaction",  # readers of committed records wait for the end of a transaction
+    "no_owner",  # no member has it
+    "no_members",  # nobody is in the group
+    "never_committed",
+    "not_subscribed",  # an offset is left of a topic that no member reads any more
+    "unknown",
+]
+Draining = Literal["empty", "draining", "growing", "unknown"]
+"""What becomes of a lag: nothing is left, it is read in ``eta_ms``, it will never be read as it goes, not known."""
+
+USUAL_COMMIT_MS: Final = 5_000
+"""The default of ``auto.commit.interval.ms``; how often a group really commits cannot be asked."""
+FRESH_MS: Final = 2 * USUAL_COMMIT_MS
+"""What waits for no longer may lie between two commits of a group that keeps up."""
+JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
+"""How long one must have looked before no progress means anything."""
+SKEWED: Final = 3
+"""So many times what the other partitions get on average is skew."""
+IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+"""States in which partitions without an owner are what is meant to be."""
+
+
+class Look(NamedTuple):
+    """A partition as it was at one moment, with what it takes to compare it with others."""
+
+    at_ms: int
+    committed: int
+    log_end: int
+    last_stable: int | None
+    log_start: int | None = None
+
+    @property
+    def lag(self) -> int:
+        """Return how many records were behind ``committed``."""
+        return max(self.log_end - self.committed, 0)
+
+
+class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group is behind in one partition."""
+
+    at: PartitionSnapshot
+    owner: MemberSnapshot | None = None
+    records: int | None = None
+    """To the high watermark, as Kafka's tools count."""
+    stable_records: int | None = None
+    """To the last stable offset: for readers of committed records."""
+    time_ms: int | None = None
+    """The lag time: for how long the next record has waited; 0 where none does."""
+    lead: int | None = None
+    """How far the next record is from the start of the log: what retention takes next."""
+    lost: int = 0
+    """Records that were deleted before they were read."""
+    looks: tuple[Look, ...] = ()
+    """Those that count, oldest first."""
+    written_per_s: float | None = None
+    read_per_s: float | None = None
+    eta_ms: int | None = None
+    draining: Draining = "unknown"
+    blame: Blame = "unknown"
+    unknown: str | None = None
+    """Why ``records`` is None."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Return which partition this is."""
+        return self.at.partition
+
+    @property
+    def span_ms(self) -> int:
+        """Return the time between the first and the last of the looks that count."""
+        return self.looks[-1].at_ms - self.looks[0].at_ms if self.looks else 0
+
+    @property
+    def start_moved(self) -> int:
+        """Return by how many records the start of the log moved between the first and the last of these looks."""
+        if not self.looks:
+            return 0
+        return max((self.looks[-1].log_start or 0) - (self.looks[0].log_start or 0), 0)
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether this is the group's to read: not where an offset is but left over."""
+        return self.blame != "not_subscribed"
+
+
+class LagSum(msgspec.Struct, frozen=True, kw_only=True):
+    """The lag of several partitions: of a member, a topic, a group."""
+
+    partitions: int = 0
+    records: int | None = None
+    stable_records: int | None = None
+    time_ms: int | None = None
+    """The longest."""
+    time_complete: bool = True
+    """False where partitions that lag were not looked into: it may be longer."""
+    eta_ms: int | None = None
+    """The longest, so that skew counts."""
+    draining: Draining = "unknown"
+
+
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group is behind, and who causes it."""
+
+    now: GroupSnapshot
+    partitions: tuple[LagOfPartition, ...]
+    total: LagSum
+    members: dict[str, LagSum]
+    """By member id; only what each has now."""
+    topics: dict[str, LagSum]
+    blame: Blame
+    blamed: MemberSnapshot | None = None
+    highest: dict[TopicPartition, tuple[int, int]]
+    """The highest offset that was seen committed for each partition, and when last."""
+    grown: dict[TopicPartition, tuple[int, int]]
+    """By how many records each partition grew under its owner of now, and in what time (milliseconds)."""
+
+
+def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
+    """Return the lag of the group that the youngest snapshot shows; those of other groups are left out.
+
+    ``since_ms`` is when its members last were assigned, if that is known: looks before are forgotten. Raises ValueError
+    without snapshots.
+    """
+    window = window_of(snapshots)
+    now = window[-1]
+    history = [(look.at_ms, {p.partition: p for p in look.partitions}, owners_of(look)) for look in window]
+    owners, topics = history[-1][2], subscribed(now)
+    found = [
+        _partition(p, now, owners.get(p.partition), _looks(history, p.partition, since_ms), topics)
+        for p in now.partitions
+    ]
+    found = _skewed(found)
+    mine = [lag for lag in found if lag.counts]
+    by_owner: dict[str, list[LagOfPartition]] = {member.member_id: [] for member in now.members}
+    by_topic: dict[str, list[LagOfPartition]] = {}
+    for lag in mine:
+        by_topic.setdefault(lag.partition.topic, []).append(lag)
+        if lag.owner is not None:
+            by_owner[lag.owner.member_id].append(lag)
+    blame, blamed = _blame(mine)
+    return GroupLag(
+        now=now,
+        partitions=tuple(found),
+        total=sum_of(mine),
+        members={member_id: sum_of(lags) for member_id, lags in by_owner.items()},
+        topics={topic: sum_of(lags) for topic, lags in by_topic.items()},
+        blame=blame,
+        blamed=blamed,
+        highest=_highest(window),
+        grown={p.partition: _grown(history, p.partition) for p in now.partitions},
+    )
+
+
+def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """Return the snapshots of the group that the youngest shows, oldest first. Raises ValueError without any."""
+    ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
+    if not ordered:
+        raise ValueError("no snapshots: a lag is that of a group that was looked at")
+    return [snapshot for snapshot in ordered if snapshot.group == ordered[-1].group]
+
+
+def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
+    """Return who has which partition."""
+    return {tp: member for member in snapshot.members for tp in member.assignment}
+
+
+def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
+    """Return the topics that members read; None where that is not known: nobody is there, an expression names them, or
+    the members are not consumers."""
+    if not snapshot.members or any(not m.topics or m.regex is not None for m in snapshot.members):
+        return None
+    given = {tp.topic for member in snapshot.members for tp in member.assignment}
+    return frozenset(given.union(*(member.topics for member in snapshot.members)))
+
+
+def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
+    """Add up lags; what is not known of any of them is not known of all, and what is known of some is the least."""
+    all_of = list(lags)
+    records = [lag.records for lag in all_of if lag.records is not None]
+    stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
+    times = [lag.time_ms for lag in all_of if lag.time_ms is not None]
+    behind = [lag for lag in all_of if lag.draining != "empty"]
+    etas = [lag.eta_ms for lag in behind if lag.eta_ms is not None]
+    draining: Draining = "empty" if all_of and not behind else "unknown"
+    if any(lag.draining == "growing" for lag in behind):
+        draining = "growing"
+    elif behind and len(etas) == len(behind):
+        draining = "draining"
+    return LagSum(
+        partitions=len(all_of),
+        records=sum(records) if records else None,
+        stable_records=sum(stable) if stable else None,
+        time_ms=max(times, default=None),
+        time_complete=len(times) == len(records),
+        eta_ms={"empty": 0, "draining": max(etas, default=0)}.get(draining),
+        draining=draining,
+    )
+
+
+History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, MemberSnapshot]]]
+
+
+def _looks(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[Look, ...]:
+    """Return the looks at a partition that count for what it is now."""
+    looks: list[Look] = []
+    owner = history[-1][2].get(tp)
+    for at_ms, partitions, owners in reversed(history):
+        seen, then = partitions.get(tp), owners.get(tp)
+        if seen is None or seen.committed is None or seen.log_end is None:
+            break
+        if looks and (
+            (since_ms is not None and at_ms < since_ms)
+            or (then.member_id if then else None) != (owner.member_id if owner else None)
+            or seen.committed > looks[-1].committed
+            or seen.log_end > looks[-1].log_end
+        ):
+            break
+        looks.append(Look(at_ms, seen.committed, seen.log_end, seen.last_stable, seen.log_start))
+    return tuple(reversed(looks))
+
+
+def _highest(window: Sequence[GroupSnapshot]) -> dict[TopicPartition, tuple[int, int]]:
+    highest: dict[TopicPartition, tuple[int, int]] = {}
+    for snapshot in window:
+        for p in snapshot.partitions:
+            if p.committed is not None and p.committed >= highest.get(p.partition, (0, 0))[0]:
+                highest[p.partition] = (p.committed, snapshot.at_ms)
+    return highest
+
+
+def _grown(history: History, tp: TopicPartition) -> tuple[int, int]:
+    """Return by how much a partition grew, and in what time, while its owner of now had it."""
+    owner, (last_ms, partitions, _) = history[-1][2].get(tp), history[-1]
+    end = partitions[tp].log_end
+    first_ms, first = last_ms, end
+    for at_ms, then, owners in reversed(history):
+        seen, had = then.get(tp), owners.get(tp)
+        if seen is None or seen.log_end is None or (had and had.member_id) != (owner and owner.member_id):
+            break
+        first_ms, first = at_ms, seen.log_end
+    return max((end or 0) - (first or 0), 0), last_ms - first_ms
+
+
+def _partition(
+    at: PartitionSnapshot,
+    now: GroupSnapshot,
+    owner: MemberSnapshot | None,
+    looks: tuple[Look, ...],
+    topics: frozenset[str] | None,
+) -> LagOfPartition:
+    """Return one partition's lag, before it is compared with the others."""
+    if at.committed is None or at.log_end is None:
+        blame = _blame_without_offset(at, now, owner, topics)
+        draining: Draining = "empty" if blame == "none" else "unknown"
+        return LagOfPartition(at=at, owner=owner, blame=blame, draining=draining, unknown=at.error or "never committed")
+    records = max(at.log_end - at.committed, 0)
+    if at.waiting is False and at.last_stable is not None and at.last_stable >= at.log_end:
+        time_ms: int | None = 0
+    else:
+        time_ms = _waited(at, now.at_ms) if records else 0
+    written, read = _rates(looks)
+    idle = not records or (at.waiting is False and time_ms == 0)
+    eta_ms, becomes = _drain(records, written, read, idle=idle)
+    lag = LagOfPartition(
+        at=at,
+        owner=owner,
+        records=records,
+        stable_records=None if at.last_stable is None else max(at.last_stable - at.committed, 0),
+        time_ms=time_ms,
+        lead=None if at.log_start is None else max(at.committed - at.log_start, 0),
+        lost=max((at.log_start or 0) - at.committed, 0),
+        looks=looks,
+        written_per_s=written,
+        read_per_s=read,
+        eta_ms=eta_ms,
+        draining=becomes,
+    )
+    return msgspec.structs.replace(lag, blame="none" if idle else _blame_of(lag, now, topics))
+
+
+def _blame_without_offset(
+    at: PartitionSnapshot, now: GroupSnapshot, owner: MemberSnapshot | None, topics: frozenset[str] | None
+) -> Blame:
+    if at.error is not None or at.committed is not None:
+        return "unknown"
+    if at.log_end is not None and at.log_end <= (at.log_start or 0):
+        return "none"
+    is_read = topics is not None and at.partition.topic in topics
+    if owner is None and is_read and at.log_end is not None and now.state not in IN_ROUND:
+        return "no_owner"
+    return "never_committed"
+
+
+def _waited(at: PartitionSnapshot, now_ms: int) -> int | None:
+    then = at.committed_record_at_ms
+    return None if then is None or then < 0 else max(now_ms - then, 0)
+
+
+def _rates(looks: tuple[Look, ...]) -> tuple[float | None, float | None]:
+    """Return how many records a second were written, and how many were read."""
+    if len(looks) < 2 or looks[-1].at_ms <= looks[0].at_ms:
+        return None, None
+    passed_s = (looks[-1].at_ms - looks[0].at_ms) / 1000
+    return (looks[-1].log_end - looks[0].log_end) / passed_s, (looks[-1].committed - looks[0].committed) / passed_s
+
+
+def _drain(records: int, written: float | None, read: float | None, *, idle: bool) -> tuple[int | None, Draining]:
+    if idle:
+        return 0, "empty"
+    if written is None or read is None:
+        return None, "unknown"
+    if read <= written:
+        return None, "growing"
+    return round(records / (read - written) * 1000), "draining"
+
+
+def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | None) -> Blame:
+    """Return what causes the lag of a partition in which something waits."""
+    at = lag.at
+    if topics is not None and at.partition.topic not in topics and lag.owner is None:
+        return "not_subscribed"
+    moves = lag.looks[-1].committed > lag.looks[0].committed
+    if not now.members and not moves:  # who commits without being a member reads all the same
+        return "no_members"
+    if lag.owner is None and now.members:
+        return "unknown" if now.state in IN_ROUND else "no_owner"
+    if at_open_transaction(at):
+        return "open_transaction"
+    if lag.draining == "draining":
+        return "catching_up"
+    if lag.time_ms is not None and lag.time_ms < FRESH_MS:
+        return "between_commits"
+    if lag.span_ms < JUDGED_AFTER_MS:
+        return "unknown"
+    return "slow_member" if moves else "stopped_member"
+
+
+def at_open_transaction(at: PartitionSnapshot) -> bool:
+    """Tell whether all that waits is held by an open transaction: readers of committed records have read all."""
+    if at.committed is None or at.last_stable is None or at.log_end is None:
+        return False
+    held = at.last_stable <= at.committed or at.waiting is False
+    return held and at.last_stable < at.log_end and at.committed < at.log_end
+
+
+def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
+    """Call a slow partition skewed where far more is written to it than to the others, on average."""
+    rates = [lag.written_per_s for lag in lags if lag.written_per_s is not None]
+    if len(rates) < 2:
+        return lags
+    total = sum(rates)
+
+    def stands_out(lag: LagOfPartition) -> bool:
+        rate = lag.written_per_s
+        return rate is not None and rate > 0 and rate >= SKEWED * (total - rate) / (len(rates) - 1)
+
+    return [
+        msgspec.structs.replace(lag, blame="skew") if lag.blame == "slow_member" and stands_out(lag) else lag
+        for lag in lags
+    ]
+
+
+def _blame(lags: Sequence[LagOfPartition]) -> tuple[Blame, MemberSnapshot | None]:
+    """Return what causes most of a group's lag, and which member, if it is one."""
+    weights: dict[Blame, int] = {}
+    for lag in lags:
+        if lag.blame != "none":
+            weights[lag.blame] = weights.get(lag.blame, 0) + max(lag.records or 0, 1)
+    if not weights:
+        return "none", None
+    blame = max(weights, key=lambda name: weights[name])
+    if blame not in ("slow_member", "stopped_member", "skew"):
+        return blame, None
+    by_member: dict[str, int] = {}
+    members = {lag.owner.member_id: lag.owner for lag in lags if lag.owner is not None}
+    for lag in lags:
+        if lag.blame == blame and lag.owner is not None:
+            by_member[lag.owner.member_id] = by_member.get(lag.owner.member_id, 0) + (lag.records or 0)
+    return blame, members[max(by_member, key=lambda member_id: by_member[member_id])] if by_member else None

@@ -1,0 +1,248 @@
+"""Takes snapshots of the groups of any cluster: many groups in few requests, and the log asked how long records wait.
+
+The offsets of groups are asked for before the ends of logs, so that no lag comes out negative. When a record was
+appended is read from the log at each offset that something waits at; that is the dear part, and bounded in number and
+in time. What could not be learned is None, and says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import GroupDescription, MemberDescription
+    from kohort.client.admin.operations import Results
+
+PLACES_AT_ONCE: Final = 500
+"""After so many append times the clock is looked at."""
+READABLE: Final = ("", "classic", "consumer")
+"""Types of groups that have offsets here; share and streams groups (KIP-932, KIP-1071) are told otherwise."""
+REASONS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist (any more)",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorised to describe the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorised to describe the group",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the log does not have the offset",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingLimits:
+    """How much a sample may cost. ``append_times`` is how many offsets the log is asked about, ``append_ms`` for how
+    long in all; 0 of either leaves them out. ``timeout_ms`` is for each of the other questions."""
+
+    append_times: int = 1000
+    append_ms: int = 2000
+    timeout_ms: int = 15_000
+
+
+@dataclass(slots=True)
+class GroupSample:
+    """Snapshots of groups, sorted by name, and what is missing from them."""
+
+    groups: list[GroupSnapshot]
+    errors: dict[str, KohortError] = field(default_factory=dict)
+    """Of groups that could not be described."""
+    not_looked_into: int = 0
+    """At how many offsets something may wait for longer than is told: the limits were reached, or the log did not
+    answer."""
+
+
+def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None) -> GroupSample:
+    """Return snapshots of these groups. Those that are not there, or must not be described, are in ``errors``.
+
+    Raises what an admin client raises where no broker answers.
+    """
+    bounds = limits or SamplingLimits()
+    names = list(dict.fromkeys(groups))
+    if not names:
+        return GroupSample([])
+    described = admin.describe_groups(names, timeout_ms=bounds.timeout_ms)
+    found = {name: described[name] for name in names if name not in described.errors}
+    offsets = admin.list_offsets_of_groups(found, timeout_ms=bounds.timeout_ms)
+    at_ms = time.time_ns() // 1_000_000
+    counts = _partition_counts(admin, found.values(), bounds)
+    wanted = {name: _wanted(about, _committed(offsets, name), counts) for name, about in found.items()}
+    everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
+    ends = admin.list_ends(everything, timeout_ms=bounds.timeout_ms)
+    snapshots = [
+        _snapshot(about, at_ms, counts, _partitions(wanted[name], _committed(offsets, name), ends))
+        for name, about in sorted(found.items())
+    ]
+    refused = {name: _reason(error) for name, error in offsets.errors.items()}
+    snapshots = [msgspec.structs.replace(s, error=refused[s.group]) if s.group in refused else s for s in snapshots]
+    sample = GroupSample(snapshots, dict(described.errors))
+    _add_append_times(admin, sample, bounds)
+    return sample
+
+
+def _reason(error: KohortError) -> str:
+    """Return why something is not known, in words."""
+    return REASONS.get(error.code, str(error)) if isinstance(error, ApiError) else str(error)
+
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | None]
+
+
+def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata | None]], name: str) -> Offsets:
+    if name in offsets.errors:
+        return {}
+    of_group = offsets[name]
+    return {tp: of_group[tp] for tp in of_group if tp not in of_group.errors}
+
+
+def _partition_counts(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> dict[str, int]:
+    """Return how many partitions the topics have that members read: those that nobody has are seen only so."""
+    topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m)})
+    if not topics:
+        return {}
+    told = admin.describe_topics(topics, timeout_ms=bounds.timeout_ms)
+    return {name: len(told[name].partitions) for name in told if name not in told.errors}
+
+
+def _topics_of(member: MemberDescription) -> set[str]:
+    return {*member.topics, *(tp.topic for tp in member.assignment)}
+
+
+def _wanted(about: GroupDescription, committed: Offsets, counts: Mapping[str, int]) -> list[TopicPartition]:
+    """Return all partitions that are the group's: committed, assigned, or of a topic that a member subscribes to."""
+    subscribed = {topic for member in about.members for topic in member.topics}
+    return sorted(
+        {
+            *committed,
+            *(tp for member in about.members for tp in member.assignment),
+            *(TopicPartition(topic, n) for topic in subscribed for n in range(counts.get(topic, 0))),
+        }
+    )
+
+
+def _partitions(
+    wanted: Sequence[TopicPartition], committed: Offsets, ends: Results[TopicPartition, LogEnds]
+) -> tuple[PartitionSnapshot, ...]:
+    return tuple(_partition(tp, committed.get(tp), ends) for tp in wanted)
+
+
+def _partition(
+    tp: TopicPartition, at: OffsetAndMetadata | None, ends: Results[TopicPartition, LogEnds]
+) -> PartitionSnapshot:
+    committed, metadata = (None, "") if at is None else (at.offset, at.metadata)
+    if tp in ends.errors:
+        reason = _reason(ends.errors[tp])
+        return PartitionSnapshot(partition=tp, committed=committed, metadata=metadata, error=reason)
+    log_start, last_stable, log_end = ends[tp]
+    return PartitionSnapshot(
+        partition=tp,
+        committed=committed,
+        metadata=metadata,
+        log_start=log_start,
+        log_end=log_end,
+        last_stable=last_stable,
+    )
+
+
+def _snapshot(
+    about: GroupDescription, at_ms: int, counts: Mapping[str, int], partitions: tuple[PartitionSnapshot, ...]
+) -> GroupSnapshot:
+    topics = {topic for member in about.members for topic in _topics_of(member)}
+    return GroupSnapshot(
+        at_ms=at_ms,
+        group=about.group_id,
+        state=about.state,
+        protocol="consumer" if about.group_type == "consumer" else "classic",
+        protocol_type=about.protocol_type,
+        assignor=about.assignor or None,
+        coordinator_id=about.coordinator_id,
+        epoch=None if about.group_epoch == NO_EPOCH else about.group_epoch,
+        assignment_epoch=None if about.assignment_epoch == NO_EPOCH else about.assignment_epoch,
+        members=tuple(_member(member) for member in about.members),
+        partitions=partitions,
+        partition_counts={topic: counts[topic] for topic in sorted(topics) if topic in counts},
+    )
+
+
+def _member(member: MemberDescription) -> MemberSnapshot:
+    return MemberSnapshot(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=member.group_instance_id,
+        topics=member.topics,
+        assignment=tuple(sorted(member.assignment)),
+        target=None if member.target_assignment is None else tuple(sorted(member.target_assignment)),
+        epoch=None if member.member_epoch == NO_EPOCH else member.member_epoch,
+        protocol="consumer" if member.member_type == "consumer" else "classic",
+        rack=member.rack_id,
+        regex=member.topic_regex,
+    )
+
+
+def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits) -> None:
+    """Ask the log about every offset that something waits at, the longest lags first, until the limits are reached."""
+    wanted: dict[PartitionOffset, tuple[int, bool]] = {}
+    for snapshot in sample.groups:
+        for p in snapshot.partitions:
+            place = place_to_ask(p)
+            if place is not None and p.log_end is not None and p.last_stable is not None:
+                lag = p.log_end - place.offset
+                if lag > wanted.get(place, (0, False))[0]:
+                    wanted[place] = (lag, place.offset >= p.last_stable)
+    order = sorted(wanted, key=lambda place: -wanted[place][0])[: bounds.append_times if bounds.append_ms else 0]
+    told = _times_of(admin, order, {place for place in order if wanted[place][1]}, bounds)
+    sample.not_looked_into = len(wanted) - len(told)
+    if told:
+        sample.groups = [_with_times(snapshot, told) for snapshot in sample.groups]
+
+
+def place_to_ask(p: PartitionSnapshot) -> PartitionOffset | None:
+    """Return where the record is looked for that waits for longest; None where none waits, or it is not known."""
+    if p.committed is None or p.log_end is None or p.last_stable is None:
+        return None
+    at = max(p.committed, p.log_start or 0)
+    return PartitionOffset(p.partition, at) if at < p.log_end else None
+
+
+def _times_of(
+    admin: Admin, places: Sequence[PartitionOffset], held: set[PartitionOffset], bounds: SamplingLimits
+) -> dict[PartitionOffset, FirstRecord | None]:
+    """Return the first record at each place, of those that the log tells in time; ``held`` are behind the last stable
+    offset, and looked for among records that are not committed. None where there is none."""
+    told: dict[PartitionOffset, FirstRecord | None] = {}
+    deadline = time.monotonic() + bounds.append_ms / 1000
+    for at in range(0, len(places), PLACES_AT_ONCE):
+        for level, chosen in (
+            ("read_committed", [p for p in places[at : at + PLACES_AT_ONCE] if p not in held]),
+            ("read_uncommitted", [p for p in places[at : at + PLACES_AT_ONCE] if p in held]),
+        ):
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            if not chosen:
+                continue
+            if left_ms <= 0:
+                return told
+            try:
+                found = admin.first_records(chosen, isolation_level=level, timeout_ms=left_ms)
+            except KohortError:  # not told in time: it is unknown then, and the sample goes on without
+                return told
+            told |= {place: found[place] for place in chosen if place not in found.errors}
+    return told
+
+
+def _with_times(snapshot: GroupSnapshot, told: Mapping[PartitionOffset, FirstRecord | None]) -> GroupSnapshot:
+    partitions = []
+    for p in snapshot.partitions:
+        place = place_to_ask(p)
+        if place is not None and place in told:
+            record = told[place]
+            appended_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
+            p = msgspec.structs.replace(p, committed_record_at_ms=appended_ms, waiting=record is not None)
+        partitions.append(p)
+    return msgspec.structs.replace(snapshot, partitions=tuple(partitions))

@@ -1,0 +1,232 @@
+"""Health: for every rule the story in which it fires, and one beside it in which it must not."""
+
+from __future__ import annotations
+
+from kohort.insight.health import STORM, RebalanceTimes, health_of
+from kohort.insight.lag import lag_of
+from support.machines.group_looks import T0, look, member, part
+
+A = member("a", 0)
+LONG_AGO = T0 - 600_000
+
+
+def report(*looks, rebalances=None):
+    return health_of(lag_of(looks), rebalances)
+
+
+def words(*looks, **more):
+    """The group's word, and those of its partitions."""
+    found = report(*looks, **more)
+    return found.group.word, [verdict.word for verdict in found.partitions]
+
+
+def state_of(name, *looks):
+    return report(*looks).members[f"{name}-id"].word
+
+
+def test_a_group_that_has_read_all_is_fine_whatever_it_looks_like():
+    assert words(look(0, [A], {0: (9, 9)})) == ("OK", ["OK"])
+    assert words(look(0, [], {0: (9, 9)})) == ("OK", ["OK"])
+    assert words(look(0, [A], {0: (9, 9)}), look(600, [A], {0: (9, 9)})) == ("OK", ["OK"])
+    assert words(look(0, [member("a")], {0: (9, 9)})) == ("OK", ["OK"])
+    assert words(look(0, [A], [part(0, None, 0)])) == ("OK", ["OK"])
+    assert words(look(0, [A], [])) == ("OK", [])
+
+
+def test_a_marker_that_nobody_waits_for_stalls_nobody():
+    marker = [part(0, 9, 10, waiting=False)]
+
+    assert words(look(0, [A], marker), look(600, [A], marker)) == ("OK", ["OK"])
+    assert state_of("a", look(0, [A], marker), look(600, [A], marker)) == "ok"
+
+
+def test_one_look_does_not_tell_whether_a_lag_is_read():
+    found = report(look(0, [A], {0: (5, 9)}))
+
+    assert found.group.word is None
+    assert found.group.clause == "t-0, which a-id has: one look cannot tell whether it gets on"
+
+
+def test_one_look_tells_that_a_fresh_lag_lies_between_two_commits():
+    assert words(look(9, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == ("OK", ["OK"])
+    assert words(look(11, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == (None, [None])
+
+
+def test_stall_is_an_owner_that_commits_no_progress():
+    looks = look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})
+
+    found = report(*looks)
+    assert words(*looks) == ("STALL", ["STALL"])
+    assert found.group.clause == "t-0, which a-id has: no commit has moved for 20.0 s"
+    assert found.group.confidence == "medium"
+    assert [fact.kind for fact in found.group.evidence] == ["commits", "lag"]
+    assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
+
+
+def test_a_few_seconds_without_a_commit_are_no_stall():
+    assert words(look(0, [A], {0: (5, 9)}), look(5, [A], {0: (5, 9)})) == (None, [None])
+
+
+def test_a_new_owner_is_given_time():
+    before = look(0, [member("a"), member("b", 0)], {0: (5, 9)})
+
+    assert words(before, look(20, [member("a", 0), member("b")], {0: (5, 9)})) == (None, [None])
+
+
+def test_who_read_all_in_between_is_fine():
+    looks = [look(0, [A], {0: (5, 9)}), look(10, [A], {0: (9, 9)}), look(20, [A], {0: (9, 30)})]
+
+    assert words(*looks) == ("OK", ["OK"])
+
+
+def test_stop_is_a_lag_with_nobody_to_read_it():
+    assert words(look(0, [], {0: (5, 9)})) == ("STOP", ["STOP"])
+    assert report(look(0, [], {0: (5, 9)})).group.clause == "t-0: nobody reads it"
+    found = report(look(0, [member("a", 0)], {0: (9, 9), 1: (5, 9)}))
+    assert (found.group.word, found.group.clause) == ("STOP", "t-1: no member has it")
+
+
+def test_an_empty_group_whose_offsets_move_is_read_by_somebody():
+    assert words(look(0, [], {0: (5, 90)}), look(20, [], {0: (60, 90)})) == ("OK", ["OK"])
+
+
+def test_while_it_rebalances_nobody_having_a_partition_is_no_stop():
+    looks = look(0, [member("a")], {0: (5, 9)}, state="PreparingRebalance")
+
+    assert words(looks) == ("REBALANCING", [None])
+    assert state_of("a", looks) == "ok"
+
+
+def test_a_partition_that_no_member_has_is_a_stop_before_anything_was_committed():
+    assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 5)])) == ("STOP", ["OK", "STOP"])
+    assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 0)])) == ("OK", ["OK", "OK"])
+
+
+def test_rewind_is_an_offset_that_went_back():
+    looks = look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)})
+
+    found = report(*looks)
+    assert words(*looks) == ("REWIND", ["REWIND"])
+    assert found.group.clause == "t-0, which a-id has: its offset went back from 50 to 10: 40 records are read again"
+    assert (found.group.confidence, state_of("a", *looks)) == ("proof", "rewinding")
+
+
+def test_a_rewind_that_was_made_up_for_is_over():
+    looks = [look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)}), look(30, [A], {0: (60, 90)})]
+
+    assert words(*looks) == ("OK", ["OK"])
+
+
+def test_warn_is_a_lag_that_grows_though_it_is_read():
+    looks = look(0, [A], {0: (0, 100)}), look(20, [A], {0: (100, 400)})
+
+    assert words(*looks) == ("WARN", ["WARN"])
+    assert report(*looks).group.clause == "t-0, which a-id has: it is read, and its lag grew from 100 to 300"
+    assert state_of("a", *looks) == "slow"
+
+
+def test_a_lag_that_shrank_in_between_or_grew_for_a_moment_only_is_no_warning():
+    saw = [look(0, [A], {0: (0, 100)}), look(10, [A], {0: (150, 200)}), look(20, [A], {0: (200, 400)})]
+    assert words(*saw) == ("OK", ["OK"])
+    assert words(look(0, [A], {0: (0, 100)}), look(5, [A], {0: (100, 400)})) == ("OK", ["OK"])
+
+
+def test_a_lag_that_is_young_is_no_warning_however_it_grows():
+    fresh = look(20, [A], [part(0, 100, 400, committed_record_at_ms=T0 + 18_000)])
+
+    assert words(look(0, [A], {0: (0, 100)}), fresh) == ("OK", ["OK"])
+
+
+def test_a_transaction_that_stays_open_is_told_and_one_of_a_moment_is_not():
+    held = [part(0, 50, 80, last_stable=50)]
+    assert words(look(0, [A], held)) == ("OK", ["OK"])
+
+    looks = look(0, [A], held), look(20, [A], [part(0, 50, 95, last_stable=50)])
+    found = report(*looks)
+    assert words(*looks) == ("WARN", ["WARN"])
+    assert "an open transaction holds 45 records back" in found.group.clause
+    assert found.members["a-id"].word == "ok"
+    old = [part(0, 50, 80, last_stable=50, committed_record_at_ms=LONG_AGO)]
+    assert words(look(0, [A], old)) == ("WARN", ["WARN"])
+
+
+def test_stuck_is_a_member_that_gets_on_nowhere():
+    both = member("a", 0, 1)
+    looks = look(0, [both], {0: (5, 9), 1: (9, 9)}), look(20, [both], {0: (5, 9), 1: (9, 9)})
+
+    found = report(*looks).members["a-id"]
+    assert (found.word, found.confidence) == ("stuck", "medium")
+    assert found.clause == "it has committed nothing for 20.0 s, while records wait in t-0"
+
+
+def test_who_gets_on_elsewhere_does_not_fetch_there():
+    both = member("a", 0, 1)
+    looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (60, 90)})
+
+    found = report(*looks).members["a-id"]
+    assert (found.word, found.clause) == ("not-fetching", "it gets on in t-1 and not in t-0: paused, or failing there")
+
+
+def test_not_committing_is_who_gets_records_and_never_commits():
+    looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 50)])
+
+    assert (state_of("a", *looks), words(*looks)) == ("not-committing", ("WARN", ["WARN"]))
+    assert (
+        report(*looks).group.clause == "t-0, which a-id has: 45 new records in 20.0 s, and nothing was ever committed"
+    )
+
+
+def test_who_gets_no_records_has_nothing_to_commit():
+    looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 5)])
+
+    assert (state_of("a", *looks), words(*looks)) == ("ok", (None, [None]))
+    assert report(*looks).group.clause == "nothing was ever committed for t-0"
+    both = member("a", 0, 1)
+    others = [part(0, None, 5), part(1, 9, 9)]
+    assert words(look(0, [both], others)) == ("OK", [None, "OK"])
+
+
+def test_idle_is_a_member_without_a_partition():
+    members = [member("a", 0), member("b")]
+
+    found = report(look(0, members, {0: (9, 9)})).members
+    assert (found["a-id"].word, found["b-id"].word) == ("ok", "idle")
+    assert found["b-id"].evidence[0].value == "2 members for 1 partition"
+    assert report(look(0, members, {0: (9, 9)}, state="Reconciling")).members["b-id"].word == "ok"
+
+
+def test_hot_is_who_has_far_more_to_read_than_the_others():
+    members = [member("a", 0), member("b", 1), member("c", 2)]
+    old = {"committed_record_at_ms": LONG_AGO}
+
+    hot = look(0, members, [part(0, 0, 900, **old), part(1, 9, 9), part(2, 0, 10, **old)])
+    assert (state_of("a", hot), state_of("c", hot)) == ("hot", "ok")
+    even = look(0, members, [part(n, 0, 900, **old) for n in range(3)])
+    assert state_of("a", even) == "ok"
+    fresh = look(0, members, [part(0, 0, 900, committed_record_at_ms=T0), part(1, 9, 9), part(2, 9, 9)])
+    assert state_of("a", fresh) == "ok"
+
+
+def test_a_storm_is_many_rebalances_in_a_short_time():
+    many = RebalanceTimes(opened_at_ms=tuple(T0 - 60_000 * n for n in range(STORM)))
+    few = RebalanceTimes(opened_at_ms=many.opened_at_ms[1:])
+    long_ago = RebalanceTimes(opened_at_ms=tuple(LONG_AGO - 60_000 * n for n in range(1, 50)))
+
+    assert words(look(0, [A], {0: (9, 9)}), rebalances=many)[0] == "STORM"
+    assert words(look(0, [A], {0: (9, 9)}), rebalances=few)[0] == "OK"
+    assert words(look(0, [A], {0: (9, 9)}), rebalances=long_ago)[0] == "OK"
+
+
+def test_a_group_that_may_not_be_seen_is_unknown_with_the_reason():
+    found = report(look(0, [], [], error="GROUP_AUTHORIZATION_FAILED: group 'g'"))
+
+    assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")
+
+
+def test_the_worst_partition_is_the_groups_health_and_the_others_are_counted():
+    three = member("a", 0, 1, 2)
+    looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
+
+    assert (
+        report(*looks).group.clause == "t-1, which a-id has: no commit has moved for 20.0 s, as with 1 other partition"
+    )

@@ -1,0 +1,192 @@
+"""Lag of groups that were looked at: in records and in time, whose it is, who causes it, when it will be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.insight.lag import lag_of
+from support.machines.group_looks import T0, look, member, part, tp
+
+A01 = member("a", 0, 1)
+
+
+def only(lag):
+    (one,) = lag.partitions
+    return one
+
+
+def test_records_time_and_lead_of_one_look():
+    one = look(100, [member("a", 0)], [part(0, 40, 100, log_start=30, committed_record_at_ms=T0 + 60_000)])
+
+    lag = lag_of([one])
+
+    found = only(lag)
+    assert (found.records, found.stable_records, found.time_ms, found.lead, found.lost) == (60, 60, 40_000, 10, 0)
+    assert (found.written_per_s, found.read_per_s, found.eta_ms, found.draining) == (None, None, None, "unknown")
+    assert (lag.total.records, lag.total.time_ms, lag.total.time_complete) == (60, 40_000, True)
+    assert (lag.blame, lag.blamed) == ("unknown", None)
+
+
+def test_the_longest_wait_is_the_groups_and_says_when_it_may_be_longer():
+    waits = part(0, 1, 5, committed_record_at_ms=T0)
+    lag = lag_of([look(30, [A01], [waits, part(1, 1, 5)])])
+
+    assert (lag.total.time_ms, lag.total.time_complete) == (30_000, False)
+    assert lag_of([look(30, [A01], [waits, part(1, 5, 5)])]).total.time_complete
+
+
+def test_a_time_stamp_of_the_future_or_none_is_no_negative_wait():
+    early = part(0, 1, 5, committed_record_at_ms=T0 + 90_000)
+    none = part(1, 1, 5, committed_record_at_ms=-1)
+
+    assert [p.time_ms for p in lag_of([look(30, [A01], [early, none])]).partitions] == [0, None]
+
+
+def test_nothing_waits_behind_a_marker_of_a_transaction():
+    lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10, waiting=False)])])
+
+    assert (only(lag).records, only(lag).time_ms, only(lag).blame, lag.total.draining) == (1, 0, "none", "empty")
+
+
+def test_never_committed_is_not_zero():
+    lag = lag_of([look(0, [A01], [part(0, None, 10), part(1, 4, 10)])])
+
+    assert [(p.records, p.unknown) for p in lag.partitions] == [(None, "never committed"), (6, None)]
+    assert lag.total.records == 6
+    assert lag_of([look(0, [member("a", 0)], [part(0, None, 10)])]).total.records is None
+
+
+def test_why_it_is_not_known_is_told():
+    lag = lag_of([look(0, [A01], [part(0, 5, None, error="the topic is gone")])])
+
+    assert (only(lag).records, only(lag).unknown, only(lag).blame) == (None, "the topic is gone", "unknown")
+
+
+def test_rates_of_two_looks_tell_when_it_will_be_read():
+    lag = lag_of([look(0, [member("a", 0)], {0: (0, 1000)}), look(20, [member("a", 0)], {0: (600, 1200)})])
+
+    found = only(lag)
+    assert (found.written_per_s, found.read_per_s) == (10.0, 30.0)
+    assert (found.records, found.eta_ms, found.draining, found.blame) == (600, 30_000, "draining", "catching_up")
+
+
+def test_the_slowest_partition_says_when_the_group_is_through():
+    first = look(0, [A01], {0: (0, 100), 1: (0, 1000)})
+    lag = lag_of([first, look(10, [A01], {0: (50, 100), 1: (100, 1000)})])
+
+    assert [p.eta_ms for p in lag.partitions] == [10_000, 90_000]
+    assert (lag.total.eta_ms, lag.total.draining) == (90_000, "draining")
+
+
+def test_one_partition_that_grows_keeps_the_group_from_ever_being_through():
+    lag = lag_of([look(0, [A01], {0: (0, 100), 1: (0, 100)}), look(20, [A01], {0: (90, 100), 1: (10, 200)})])
+
+    assert (lag.total.eta_ms, lag.total.draining) == (None, "growing")
+
+
+@pytest.mark.parametrize(
+    ("looks", "blame", "blamed"),
+    [
+        ([({0: (0, 100)}), ({0: (10, 200)})], "slow_member", "a"),
+        ([({0: (5, 100)}), ({0: (5, 200)})], "stopped_member", "a"),
+        ([({0: (5, 100)}), ({0: (100, 100)})], "none", None),
+    ],
+)
+def test_who_causes_it(looks, blame, blamed):
+    lag = lag_of([look(20 * i, [member("a", 0)], ends) for i, ends in enumerate(looks)])
+
+    assert (lag.blame, lag.blamed and lag.blamed.client_id) == (blame, blamed)
+
+
+def test_the_member_with_most_of_it_is_named():
+    both = [member("a", 0), member("b", 1)]
+    lag = lag_of([look(0, both, {0: (5, 10), 1: (5, 900)}), look(20, both, {0: (5, 11), 1: (5, 901)})])
+
+    assert lag.blamed is not None
+    assert lag.blamed.client_id == "b"
+    assert {name: s.records for name, s in lag.members.items()} == {"a-id": 6, "b-id": 896}
+
+
+def test_skew_is_a_slow_partition_that_gets_far_more_than_the_others():
+    both = [member("a", 0), member("b", 1, 2)]
+    first = look(0, both, {0: (0, 0), 1: (0, 0), 2: (0, 0)})
+    lag = lag_of([first, look(20, both, {0: (100, 9000), 1: (50, 60), 2: (50, 60)})])
+
+    assert [p.blame for p in lag.partitions] == ["skew", "slow_member", "slow_member"]
+    assert (lag.blame, lag.blamed and lag.blamed.client_id) == ("skew", "a")
+
+
+def test_what_nobody_has_is_told_from_what_nobody_could_have():
+    assert lag_of([look(0, [member("a", 0)], {0: (9, 9), 1: (0, 9)})]).partitions[1].blame == "no_owner"
+    assert lag_of([look(0, [], {0: (0, 9)})]).blame == "no_members"
+    rebalancing = look(0, [member("a")], {0: (0, 9)}, state="PreparingRebalance")
+    assert lag_of([rebalancing]).blame == "unknown"
+
+
+def test_who_commits_without_being_a_member_reads_all_the_same():
+    lag = lag_of([look(0, [], {0: (0, 100)}), look(20, [], {0: (80, 100)})])
+
+    assert (lag.blame, lag.total.draining) == ("catching_up", "draining")
+
+
+def test_an_offset_of_a_topic_that_nobody_reads_any_more_is_not_the_groups_lag():
+    old = part(0, 5, 9000, topic="old")
+    lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10), old])])
+
+    assert (lag.total.records, lag.topics.keys()) == (1, {"t"})
+    assert [p.blame for p in lag.partitions] == ["unknown", "not_subscribed"]
+    by_pattern = member("a", 0, topics=(), regex="o.*")
+    assert lag_of([look(0, [by_pattern], [part(0, 9, 10), old])]).total.records == 8996
+
+
+def test_readers_of_committed_records_wait_for_an_open_transaction():
+    lag = lag_of([look(0, [member("a", 0)], [part(0, 50, 80, last_stable=50)])])
+
+    assert (only(lag).records, only(lag).stable_records, lag.blame) == (30, 0, "open_transaction")
+
+
+def test_the_lag_of_what_a_member_has_lost_is_forgotten():
+    before = look(0, [member("a", 0, 1), member("b")], {0: (0, 100), 1: (0, 100)})
+    lag = lag_of([before, look(20, [member("a", 0), member("b", 1)], {0: (50, 100), 1: (50, 100)})])
+
+    assert {name: (s.partitions, s.records) for name, s in lag.members.items()} == {"a-id": (1, 50), "b-id": (1, 50)}
+    kept, given = lag.partitions
+    assert (len(kept.looks), kept.draining) == (2, "draining")
+    assert (len(given.looks), given.draining, given.blame) == (1, "unknown", "unknown")
+
+
+def test_looks_before_the_assignment_or_before_a_reset_are_forgotten():
+    looks = [look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)}), look(20, [A01], {0: (50, 100)})]
+    assert len(only(lag_of(looks)).looks) == 3
+    assert len(only(lag_of(looks, since_ms=T0 + 5_000)).looks) == 2
+
+    back = [*looks, look(30, [A01], {0: (10, 100)})]
+    assert len(only(lag_of(back)).looks) == 1
+    made_anew = [*looks, look(30, [A01], {0: (50, 60)})]
+    assert len(only(lag_of(made_anew)).looks) == 1
+
+
+def test_the_order_of_looks_is_that_of_their_times_and_other_groups_are_not_this_one():
+    first, second = look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)})
+    other = look(5, [A01], {0: (7, 7)})
+    other = type(other)(**{**{f: getattr(other, f) for f in other.__struct_fields__}, "group": "other"})
+
+    assert only(lag_of([second, other, first])) == only(lag_of([first, second]))
+
+
+def test_records_that_were_deleted_unread_are_counted():
+    found = only(lag_of([look(0, [A01], [part(0, 10, 100, log_start=60)])]))
+
+    assert (found.lost, found.lead, found.records) == (50, 0, 90)
+
+
+def test_no_looks_are_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="no snapshots"):
+        lag_of([])
+
+
+def test_partitions_of_members_of_other_protocols_have_no_owner_that_is_known():
+    lag = lag_of([look(0, [member("a", topics=())], {0: (5, 9)}, protocol_type="connect")])
+
+    assert only(lag).partition == tp(0)
+    assert lag.members["a-id"].records is None
