@@ -45,9 +45,8 @@ def theirs(bootstrap, group, *view):
     printed = kafka("consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", group, *view)
     lines = [line for line in printed.splitlines() if line.startswith(("GROUP", group))]
     header = lines[0]
-    found = [
-        (header.index(name), name) for name in NAMES[view[0]] if re.search(rf"(^|\s){re.escape(name)}(\s|$)", header)
-    ]
+    names = [name.replace("_", " ") for name in NAMES[view[0]].split()]
+    found = [(header.index(name), name) for name in names if re.search(rf"(^|\s){re.escape(name)}(\s|$)", header)]
     starts = [at for at, _ in sorted(found)]
     rows = [[line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)] for line in lines]
     return [rows[0], *sorted([" ".join(cell.split()) or "-" for cell in row] for row in rows[1:])]
