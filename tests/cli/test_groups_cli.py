@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 import kohort
+from kohort.cli.reset_plan import parse_duration
 
 
 @pytest.fixture
@@ -82,8 +84,11 @@ def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, o
 
 def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
     shown = run("group", "reset", "g", "--to-earliest")
-    assert shown.stderr == "nothing is changed yet: add --execute\n"
-    assert shown.stdout.splitlines()[0].split() == ["GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"]
+    assert shown.stderr == "0 offsets skipped, 5 to be read again\nnothing is changed yet: add --execute\n"
+    assert [line.split()[1:] for line in shown.stdout.splitlines()] == [
+        ["TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN"],
+        ["orders", "0", "0", "5", "0", "5"],
+    ]
     assert ask("group", "describe", "g")["lag"] == 15
 
     run("group", "reset", "g", "--to-earliest", "--execute")
@@ -118,8 +123,8 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
 def test_a_plan_is_shown_while_the_group_works_and_says_who_is_to_be_stopped(run, member):
     shown = run("group", "reset", "g", "--to-earliest")
 
-    assert shown.stdout.splitlines()[0].split() == ["GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"]
-    assert shown.stderr.startswith("nothing is changed yet: stop the members (reader at /127.0.0.1), ")
+    assert shown.stdout.splitlines()[0].split()[:4] == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
+    assert "nothing is changed yet: stop the members (reader at /127.0.0.1), " in shown.stderr
 
 
 def test_where_to_must_be_said_once(run, orders):
@@ -219,3 +224,88 @@ def test_partitions_that_no_member_of_a_stable_group_has_are_named(run, ask, bro
         note = run("group", "describe", "lazy").stderr
     assert note.startswith("1 partition of 'lazy' is read by no member: orders-1.")
     assert ask("group", "describe", "g")["unowned"] == [], "it has no members"
+
+
+def test_a_plan_of_several_groups_goes_to_a_file_and_back(run, ask, orders, tmp_path, broker):
+    run("consume", "orders", "--group", "h", "--from-beginning", "--max", "3")
+    plan = run("group", "reset-offsets", "g", "h", "--to-current", "--export").stdout
+    assert {"g,orders,0,5", "h,orders,0,3"} <= set(plan.splitlines())
+    file = tmp_path / "plan.csv"
+    file.write_text(plan.replace("g,orders,0,5", "g,orders,0,9"))
+
+    moved = ask("group", "reset-offsets", "--group", "g", "--group", "h", "--from-file", str(file), "--execute")
+
+    assert moved["executed"]
+    by_place = {(p["group"], p["partition"]): p for p in moved["partitions"]}
+    assert by_place["g", 0]["skipped"] == 4
+    assert by_place["h", 0]["skipped"] == by_place["h", 0]["read_again"] == 0
+    assert ask("group", "describe", "g")["lag"] == 11
+    run("group", "delete", "h", "--yes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "orders,0",
+        "orders,zero,1",
+        "orders,0,-1",
+        "a,b,c,d,e",
+        "orders,0,9999999999999999999",
+        '"' + "x" * 200_000 + '",0,1',
+    ],
+)
+def test_a_file_that_is_no_plan_is_named_by_its_line(run, orders, tmp_path, text):
+    file = tmp_path / "plan.csv"
+    file.write_text(text)
+
+    told = run("group", "reset-offsets", "g", "--from-file", str(file), code=2).stderr
+
+    assert "line 1" in told or "no CSV" in told
+    assert len(told) < 500
+
+
+def test_all_groups_are_reset_but_those_that_work(run, ask, member, broker):
+    run("consume", "orders", "--group", "idle", "--from-beginning", "--max", "3")
+
+    refused = run(
+        "group", "reset-offsets", "--all-groups", "--topic", "orders:0", "--to-offset", "1", "--execute", code=5
+    )
+
+    assert "'g' is Stable and cannot be reset while it has members: reader at /127.0.0.1" in refused.stderr
+    assert next(p["current_offset"] for p in ask("group", "describe", "idle")["partitions"]) == 1
+    run("group", "delete", "idle", "--yes")
+
+
+def test_what_a_group_has_committed_for_a_topic_that_is_gone_stays(run, ask, orders):
+    run("topics", "create", "gone", "--partitions", "1")
+    run("produce", "gone", stdin="x\n")
+    run("consume", "gone", "--group", "g", "--from-beginning", "--max", "1")
+    run("topics", "delete", "gone", "--yes")
+
+    moved = run("group", "reset-offsets", "g", "--to-latest")
+
+    assert "gone" not in moved.stdout
+    assert (
+        "no such partition" in run("group", "reset-offsets", "g", "--from-file", "-", stdin="gone,0,1\n", code=3).stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("PT2H", 7_200_000),
+        ("P1DT1M", 86_460_000),
+        ("90m", 5_400_000),
+        ("1.5h", 5_400_000),
+        ("PT0.5S", 500),
+        ("2d", 172_800_000),
+    ],
+)
+def test_durations(text, ms):
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize("text", ["P", "PT", "2", "h", "P1Y", "-1h", "PT-1H", "", "1e9s"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(click.BadParameter, match="is no duration such as"):
+        parse_duration(text)

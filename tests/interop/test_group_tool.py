@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from contextlib import ExitStack
@@ -133,3 +134,87 @@ def test_a_group_of_both_protocols(either, admin, topic):
     members = seen["--members", True]
     assert members[0][-1] == "UPGRADED"
     assert {(row[3], row[-1]) for row in members[1:]} == {("old", "false"), ("new", "true")}
+
+
+WAYS = [
+    ["--to-earliest"],
+    ["--to-latest"],
+    ["--to-current"],
+    ["--to-offset", "7"],
+    ["--to-offset", "700"],
+    ["--shift-by", "-3"],
+    ["--shift-by", "300"],
+    ["--to-datetime", "1970-01-01T00:16:43.500"],
+    ["--to-datetime", "2999-01-01T00:00:00.000"],
+    ["--by-duration", "P1D"],
+    ["--by-duration", "P20000D"],
+]
+
+
+def reset_by_tool(bootstrap, group, *how):
+    """The new offsets that Kafka's tool prints, and what it says besides."""
+    printed = kafka("consumer-groups", "--bootstrap-server", bootstrap, "--reset-offsets", "--group", group, *how)
+    rows = [line.split() for line in printed.splitlines() if line.startswith(group)]
+    return {(topic, int(partition)): int(offset) for _, topic, partition, offset in rows}, printed
+
+
+def reset_by_us(bootstrap, group, *how, code=0):
+    """The new offsets that ``kohort group reset-offsets`` prints, and what it says besides."""
+    words = ["group", "reset-offsets", group, *how, "--bootstrap", bootstrap]
+    done = CliRunner().invoke(main, [*words, "--output", "json"])
+    assert done.exit_code == code, done.output
+    rows = json.loads(done.stdout)["partitions"] if code == 0 else []
+    return {(p["topic"], p["partition"]): p["new_offset"] for p in rows}, done.stderr
+
+
+def test_every_way_to_reset_leads_to_the_same_offsets(either, admin, topic):
+    admin.alter_group_offsets(topic, {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 1})
+    for way in WAYS:
+        scopes = [["--all-topics"]] if way[0] == "--shift-by" else [["--all-topics"], ["--topic", topic]]
+        for scope in scopes:
+            expected, _ = reset_by_tool(either, topic, *scope, *way)
+            assert reset_by_us(either, topic, *scope, *way)[0] == expected != {}, (scope, way)
+    named = ["--topic", f"{topic}:0,2", "--to-latest", "--execute"]
+    assert reset_by_us(either, topic, *named)[0] == {(topic, 0): 10, (topic, 2): 0}
+    assert reset_by_tool(either, topic, "--all-topics", "--to-current")[0] == {
+        (topic, 0): 10, (topic, 1): 1, (topic, 2): 0,
+    }  # fmt: skip
+
+
+def test_what_cannot_be_reset_is_refused_by_both(either, admin, topic):
+    uncommitted = ["--topic", topic, "--shift-by", "1"]
+    tool = ("--bootstrap-server", either, "--reset-offsets", "--group", topic)
+    theirs_said = kafka("consumer-groups", *tool, *uncommitted, fails=True)
+    _, ours_said = reset_by_us(either, topic, *uncommitted, code=5)
+    assert "Cannot shift offset" in theirs_said
+    assert "cannot be shifted" in ours_said
+    new, _ = reset_by_tool(either, f"{topic}-new", "--topic", topic, "--to-latest")
+    found, said = reset_by_us(either, f"{topic}-new", "--topic", topic, "--to-latest")
+    assert found == new == {(topic, 0): 10, (topic, 1): 4, (topic, 2): 0}
+    assert "does not exist; add --execute, and it does" in said
+
+    with ExitStack() as stack:
+        settle([joined(stack, either, topic, topic, client_id="busy")], 3)
+        where = ["--topic", topic, "--to-earliest", "--execute"]
+        assert "is inactive, but the current state is Stable" in reset_by_tool(either, topic, *where)[1]
+        assert "while it has members: busy at /127.0.0.1" in reset_by_us(either, topic, *where, code=5)[1]
+
+
+def test_each_reads_what_the_other_exports(either, admin, topic, tmp_path):
+    other = f"{topic}-b"
+    for group in (topic, other):
+        admin.alter_group_offsets(group, {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 1})
+    tool = ("--bootstrap-server", either, "--reset-offsets", "--all-topics", "--to-current", "--export")
+    us = ("group", "reset-offsets", "--all-topics", "--to-current", "--export", "--bootstrap", either)
+    for groups in (("--group", topic), ("--group", topic, "--group", other)):
+        said = kafka("consumer-groups", *tool, *groups)
+        theirs_text = "".join(f"{line}\n" for line in said.splitlines() if line.startswith(topic))
+        ours_text = CliRunner().invoke(main, [*us, *groups]).stdout
+        assert sorted(theirs_text.splitlines()) == sorted(ours_text.splitlines())
+        for text in (theirs_text, ours_text):
+            file = tmp_path / "offsets.csv"
+            file.write_text(text.replace(",4", ",400"))
+            expected, _ = reset_by_tool(either, topic, *groups[2:], "--from-file", str(file))
+            assert expected == {(topic, 0): 10, (topic, 1): 1}
+            found, _ = reset_by_us(either, topic, *groups[2:], "--from-file", str(file))
+            assert {at: offset for at, offset in found.items() if at[0] == topic} == expected

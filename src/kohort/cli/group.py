@@ -9,7 +9,7 @@ from kohort.cli.describe import describe_group
 from kohort.cli.group_state import check_inactive, describe
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset import reset
+from kohort.cli.reset import reset, reset_offsets
 from kohort.cli.results.groups import GroupsDeleted
 from kohort.cli.why import why
 
@@ -49,4 +49,5 @@ def delete(group_ids: tuple[str, ...], yes: bool, cluster: ClusterAccess, output
 
 group.add_command(describe_group)
 group.add_command(why)
+group.add_command(reset_offsets)
 group.add_command(reset)

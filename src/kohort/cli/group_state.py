@@ -65,17 +65,28 @@ def _sum(partitions: Iterable[PartitionState]) -> int | None:
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
     """Return the group. Raises NothingThere, with a guess at what was meant, where there is none."""
+    found = described_or_none(admin, group_id)
+    if found is None:
+        raise no_such_group(admin, group_id)
+    return found
+
+
+def described_or_none(admin: Admin, group_id: str) -> GroupDescription | None:
+    """Return the group; None where there is none of that name."""
     results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
-    try:
-        return results[group_id]
-    except ApiError as error:
-        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
+    error = results.errors.get(group_id)
+    if isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    return results[group_id]
+
+
+def no_such_group(admin: Admin, group_id: str) -> KohortError:
+    """Return the error that says so, with a guess at what was meant. Raises KohortError for a group of another kind."""
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
     names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
     servers = ",".join(admin.config.bootstrap_servers)
-    raise NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
 
 
 def check_described(group_id: str, group_type: str) -> None:
@@ -93,10 +104,10 @@ def check_inactive(group: GroupDescription, verb: str) -> None:
         )
 
 
-def names_of_members(group: GroupDescription) -> str:
-    """Return the first three in words, and how many more there are."""
+def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
+    """Return the first in words, and how many more there are."""
     names = [cell(f"{m.client_id or m.member_id} at {m.client_host}") for m in group.members]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:

@@ -1,18 +1,32 @@
-"""``kohort group reset``: move what a group has committed; shows what it would do unless told to do it."""
+"""``kohort group reset-offsets``: move what groups have committed; shows what it would do unless told to do it."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+import copy
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.exits import NothingThere
-from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
-from kohort.cli.options import ADMIN_MS, output_option
-from kohort.cli.show import print_json, print_prose, print_table
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.exits import NothingThere, RefusedByState
+from kohort.cli.group_state import described_or_none, ends_of, names_of_members, no_such_group
+from kohort.cli.options import ADMIN_MS
+from kohort.cli.output import output_of, print_result
+from kohort.cli.reset_plan import (
+    Way,
+    Where,
+    export_text,
+    offsets_for,
+    parse_duration,
+    parse_time,
+    partitions_named,
+    read_plan,
+)
+from kohort.cli.results.groups import MovedPartition, OffsetsReset, RefusedGroup
+from kohort.cli.show import harmless, print_prose, print_table
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
@@ -22,137 +36,218 @@ if TYPE_CHECKING:
 
 HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
 
-The group must have no members when it is done: stop its consumers first. The plan is shown without that.
+The options are those of Kafka's own tool, and so are the new offsets. A group must have no members when it is moved:
+stop its consumers first; the plan is shown without that. SKIPPED is how many offsets the group will not read,
+READ-AGAIN how many it will read once more.
 
 \b
 Examples:
-  kohort group reset my-group --to-earliest              what would happen
-  kohort group reset my-group --to-earliest --execute
-  kohort group reset my-group --topic orders --shift-by -100 --execute
-  kohort group reset my-group --topic orders:0,3 --to-offset 1500 --execute
-  kohort group reset my-group --to-datetime 2026-11-20T08:00:00 --execute
+  kohort group reset-offsets my-group --to-earliest          what would happen
+  kohort group reset-offsets my-group --to-earliest --execute
+  kohort group reset-offsets my-group --topic orders --shift-by -100
+  kohort group reset-offsets my-group --topic orders:0,3 --to-offset 1500
+  kohort group reset-offsets my-group --to-datetime 2026-11-20T08:00:00
+  kohort group reset-offsets my-group --by-duration PT2H
+  kohort group reset-offsets my-group --to-current --export > offsets.csv
+  kohort group reset-offsets my-group --from-file offsets.csv --execute
 """
-Offsets = Mapping[TopicPartition, int]
+WAYS: Final = (
+    click.option("--to-earliest", is_flag=True, help="To the first record there is."),
+    click.option("--to-latest", is_flag=True, help="Behind the last record."),
+    click.option("--to-current", is_flag=True, help="To where it is; behind the last record where it is nowhere."),
+    click.option("--to-offset", type=click.IntRange(min=0, max=2**63 - 1), help="To this offset."),
+    click.option("--shift-by", type=int, help="Forward by so many offsets, or back."),
+    click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601, UTC)."),
+    click.option("--by-duration", metavar="P1DT2H", help="To the first record of so long ago; also 90m, 2h."),
+    click.option("--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As --export has written it."),
+)
 
 
-@click.command(help=HELP, short_help="Move what a group has committed.")
-@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--topic", "topics", metavar="TOPIC[:P,P]", multiple=True, help="Only this topic, or these partitions.")
-@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
-@click.option("--shift-by", type=int, help="Forward by so many records, or back.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601; UTC unless it says).")
+def ways(command: Any) -> Any:
+    """Give a command every option that says where to."""
+    for option in reversed(WAYS):
+        command = option(command)
+    return command
+
+
+@dataclass(slots=True)
+class Moved:
+    """What became of one group: where it was, where it goes, and its description, None for one that does not exist."""
+
+    before: Mapping[TopicPartition, int]
+    after: dict[TopicPartition, int]
+    about: GroupDescription | None
+
+
+@click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
+@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups)
+@click.option("--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="The same.")
+@click.option("--all-groups", is_flag=True, help="Every group of consumers.")
+@click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC[:P,P]",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only this topic, or these partitions.",
+)
+@click.option("--all-topics", is_flag=True, help="All that it has committed (the default).")
+@ways
+@click.option("--dry-run", is_flag=True, help="Show what would happen (the default).")
 @click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @cluster_options
-@output_option
-def reset(
-    group_id: str,
-    topics: tuple[str, ...],
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    shift_by: int | None,
-    to_datetime: str | None,
-    execute: bool,
-    cluster: ClusterAccess,
-    output: str,
-) -> None:
-    ways: dict[str, Callable[[Admin, Offsets], dict[TopicPartition, int]]] = {}
-    if to_earliest:
-        ways["--to-earliest"] = lambda admin, now: ends_of(admin, now, "earliest")
-    if to_latest:
-        ways["--to-latest"] = lambda admin, now: ends_of(admin, now, "latest")
-    if to_offset is not None:
-        ways["--to-offset"] = lambda admin, now: within(admin, dict.fromkeys(now, to_offset))
-    if shift_by is not None:
-        ways["--shift-by"] = lambda admin, now: within(admin, {tp: at + shift_by for tp, at in now.items()})
-    if to_datetime is not None:
-        at_ms = parse_time(to_datetime)
-        ways["--to-datetime"] = lambda admin, now: first_after(admin, now, at_ms)
-    if len(ways) != 1:
-        raise click.UsageError("say where to, once: --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime")
-    (target,) = ways.values()
+@output_of(OffsetsReset)
+def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bool, **given: Any) -> None:
+    one_group = len(dict.fromkeys((*given["names"], *given["more"]))) == 1 and not given["all_groups"]
+    way = way_of(given, one_group=one_group)
+    if execute and given["dry_run"]:
+        raise click.UsageError("--dry-run and --execute: choose one")
+    if given["topics"] and (given["all_topics"] or way.name == "from-file"):
+        raise click.UsageError("--topic is one scope, --all-topics or a file another: choose one")
+    moved: dict[str, Moved] = {}
+    refused: dict[str, KohortError] = {}
     with cluster.admin() as admin:
-        found = describe(admin, group_id)
-        if execute:
-            check_inactive(found, "reset")
-        (state,) = states_of(admin, [found])
-        committed = {p.partition: p.committed for p in state.partitions if p.committed is not None}
-        before = chosen(admin, topics, committed, group_id)
-        after = target(admin, before)
-        if execute:
-            admin.alter_group_offsets(group_id, after, timeout_ms=ADMIN_MS)
-    if output == "json":
-        moves = [
-            {"topic": tp.topic, "partition": tp.partition, "prior_offset": committed.get(tp), "new_offset": after[tp]}
-            for tp in sorted(after)
-        ]
-        print_json("group.reset", {"group": group_id, "executed": execute, "partitions": moves})
+        for group_id in groups_of(admin, given):
+            try:
+                moved[group_id] = move(admin, group_id, given["topics"], way, execute=execute)
+            except KohortError as error:
+                if one_group:
+                    raise
+                refused[group_id] = error
+    if export:
+        click.echo(export_text({g: m.after for g, m in moved.items()}, one_group=one_group), nl=False)
     else:
-        rows = [(group_id, tp.topic, tp.partition, committed.get(tp), after[tp]) for tp in sorted(after)]
-        print_table(("GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"), rows)
+        show(moved, refused, output, execute=execute)
     if not execute:
-        print_prose(f"nothing is changed yet: {what_it_takes(found)}", err=True)
+        for group_id, each in moved.items():
+            print_prose(f"nothing is changed yet: {what_it_takes(group_id, each)}", err=True)
+    *others, last = refused.values() or (None,)
+    for other in others:
+        click.echo(harmless(f"kohort group: {other}"), err=True)
+    if last is not None:
+        raise last
 
 
-def what_it_takes(group: GroupDescription) -> str:
+def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
+    """Return where to. Raises UsageError unless it is said once."""
+    names = [str(option.name) for option in map(_option, WAYS)]
+    said = [name for name in names if given[name] is not None and given[name] is not False]
+    if len(said) != 1:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise click.UsageError(f"say where to, once: {told}")
+    name, value = said[0].replace("_", "-"), given[said[0]]
+    if name == "to-datetime":
+        return Way(name, parse_time(value))
+    if name == "by-duration":
+        return Way(name, max(0, int(time.time() * 1000) - parse_duration(value)))
+    if name == "from-file":
+        return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
+    return Way(name, 0 if value is True else value)
+
+
+def _option(decorator: Any) -> click.Option:
+    """Return the option that a decorator of click adds."""
+
+    def nothing() -> None:
+        pass
+
+    (option,) = decorator(nothing).__click_params__
+    assert isinstance(option, click.Option)
+    return option
+
+
+def text_of_file(file: IO[str]) -> str:
+    """Return what a file says. Raises BadParameter for one that is no text."""
+    try:
+        return file.read()
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{file.name} is not UTF-8", param_hint="--from-file") from None
+
+
+def groups_of(admin: Admin, given: Mapping[str, Any]) -> list[str]:
+    """Return the groups that are named, or all. Raises UsageError where neither is said, or both."""
+    named = list(dict.fromkeys((*given["names"], *given["more"])))
+    if bool(named) == given["all_groups"]:
+        raise click.UsageError("say which groups: GROUP, or --all-groups")
+    if named:
+        return named
+    return [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer")]
+
+
+def move(admin: Admin, group_id: str, topics: tuple[str, ...], way: Way, *, execute: bool) -> Moved:
+    """Return where a group goes; with ``execute`` it is there.
+
+    Raises NothingThere for what does not exist, RefusedByState for a group that has members, ApiError for what the
+    coordinator refuses.
+    """
+    about = described_or_none(admin, group_id)
+    if about is None and not topics and way.name != "from-file":
+        raise no_such_group(admin, group_id)
+    if execute and about is not None and about.members:
+        raise RefusedByState(
+            f"group {group_id!r} is {about.state} and cannot be reset while it has members: "
+            f"{names_of_members(about, most=10)}"
+        )
+    committed = {}
+    if about is not None:
+        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
+        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+    if topics:
+        partitions = partitions_named(admin, topics)
+    else:
+        partitions = sorted(ends_of(admin, committed, "latest"))
+        for gone in sorted(set(committed) - set(partitions)):
+            click.echo(harmless(f"group {group_id!r} stays where it is in {gone}, which does not exist"), err=True)
+        if not partitions and way.name != "from-file":
+            raise NothingThere(f"group {group_id!r} has committed nothing: name a --topic")
+    after = offsets_for(admin, way, Where(group_id, committed, partitions))
+    if not after:
+        raise NothingThere(f"the file says nothing of group {group_id!r}")
+    if execute:
+        admin.alter_group_offsets(group_id, after, timeout_ms=ADMIN_MS)
+    return Moved(committed, after, about)
+
+
+def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
+    """Print where groups go, and what that skips or reads again."""
+    rows = [
+        MovedPartition(
+            group=group_id,
+            topic=tp.topic,
+            partition=tp.partition,
+            new_offset=offset,
+            prior_offset=prior,
+            skipped=None if prior is None else max(0, offset - prior),
+            read_again=None if prior is None else max(0, prior - offset),
+        )
+        for group_id, each in moved.items()
+        for tp, offset in each.after.items()
+        for prior in (each.before.get(tp),)
+    ]
+    if output != "table":
+        left = [RefusedGroup(group=group_id, reason=str(error)) for group_id, error in refused.items()]
+        print_result(OffsetsReset(executed=execute, partitions=rows, refused=left), output)
+        return
+    columns = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN")
+    print_table(
+        columns, [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
+    )
+    skipped, again = sum(r.skipped or 0 for r in rows), sum(r.read_again or 0 for r in rows)
+    click.echo(f"{skipped:,} offsets skipped, {again:,} to be read again", err=True)
+
+
+def what_it_takes(group_id: str, moved: Moved) -> str:
     """Return what is to be done so that the plan is carried out."""
-    if not group.members:
+    if moved.about is None:
+        return f"group {group_id!r} does not exist; add --execute, and it does"
+    if not moved.about.members:
         return "add --execute"
     return (
-        f"stop the members ({names_of_members(group)}), since a group that has some cannot be reset; then add --execute"
+        f"stop the members ({names_of_members(moved.about)}), since a group that has some cannot be reset; "
+        "then add --execute"
     )
 
 
-def parse_time(text: str) -> int:
-    """Milliseconds of an ISO 8601 time; UTC where it names no zone."""
-    try:
-        at = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is no time such as 2026-11-20T08:00:00", param_hint="--to-datetime"
-        ) from None
-    at = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
-    return int(at.timestamp() * 1000)
-
-
-def chosen(admin: Admin, topics: tuple[str, ...], committed: Offsets, group_id: str) -> dict[TopicPartition, int]:
-    """Return the partitions to move, and where they stand: the committed ones, or those named, whether committed or
-    not."""
-    if not topics:
-        if not committed:
-            raise KohortError(f"group {group_id!r} has committed nothing: name a --topic")
-        return dict(committed)
-    wanted: dict[TopicPartition, int] = {}
-    for text in topics:
-        name, _, numbers = text.partition(":")
-        count = len(admin.describe_topics([name], timeout_ms=ADMIN_MS)[name].partitions)
-        for number in parse_numbers(text, numbers) or range(count):
-            if number >= count:
-                raise NothingThere(f"--topic {text}: {name} has {count} partitions, 0 to {count - 1}")
-            wanted[TopicPartition(name, number)] = 0
-    starts = ends_of(admin, wanted, "earliest")
-    return {tp: committed.get(tp, starts[tp]) for tp in wanted}
-
-
-def parse_numbers(text: str, numbers: str) -> list[int]:
-    """``0,3`` as numbers."""
-    if not numbers:
-        return []
-    if not all(n.isdecimal() for n in numbers.split(",")):
-        raise click.BadParameter(f"{text!r}: expected TOPIC or TOPIC:0,3", param_hint="--topic")
-    return [int(n) for n in numbers.split(",")]
-
-
-def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """Return the targets, moved to the nearest offset that exists."""
-    starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
-    return {tp: min(max(at, starts[tp]), ends[tp]) for tp, at in targets.items() if tp in ends}
-
-
-def first_after(admin: Admin, partitions: Offsets, at_ms: int) -> dict[TopicPartition, int]:
-    """Return the first record of that time or later; behind the last record where there is none."""
-    found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
-    ends = ends_of(admin, partitions, "latest")
-    return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in partitions}
+reset = copy.copy(reset_offsets)
+reset.name, reset.hidden = "reset", True

@@ -84,3 +84,35 @@ class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wh
     group: str
     known: int
     rebalances: list[RebalanceFinding]
+
+
+class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition, and where it goes; ``prior_offset`` is null where nothing was committed."""
+
+    group: str
+    topic: str
+    partition: int
+    prior_offset: int | None
+    new_offset: int
+    skipped: int | None
+    """How many offsets will not be read."""
+    read_again: int | None
+    """How many offsets will be read once more."""
+
+
+class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that was not touched, and why."""
+
+    group: str
+    reason: str
+
+
+class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset-offsets"):
+    """Where groups go; ``executed`` is false for a plan."""
+
+    LINES: ClassVar[str] = "partitions"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("executed",)
+
+    executed: bool
+    partitions: list[MovedPartition]
+    refused: list[RefusedGroup]
