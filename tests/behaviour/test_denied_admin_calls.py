@@ -51,6 +51,7 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "list_group_offsets": [lambda a: a.list_group_offsets(G, [TP])[TP]],
     "list_offsets_of_groups": [lambda a: a.list_offsets_of_groups([G])[G]],
     "alter_group_offsets": [lambda a: a.alter_group_offsets(G, {TP: 0})],
+    "remove_group_members": [lambda a: a.remove_group_members(G, instance_ids=["one"], check=False)],
     "delete_group_offsets": [lambda a: a.delete_group_offsets(G, [TP])],
     "describe_acls": [lambda a: a.describe_acls()],
     "create_acls": [lambda a: a.create_acls([AclBinding("topic", T, "User:bob", "read")])],

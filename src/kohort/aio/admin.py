@@ -15,6 +15,7 @@ from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.admin import groups as group_operations
+from kohort.client.admin import members as member_operations
 from kohort.client.admin import nodes as node_operations
 from kohort.client.admin import offsets as offset_operations
 from kohort.client.admin import topics as topic_operations
@@ -306,6 +307,27 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
         return _checked(await self._run("delete_group_offsets", operation, timeout_ms, group), check)
 
+    async def remove_group_members(
+        self,
+        group: str,
+        members: Iterable[str] = (),
+        *,
+        instance_ids: Iterable[str] = (),
+        reason: str = "",
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[str, None]:
+        """Take members out of a group: those of these member ids, and the static ones of these instance ids (KIP-345).
+
+        The group rebalances; a member that still runs comes back. ``reason`` is for the broker's log (KIP-800). Raises
+        ApiError for the first that is no member (UNKNOWN_MEMBER_ID), once all are done; with ``check=False`` the
+        results hold the errors instead. Raises UsageError where nobody is named.
+        """
+        operation = member_operations.remove_group_members(
+            self._metadata, group, _names(members), _names(instance_ids), reason
+        )
+        return _checked(await self._run("remove_group_members", operation, timeout_ms, group), check)
+
     async def list_offsets(
         self,
         places: Mapping[TopicPartition, int | str],
@@ -415,6 +437,7 @@ class Admin(OtherNames):
     list_offsets_of_groups = _blocking(AsyncAdmin.list_offsets_of_groups)
     alter_group_offsets = _blocking(AsyncAdmin.alter_group_offsets)
     delete_group_offsets = _blocking(AsyncAdmin.delete_group_offsets)
+    remove_group_members = _blocking(AsyncAdmin.remove_group_members)
     list_offsets = _blocking(AsyncAdmin.list_offsets)
     list_ends = _blocking(AsyncAdmin.list_ends)
     first_records = _blocking(AsyncAdmin.first_records)

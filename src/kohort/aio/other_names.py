@@ -43,6 +43,7 @@ OF_ADMINS: Final[Mapping[str, str]] = {
     "delete_consumer_groups": "delete_groups([...])",
     "list_consumer_group_offsets": "list_group_offsets(group)",
     "alter_consumer_group_offsets": "alter_group_offsets(group, {...})",
+    "remove_members_from_consumer_group": "remove_group_members(group, [...])",
     "incremental_alter_configs": "alter_configs({...})",
     "poll": "nothing: each call waits for its answer",
 }

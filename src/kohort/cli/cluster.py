@@ -216,6 +216,17 @@ def complete_groups(ctx: click.Context, _param: click.Parameter, incomplete: str
     return _complete(ctx, incomplete, lambda admin: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
 
 
+def complete_members(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return instance ids and member ids of the group that is named, for the shell."""
+
+    def names(admin: Admin) -> list[str]:
+        group_id = str(ctx.params.get("group_id") or "")
+        members = admin.describe_groups([group_id], timeout_ms=COMPLETION_MS)[group_id].members
+        return [m.group_instance_id for m in members if m.group_instance_id] + [m.member_id for m in members]
+
+    return _complete(ctx, incomplete, names)
+
+
 def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return names of users for the shell."""
     return _complete(

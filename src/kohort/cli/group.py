@@ -6,7 +6,9 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.describe import describe_group
+from kohort.cli.group_offsets import clone, delete_offsets
 from kohort.cli.group_state import check_inactive, describe
+from kohort.cli.membership import remove_member
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.reset import reset, reset_offsets
@@ -51,3 +53,6 @@ group.add_command(describe_group)
 group.add_command(why)
 group.add_command(reset_offsets)
 group.add_command(reset)
+group.add_command(delete_offsets)
+group.add_command(clone)
+group.add_command(remove_member)

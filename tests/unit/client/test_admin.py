@@ -9,6 +9,7 @@ import pytest
 from kohort import ConfigResource, NewTopic
 from kohort.broker.broker import Broker
 from kohort.client.admin import groups as admin_groups
+from kohort.client.admin import members as admin_members
 from kohort.client.admin import offsets as admin_offsets
 from kohort.client.admin import topics as admin_topics
 from kohort.client.admin.operations import AdminMachine, Ask, Pause, ask
@@ -18,7 +19,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, UsageError
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, UnsupportedVersion, UsageError
 from kohort.log.storage import MemoryStorage
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.testing.machines.loop import Loop
@@ -162,6 +163,35 @@ def test_offsets_of_a_group_are_set_read_and_deleted_and_so_is_the_group(world):
 
     world.run(admin_groups.delete_groups(world.metadata, ["g"])).check()
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
+
+
+def test_members_are_named_as_the_version_takes_them(world):
+    world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
+    removed = world.run(admin_members.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
+    assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
+        ("m-1", "one"), ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    with pytest.raises(UsageError, match="nobody is named"):
+        world.run(admin_members.remove_group_members(world.metadata, "g", [], [], ""))
+    with pytest.raises(UsageError, match="'x' is named as a member id and as an instance id"):
+        world.run(admin_members.remove_group_members(world.metadata, "g", ["x"], ["x"], ""))
+
+    (step,) = _asked(admin_members.remove_group_members(world.metadata, "g", ["m-1"], [], "x" * 300), world)
+    assert [len(m.reason) for m in step.request.members] == [255]
+    assert step.request.members[0].reason.startswith("member was removed by an admin: xxx")
+    assert step.shape(step.request, 2).member_id == "m-1"
+    for members, instances in ((["a", "b"], []), ([], ["one"])):
+        (step,) = _asked(admin_members.remove_group_members(world.metadata, "g", members, instances, ""), world)
+        with pytest.raises(UnsupportedVersion, match="one member at a time"):
+            step.shape(step.request, 2)
+
+
+def _asked(operation, world):
+    """What an operation asks of the coordinator, once that is found."""
+    (lookup,) = next(operation)
+    answer = FindCoordinatorResponse(node_id=1, host="one", port=9092)
+    assert isinstance(lookup.request, FindCoordinatorRequest)
+    return operation.send([answer])
 
 
 def test_offsets_are_found_by_place_and_by_time(world):

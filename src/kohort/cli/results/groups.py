@@ -116,3 +116,41 @@ class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset
     executed: bool
     partitions: list[MovedPartition]
     refused: list[RefusedGroup]
+
+
+class DeletedOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition for which nothing is committed any more, and what was."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class OffsetsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.delete-offsets"):
+    """What a group no longer has committed."""
+
+    LINES: ClassVar[str] = "deleted"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
+
+    group: str
+    deleted: list[DeletedOffset]
+
+
+class RemovedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that was taken out, and what it had."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: list[str]
+
+
+class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.remove-member"):
+    """The members that were taken out of a group."""
+
+    LINES: ClassVar[str] = "removed"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
+
+    group: str
+    removed: list[RemovedMember]

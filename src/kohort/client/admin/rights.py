@@ -42,6 +42,7 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
         "list_group_offsets": {_GROUP: "DESCRIBE", _TOPIC: "DESCRIBE"},
         "list_offsets_of_groups": {_GROUP: "DESCRIBE"},
         "alter_group_offsets": {_GROUP: "READ", _TOPIC: "READ"},
+        "remove_group_members": {_GROUP: "READ"},
         "delete_group_offsets": {_GROUP: "DELETE", _TOPIC: "READ"},
         "describe_acls": {_CLUSTER: "DESCRIBE"},
         "create_acls": {_CLUSTER: "ALTER"},

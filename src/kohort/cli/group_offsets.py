@@ -1,0 +1,117 @@
+"""``kohort group delete-offsets`` and ``clone``: what a group has committed, forgotten or given to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.exits import NothingThere, RefusedByState
+from kohort.cli.group_state import describe, described_or_none, names_of_members
+from kohort.cli.modern_group import in_ranges
+from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.reset import Moved, show, what_it_takes
+from kohort.cli.reset_plan import parse_numbers
+from kohort.cli.results.groups import DeletedOffset, OffsetsDeleted, OffsetsReset
+from kohort.cli.show import cell, harmless, print_prose
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+DELETE_HELP = """Forget what GROUP has committed for topics, or for partitions of them.
+
+A group that works may lose the offsets of topics that it does not subscribe to. Topics that are gone count too.
+
+\b
+Examples:
+  kohort group delete-offsets my-group --topic old-orders
+  kohort group delete-offsets my-group --topic orders:4,5 --yes
+"""
+
+
+@click.command("delete-offsets", help=DELETE_HELP, short_help="Forget what a group has committed for topics.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC[:P,P]",
+    multiple=True,
+    required=True,
+    shell_complete=complete_topics,
+    help="Of this topic, or of these partitions; may be repeated.",
+)
+@yes_option
+@cluster_options
+@output_of(OffsetsDeleted)
+def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        describe(admin, group_id)
+        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
+        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+        wanted = committed_of(committed, topics)
+        if not wanted:
+            raise NothingThere(f"group {group_id!r} has committed nothing for {', '.join(topics)}")
+        confirm(f"Forget what {cell(group_id)} has committed for {cell(in_ranges(wanted))}?", yes=yes)
+        results = admin.delete_group_offsets(group_id, wanted, check=False, timeout_ms=ADMIN_MS)
+    gone = [tp for tp in wanted if tp not in results.errors]
+    if output != "table":
+        rows = [DeletedOffset(topic=tp.topic, partition=tp.partition, offset=committed[tp]) for tp in gone]
+        print_result(OffsetsDeleted(group=group_id, deleted=rows), output)
+    else:
+        for tp in gone:
+            click.echo(harmless(f"{tp}: forgot {committed[tp]}"))
+    results.check()
+
+
+def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
+    """Return those of the partitions that ``--topic`` names. Raises BadParameter for what is no such text."""
+    chosen: set[TopicPartition] = set()
+    for text in topics:
+        name, _, numbers = text.partition(":")
+        only = parse_numbers(text, numbers)
+        chosen |= {tp for tp in committed if tp.topic == name and (not only or tp.partition in only)}
+    return sorted(chosen)
+
+
+CLONE_HELP = """Give group TO what group FROM has committed. Shows it; with --execute it is done.
+
+TO must have no members; it need not exist. What it has committed for other partitions stays.
+
+\b
+Examples:
+  kohort group clone orders orders-rehearsal
+  kohort group clone orders orders-rehearsal --execute
+"""
+
+
+@click.command(help=CLONE_HELP, short_help="Give a group what another has committed.")
+@click.argument("source", metavar="FROM", shell_complete=complete_groups)
+@click.argument("target", metavar="TO", shell_complete=complete_groups)
+@click.option("--execute", is_flag=True, help="Do it.")
+@cluster_options
+@output_of(OffsetsReset)
+def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, output: str) -> None:
+    if source == target:
+        raise click.UsageError("FROM and TO are the same group")
+    with cluster.admin() as admin:
+        describe(admin, source)
+        found = admin.list_group_offsets(source, timeout_ms=ADMIN_MS).check()
+        given: dict[TopicPartition, OffsetAndMetadata] = {
+            tp: at for tp in sorted(found) if (at := found[tp]) is not None
+        }
+        if not given:
+            raise NothingThere(f"group {source!r} has committed nothing")
+        about = described_or_none(admin, target)
+        before = admin.list_group_offsets(target, timeout_ms=ADMIN_MS).check() if about is not None else {}
+        if execute and about is not None and about.members:
+            raise RefusedByState(
+                f"group {target!r} is {about.state} and cannot be moved while it has members: "
+                f"{names_of_members(about, most=10)}"
+            )
+        if execute:
+            admin.alter_group_offsets(target, given, timeout_ms=ADMIN_MS)
+    committed = {tp: at.offset for tp in before if (at := before[tp]) is not None}
+    moved = Moved(committed, {tp: at.offset for tp, at in given.items()}, about)
+    show({target: moved}, {}, output, execute=execute)
+    if not execute:
+        print_prose(f"nothing is changed yet: {what_it_takes(target, moved)}", err=True)

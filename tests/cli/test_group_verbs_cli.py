@@ -1,0 +1,120 @@
+"""Stories of ``kohort group remove-member``, ``delete-offsets`` and ``clone``."""
+
+from __future__ import annotations
+
+import pytest
+from click.shell_completion import ShellComplete
+
+import kohort
+from kohort.cli.main import main
+
+POLLS = 100
+
+
+@pytest.fixture
+def orders(run):
+    run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
+    run("produce", "orders", "--partition", "0", stdin="1\n2\n3\n")
+    yield "orders"
+    for name in ("g", "h", "m"):
+        run("group", "delete", name, "--yes", code=None)
+    run("topics", "delete", "orders", "--yes")
+
+
+@pytest.fixture
+def run(run):
+    """Also with ``code=None``: whatever it ends with."""
+
+    def call(*args, code=0, **options):
+        if code is not None:
+            return run(*args, code=code, **options)
+        try:
+            return run(*args, **options)
+        except AssertionError:
+            return None
+
+    return call
+
+
+def member(broker, group, **options):
+    consumer = kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=group, **options)
+    consumer.subscribe(["orders"])
+    for _ in range(POLLS):
+        consumer.poll(100)
+        if consumer.assignment():
+            return consumer
+    raise AssertionError("it was given nothing")
+
+
+def test_a_static_member_that_is_gone_is_taken_out_with_the_reason(run, ask, broker, orders):
+    member(broker, "g", group_instance_id="billing-3", client_id="billing").close()
+    assert [m["group_instance_id"] for m in ask("group", "describe", "g")["members"]] == ["billing-3"]
+    wrong = run("group", "remove-member", "g", "billing-4", "--yes", code=3)
+    assert wrong.stderr == "kohort group: group 'g' has no member 'billing-4'; did you mean billing-3?\n"
+    assert "say whom" in run("group", "remove-member", "g", code=2).stderr
+    assert "Give --yes to confirm" in run("group", "remove-member", "g", "billing-3", code=2).stderr
+
+    removed = run("group", "remove-member", "g", "billing-3", "--reason", "host is gone", "--yes")
+
+    assert removed.stdout == "removed billing-3 of billing at /127.0.0.1\n"
+    assert ask("group", "describe", "g")["members"] == []
+    last = ask("group", "why", "g")["rebalances"][-1]
+    assert last["cause"] == "ADMIN_REMOVED"
+    assert any("host is gone" in fact["value"] for fact in last["evidence"])
+    assert "has no members" in run("group", "remove-member", "g", "--all", "--yes", code=3).stderr
+
+
+def test_a_member_without_an_instance_id_is_taken_out_by_its_id(run, ask, broker, orders):
+    with member(broker, "g", client_id="reader"):
+        (about,) = ask("group", "describe", "g")["members"]
+        complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
+        words = ["group", "remove-member", "--bootstrap", broker.bootstrap, "g"]
+        assert [item.value for item in complete.get_completions(words, "")] == [about["member_id"]]
+
+        removed = ask("group", "remove-member", "g", about["member_id"], "--yes")
+
+        assert [(m["member_id"], m["assignment"]) for m in removed["removed"]] == [
+            (about["member_id"], ["orders-0", "orders-1"])
+        ]
+
+
+def test_a_modern_member_without_an_instance_id_cannot_be_taken_out_and_is_named(run, broker, orders):
+    with member(broker, "m", group_protocol="consumer", client_id="reader"):
+        refused = run("group", "remove-member", "m", "--all", "--yes", code=5)
+
+    assert "speaks the new protocol and has no instance id; end its process (reader at /127.0.0.1)" in refused.stderr
+
+
+def test_a_modern_static_member_is_taken_out(run, ask, broker, orders):
+    with member(broker, "m", group_protocol="consumer", group_instance_id="one"):
+        assert run("group", "remove-member", "m", "one", "--yes").stdout.startswith("removed one of ")
+        assert ask("group", "describe", "m")["members"] == []
+
+
+def test_offsets_of_a_topic_are_forgotten_but_not_while_the_group_reads_it(run, ask, broker, orders):
+    run("consume", "orders", "--group", "g", "--from-beginning", "--max", "3")
+    with member(broker, "g"):
+        refused = run("group", "delete-offsets", "g", "--topic", "orders", "--yes", code=5)
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in refused.stderr
+    assert "Give --yes" in run("group", "delete-offsets", "g", "--topic", "orders:0", code=2).stderr
+    assert "expected TOPIC" in run("group", "delete-offsets", "g", "--topic", "orders:", "--yes", code=2).stderr
+
+    assert run("group", "delete-offsets", "g", "--topic", "orders:0", "--yes").stdout == "orders-0: forgot 3\n"
+
+    assert 0 not in [p["partition"] for p in ask("group", "describe", "g")["partitions"]]
+    assert "has committed nothing for" in run("group", "delete-offsets", "g", "--topic", "no", "--yes", code=3).stderr
+    assert "does not exist" in run("group", "delete-offsets", "nobody", "--topic", "orders", "--yes", code=3).stderr
+
+
+def test_a_group_is_cloned(run, ask, broker, orders):
+    run("consume", "orders", "--group", "g", "--from-beginning", "--max", "2")
+    shown = run("group", "clone", "g", "h")
+    assert "group 'h' does not exist; add --execute, and it does" in shown.stderr
+    assert "same group" in run("group", "clone", "g", "g", code=2).stderr
+    assert "does not exist" in run("group", "clone", "nobody", "h", code=3).stderr
+
+    run("group", "clone", "g", "h", "--execute")
+
+    assert ask("group", "describe", "h")["lag"] == ask("group", "describe", "g")["lag"] == 1
+    with member(broker, "h"):
+        assert "while it has members" in run("group", "clone", "g", "h", "--execute", code=5).stderr
