@@ -451,6 +451,22 @@ def test_who_is_not_the_one_that_is_meant_sends_the_client_back_to_its_bootstrap
     assert meant(world.two) == [("c", 7), ("c", 8)]
 
 
+def test_metadata_that_says_so_sends_the_client_back_to_its_bootstrap_addresses():
+    world = World(bootstrap_servers=["one:9092"])
+    answers = iter([of_cluster("c", (7, TWO)), of_cluster("c", (1, ONE))])
+    world.one.on(MetadataRequest, lambda *_: next(answers))
+    world.two.on(MetadataRequest, lambda *_: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    hear_of_the_cluster(world)
+    assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
+    world.loop.cut(ONE)
+
+    world.metadata.request_refresh()
+    world.loop.run_until(lambda: {node.node_id for node in world.metadata.nodes} == {1}, 10_000)
+
+    assert len(world.two.requests(MetadataRequest)) == 1
+    assert len(world.one.requests(MetadataRequest)) == 2
+
+
 def test_without_the_check_nobody_is_asked_who_he_is():
     world = World(bootstrap_servers=["one:9092"], metadata_cluster_check_enable=False)
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))

@@ -10,7 +10,7 @@ from kohort.client.producer import ProducerMachine, record_metadata
 from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, ProducerFenced, TransactionFailed, UsageError
-from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.model import NO_UUID, GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.messages.find_coordinator import (
@@ -197,6 +197,7 @@ def offsets_taken(request, code):
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
                     for p in topic.partitions
@@ -515,7 +516,7 @@ def test_by_the_second_protocol_a_transaction_begins_by_itself_and_its_end_gives
     ]
     versions = {type(s.request): s.header.api_version for s in world.node.seen}
     assert versions[ProduceRequest] >= 12
-    assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 5)
+    assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
 
 def test_by_the_second_protocol_the_abort_itself_gives_the_epoch_that_a_lost_batch_costs():
@@ -553,3 +554,93 @@ def test_by_the_second_protocol_a_lost_answer_to_the_end_is_asked_for_again():
 
     assert world.asked()[-3:] == ["commit"] * 3
     assert world.transactions.producer.id_and_epoch.epoch == 1
+
+
+# By topic id (KIP-1319)
+
+READ = TopicPartition("read", 3)
+"""Of a topic that the producer does not write to."""
+
+
+def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[tuple[int, list[bytes]]]:
+    """Commit these; returns the versions in which that was asked, with the ids of topics."""
+    world.transactions.begin()
+    world.settle(world.transactions.send_offsets(offsets, GROUP)).result()
+    world.commit()
+    asked = [seen for seen in world.node.seen if isinstance(seen.request, TxnOffsetCommitRequest)]
+    return [(seen.header.api_version, [topic.topic_id for topic in seen.request.topics]) for seen in asked]
+
+
+def test_offsets_go_by_the_ids_of_topics_which_are_asked_for():
+    world = World(second=True).ready()
+
+    assert committed(world, {READ: OffsetAndMetadata(7)}) == [(6, [b"o" * 16])]
+
+    assert "read" in [topic.name for topic in world.node.requests(MetadataRequest)[-1].topics]
+
+
+def test_a_broker_that_knows_no_ids_here_is_told_the_names():
+    world = World(second=True)
+    world.node.ranges[TxnOffsetCommitRequest.API_KEY] = (0, 5)
+
+    assert committed(world.ready(), {READ: OffsetAndMetadata(7)}) == [(5, [NO_UUID])]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        MetadataResponseTopic(name="read"),
+        MetadataResponseTopic(name="read", error_code=ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+    ids=["a cluster without ids", "a topic that cannot be had"],
+)
+def test_names_will_do_for_topics_without_an_id(topic):
+    world = World(second=True)
+    world.node.on(MetadataRequest, lambda *asked: with_topic(metadata(*asked), topic))
+    world.ready()
+
+    ((version, _),) = committed(world, {READ: OffsetAndMetadata(7), ORDERS: OffsetAndMetadata(8)})
+
+    assert version == 5
+
+
+def with_topic(answer: MetadataResponse, instead: MetadataResponseTopic) -> MetadataResponse:
+    topics = [instead if topic.name == instead.name else topic for topic in answer.topics]
+    return MetadataResponse(brokers=answer.brokers, topics=topics)
+
+
+def test_nobody_waits_for_ids_that_nobody_tells():
+    world = World(second=True).ready()
+    world.node.on(MetadataRequest, lambda *_: HANG_UP)
+
+    ((version, _),) = committed(world, {READ: OffsetAndMetadata(7)})
+
+    assert version == 5
+
+
+def test_a_topic_that_was_made_anew_is_looked_up_and_its_offsets_are_sent_again():
+    world = World(second=True).ready()
+    world.codes[TxnOffsetCommitRequest] = [ErrorCode.UNKNOWN_TOPIC_ID]
+    ids = iter([b"1" * 16, b"2" * 16])
+    world.node.on(MetadataRequest, lambda *asked: with_ids(metadata(*asked), next(ids)))
+
+    assert committed(world, {READ: OffsetAndMetadata(7)}) == [(6, [b"1" * 16]), (6, [b"2" * 16])]
+
+
+def with_ids(answer: MetadataResponse, topic_id: bytes) -> MetadataResponse:
+    topics = [MetadataResponseTopic(name=t.name, topic_id=topic_id, partitions=t.partitions) for t in answer.topics]
+    return MetadataResponse(brokers=answer.brokers, topics=topics)
+
+
+def test_a_refusal_by_id_is_told_by_the_name():
+    world = World(second=True).ready()
+    world.codes[TxnOffsetCommitRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+    with pytest.raises(TransactionFailed, match="read"):
+        committed(world, {READ: OffsetAndMetadata(7)})
+
+
+def test_the_first_protocol_names_topics():
+    world = World().ready()
+
+    assert committed(world, {READ: OffsetAndMetadata(7)}) == [(4, [NO_UUID])]

@@ -185,6 +185,8 @@ class Engine:
         self._deliver(answers, now_ms)
         if connection.broken is not None:
             self._broken(lane, connection.broken, now_ms)
+        if self.metadata.take_misplaced():
+            self._begin_anew(now_ms)
 
     def _log_in(self, given: TokenReady, now_ms: int) -> None:
         lane = self._by_connection.get(given.connection)
@@ -220,7 +222,7 @@ class Engine:
             self._begin_anew(now_ms)
 
     def _begin_anew(self, now_ms: int) -> None:
-        """Leave every node that metadata named, and ask the bootstrap addresses which there are (KIP-1242)."""
+        """Leave every node that metadata named, and ask the bootstrap addresses for others (KIP-1102)."""
         for lane in [lane for lane in self._lanes.values() if lane.node_id >= 0 and lane.connection is not None]:
             self._end(lane, keep=True)
             self._lost(lane, "the client begins anew at its bootstrap addresses", now_ms, quietly=True)

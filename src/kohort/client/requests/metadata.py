@@ -97,6 +97,7 @@ class Metadata:
         self._covered = Asked()
         self._refresh_wanted = False
         self._answered_at_ms: int | None = None
+        self._is_misplaced = False
 
     # What is wanted
 
@@ -153,6 +154,11 @@ class Metadata:
         next answer, which comes from a bootstrap address."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
         self._refresh_wanted = True
+
+    def take_misplaced(self) -> bool:
+        """Tell, once, that who answered wants the client to begin anew at its bootstrap addresses (KIP-1102)."""
+        was, self._is_misplaced = self._is_misplaced, False
+        return was
 
     def topics(self) -> set[str]:
         """Return topics known to exist (among those wanted)."""
@@ -225,6 +231,7 @@ class Metadata:
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, MetadataResponse)
         if not self._request.ended(sent) or response.error_code:
+            self._is_misplaced |= response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             self._try_again(now_ms)
             return
         self.last_failure = None

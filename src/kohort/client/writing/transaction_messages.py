@@ -14,6 +14,7 @@ from typing import Final
 from kohort.errors import ErrorCode, error_code
 from kohort.model import (
     NO_PRODUCER_ID_AND_EPOCH,
+    NO_UUID,
     GroupMetadata,
     OffsetAndMetadata,
     ProducerIdAndEpoch,
@@ -48,6 +49,8 @@ MAX_VERSION: Final = {
 }
 """Of the first protocol, by API key. AddPartitionsToTxn 4 is for brokers, InitProducerId 6 for KIP-939."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {EndTxnRequest.API_KEY: 5, TxnOffsetCommitRequest.API_KEY: 5}
+BY_TOPIC_ID: Final = 6
+"""The version of TxnOffsetCommit that names topics by their ids (KIP-1319)."""
 PRODUCE_MAX_VERSION: Final = 11
 """Of the first protocol: from Produce 12 on a batch begins its transaction by itself."""
 
@@ -92,12 +95,18 @@ def add_group(producer: TransactionalProducer, group_id: str) -> AddOffsetsToTxn
 
 
 def commit_offsets(
-    producer: TransactionalProducer, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    producer: TransactionalProducer,
+    group: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ids: Mapping[str, bytes | None],
 ) -> TxnOffsetCommitRequest:
+    """Return the request, with names and ids; each version writes what it has."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for partition, offset in offsets.items():
-        topic = topics.setdefault(partition.topic, TxnOffsetCommitRequestTopic(name=partition.topic, partitions=[]))
-        topic.partitions.append(
+        name = partition.topic
+        if name not in topics:
+            topics[name] = TxnOffsetCommitRequestTopic(name=name, topic_id=ids.get(name) or NO_UUID, partitions=[])
+        topics[name].partitions.append(
             TxnOffsetCommitRequestPartition(
                 partition_index=partition.partition,
                 committed_offset=offset.offset,
@@ -126,7 +135,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
     )
 
 
-def first_error(response: Message) -> tuple[ErrorCode, str]:
+def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
     """Return the error that an answer carries, and for which partition; NONE if all went well."""
     where = ""
     match response:
@@ -139,8 +148,10 @@ def first_error(response: Message) -> tuple[ErrorCode, str]:
                 for p in t.results_by_partition
             ]
         case TxnOffsetCommitResponse():
+            assert isinstance(request, TxnOffsetCommitRequest)
+            names = {topic.topic_id: topic.name for topic in request.topics}
             found = [
-                (error_code(p.error_code), f"{t.name}-{p.partition_index}")
+                (error_code(p.error_code), f"{t.name or names.get(t.topic_id, '')}-{p.partition_index}")
                 for t in response.topics
                 for p in t.partitions
             ]

@@ -23,6 +23,7 @@ from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.client.writing.transaction_messages import (
+    BY_TOPIC_ID,
     FEATURE,
     MAX_VERSION,
     MAX_VERSION_OF_SECOND,
@@ -166,6 +167,8 @@ class Transactions:
         promise: Promise[None] = Promise()
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
+            for topic in {partition.topic for partition in offsets} if self._second else ():
+                self._metadata.want_also(topic)  # the producer need not have written to it
         else:
             promise.resolve(None)
         return promise
@@ -301,9 +304,23 @@ class Transactions:
             key, config, metadata = CoordinatorKey(group_id), self._config, self._metadata
             lookup = CoordinatorLookup(key, config, metadata, self._rng, self._lose, self._troubles)
             self._group_lookups[group_id] = lookup
-        return self._ask(commit_offsets(self.producer, asked.group, asked.offsets), lookup)
+        ids = self._topic_ids({partition.topic for partition in asked.offsets}) if self._second else {}
+        if ids is None:
+            return None
+        request = commit_offsets(self.producer, asked.group, asked.offsets, ids)
+        return self._ask(request, lookup, BY_TOPIC_ID if ids and all(ids.values()) else None)
 
-    def _ask(self, request: Message, lookup: CoordinatorLookup | None = None) -> Unsent | None:
+    def _topic_ids(self, topics: set[str]) -> Mapping[str, bytes | None] | None:
+        """Returns the ids of topics, as far as there are any (KIP-1319); None while an answer is awaited. Where nobody
+        answers their names will do."""
+        known = all(self._metadata.topic(t) is not None or self._metadata.error(t) is not None for t in topics)
+        if not known and self._metadata.last_failure is None:
+            return None
+        return {topic: self._metadata.topic_id(topic) for topic in topics}
+
+    def _ask(
+        self, request: Message, lookup: CoordinatorLookup | None = None, max_version: int | None = None
+    ) -> Unsent | None:
         lookup = lookup or self._lookup
         node_id = lookup.require()
         if node_id is None:
@@ -313,7 +330,7 @@ class Transactions:
             request,
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
-            max_version=(MAX_VERSION_OF_SECOND if self._second else MAX_VERSION)[request.API_KEY],
+            max_version=max_version or (MAX_VERSION_OF_SECOND if self._second else MAX_VERSION)[request.API_KEY],
             context=lookup,
         )
 
@@ -322,7 +339,7 @@ class Transactions:
             sent.context.on_response(sent, response, now_ms)
             return
         self._request.ended(sent)
-        code, where = first_error(response)
+        code, where = first_error(sent.request, response)
         if code is ErrorCode.NONE:
             self._request.succeeded()
             self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
@@ -379,6 +396,8 @@ class Transactions:
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
             self._request.wait_until(now_ms + CONCURRENT_MS)
         elif code.retriable:
+            if code is ErrorCode.UNKNOWN_TOPIC_ID:
+                self._metadata.request_refresh()  # the topic was made anew, and has another by now
             self._request.failed(now_ms)
         elif code in FENCED:
             self._stop(self._fenced(error))
