@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.config.group_bounds import ASSIGNORS, assignor_names, check_group_bounds
 from kohort.config.kafka_releases import NEWEST, RELEASES
 from kohort.config.listener_overrides import PREFIX, Overrides, gather
 from kohort.config.listener_security import ListenerConfig
-from kohort.config.options import INT_MAX, ValueRule, gathered, option
+from kohort.config.options import INT_MAX, ValueRule, gathered, option, options_of
 from kohort.config.security_protocol import SecurityProtocol
 from kohort.secret import Secret
 
@@ -18,10 +19,6 @@ GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a 
 AUTHORIZERS: Final = ValueRule(
     lambda name: name == "" or name.rpartition(".")[2] == "StandardAuthorizer",
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, which is the one that is here, or nothing",
-)
-ASSIGNORS: Final = ValueRule(
-    lambda names: 0 < len(names) == len(set(names)) and set(names) <= {"uniform", "range"},
-    "uniform, range, or both, each once",
 )
 PROTOCOLS: Final = ValueRule(
     lambda names: "classic" in names and set(names) <= {"classic", "consumer", "share", "streams"},
@@ -326,7 +323,6 @@ class BrokerConfig(ListenerConfig):
         "group.consumer.assignors",
         ["uniform", "range"],
         "Assignors that members may ask for; the first is for those who ask for none.",
-        choices=("uniform", "range"),
         rule=ASSIGNORS,
     )
     group_consumer_migration_policy: str = option(
@@ -391,3 +387,12 @@ class BrokerConfig(ListenerConfig):
     transaction_state_log_segment_bytes: int = option(
         "transaction.state.log.segment.bytes", 104857600, "Segment size of __transaction_state.", low=1
     )
+
+    def __post_init__(self) -> None:
+        attributes = {o.name: o.attribute for o in options_of(type(self))}
+        check_group_bounds(lambda name: getattr(self, attributes[name]))
+
+    @property
+    def consumer_assignors(self) -> list[str]:
+        """The names of the assignors that members may ask for; the first is for those who ask for none."""
+        return assignor_names(self.group_consumer_assignors)

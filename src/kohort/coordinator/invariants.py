@@ -186,9 +186,11 @@ def _check_pending_acknowledged(
 ) -> None:
     offsets = groups.offsets.get(asked.group_id)
     pending = PendingOffsets() if offsets is None or offsets.pending is None else offsets.pending
+    names = {value.topic_id: topic for _, topic, _, value in pending if value is not None}
     for topic, answered in zip([t for t in asked.topics if t.partitions], response.topics, strict=True):
+        name = topic.name or names.get(topic.topic_id, "")
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
-            value = pending.get(asked.producer_id, topic.name, p.partition_index)
+            value = pending.get(asked.producer_id, name, p.partition_index)
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
                 raise InvariantBroken(f"a commit of {asked.group_id!r} in a transaction is not written: {p!r}")
 

@@ -160,10 +160,10 @@ def test_a_session_is_longer_than_the_heartbeat_interval_of_group_or_broker(opti
 
 
 def test_values_are_as_near_as_the_bounds_let_them_be_where_these_have_changed():
-    narrow = BrokerConfig(group_consumer_min_session_timeout_ms=50_000)
+    narrow = BrokerConfig(group_consumer_min_session_timeout_ms=50_000, group_consumer_session_timeout_ms=55_000)
     assert in_force(narrow, {SESSION: 46_000}, SESSION) == 50_000
     assert in_force(narrow, {SESSION: 70_000}, SESSION) == 60_000
-    assert in_force(narrow, {}, SESSION) == 45_000
+    assert in_force(narrow, {}, SESSION) == 55_000
 
 
 def test_groups_as_such_have_no_options(peer):

@@ -77,7 +77,7 @@ def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = N
             votes[before.server_assignor] -= 1
         if after is not None and after.server_assignor is not None:
             votes[after.server_assignor] += 1
-    known = ctx.config.group_consumer_assignors
+    known = ctx.config.consumer_assignors
     asked = [name for name, count in votes.items() if count > 0 and name in known]
     if not asked:
         return known[0]

@@ -36,8 +36,8 @@ def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> Non
     elif message.member_epoch < LEAVING_FOR_A_WHILE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
     assignor = message.server_assignor
-    if assignor is not None and assignor not in config.group_consumer_assignors:
-        known = ", ".join(config.group_consumer_assignors)
+    if assignor is not None and assignor not in config.consumer_assignors:
+        known = ", ".join(config.consumer_assignors)
         problem = f"ServerAssignor {assignor} is not supported. Supported assignors: {known}."
         raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, problem)
 
