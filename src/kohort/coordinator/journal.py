@@ -67,6 +67,8 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str = ""
     client_host: str = ""
     instance_id: str | None = None
+    classic: bool = False
+    """It speaks the classic protocol, in a modern group, which may have members of both."""
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -253,6 +255,8 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     """What the member subscribes to now and did not before, and the other way round."""
+    partitions_changed: dict[str, tuple[int, int]] = {}
+    """Topics that were made (from 0), deleted (to 0), made anew, or given partitions: how many they had and have."""
     assignor: str | None = None
     """The one that most members prefer now, where that changed."""
     reason: str | None = None

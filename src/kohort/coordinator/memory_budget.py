@@ -26,6 +26,7 @@ PENDING_BYTES: Final = 500
 OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
+TOPIC_BYTES: Final = 150
 """What an object of each kind takes beside the bytes that it was given, about."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
@@ -120,6 +121,7 @@ def bytes_of(groups: Groups) -> int:
             size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
     for consumer in groups.consumer.values():
         size += GROUP_BYTES + PARTITION_BYTES * len(consumer.owners) + NAME_BYTES * len(consumer.matched)
+        size += TOPIC_BYTES * len(consumer.soft.topics or ())
         size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
         for said in (member.said for member in consumer.members.values()):
             size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")

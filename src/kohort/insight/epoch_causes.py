@@ -151,14 +151,17 @@ def _assignor(_this: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def _topics(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Name the topics by what the target gives out, and takes away, that was not, or had been, anybody's."""
+    """Name the topics that the coordinator named, or else those by what the target gives out, and takes away, that was
+    not, or had been, anybody's."""
     told = []
-    for topic, (was, now) in this.sizes.items():
+    for topic, (was, now) in (raised.cause.partitions_changed or this.sizes).items():
         name = printable(topic)
         if not was:
             told.append(f"{name} has come with {count(now, 'partition')}")
         elif not now:
             told.append(f"{name} is gone with its {count(was, 'partition')}")
+        elif was == now:
+            told.append(f"{name} was deleted and made anew with {count(now, 'partition')}")
         else:
             told.append(f"{name} from {was} to {count(now, 'partition')}")
     evidence = [_fact("topics", "not as they were when the epoch before was written", raised)]

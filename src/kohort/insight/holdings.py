@@ -223,7 +223,7 @@ class JournaledGroup:
         for who in entry.members:
             member = before.get(who.member_id) or JournaledMember(who, known=False)
             self.members[who.member_id] = member
-            member.epoch, member.state = entry.epoch, "stable"
+            member.who, member.epoch, member.state = who, entry.epoch, "stable"
             member.target = set(member.has) if member.known else None
             self.planned |= dict.fromkeys(member.has, who.member_id)
 

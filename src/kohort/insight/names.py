@@ -39,6 +39,8 @@ def name_and_place(who: Who) -> str:
     details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
     if who.instance_id is not None:
         details.insert(0, f"static {printable(who.instance_id, LONGEST_ID)}")
+    if who.classic:
+        details.append("of the classic protocol")
     if not details and not place:
         return name_of(who)
     return f"{name_of(who)} ({', '.join(details)}{' at ' if details and place else ''}{place})"

@@ -5,6 +5,7 @@ from msgspec import to_builtins
 
 from kohort.cli.why_story import moves_table, spans, standing_row
 from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
+from kohort.errors import ErrorCode
 from kohort.insight.epoch_causes import FINDERS
 from kohort.insight.epoch_why import explain_epoch
 from kohort.insight.epochs import epoch_rebalances
@@ -310,3 +311,101 @@ def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):
 
 def test_partitions_are_shown_as_spans():
     assert spans(("t-5", "t-0", "t-1", "u-3")) == "t-0..1,5 u-3"
+
+
+def test_topics_that_were_made_widened_deleted_and_made_anew_are_named_with_their_partitions(stage):
+    stage.come("m1", "t", "u", "made", "same", client_id="one")
+    stage.topics.make("same", 2)
+    stage.advance(2_000)
+    stage.beat("m1", 3, client_id="one")
+    stage.advance(2_000)
+    epoch = stage.beat("m1", 4, client_id="one").member_epoch
+
+    stage.topics.make("t", 6)
+    stage.topics.make("made", 3)
+    stage.topics.delete("u")
+    stage.topics.delete("same")
+    stage.topics.make("same", 2)
+    stage.topics.ids["same"] = b"anew".ljust(16)
+    stage.beat("m1", epoch, client_id="one")
+
+    cause = stage.entries(EpochRaised)[-1].cause
+    assert cause.event == "topics_changed"
+    assert cause.partitions_changed == {"made": (0, 3), "same": (2, 2), "t": (4, 6), "u": (2, 0)}
+    _, explanation = told(stage)
+    assert explanation.cause == "PARTITIONS_CHANGED"
+    assert (
+        "(made has come with 3 partitions, same was deleted and made anew with 2 partitions, "
+        "t from 4 to 6 partitions, u is gone with its 2 partitions)" in explanation.sentence
+    )
+
+
+def test_a_coordinator_that_has_just_taken_over_names_no_topics_it_did_not_see_before(stage):
+    stage.unload()
+    stage.topics.make("t", 6)
+    stage.check()
+    stage.restart()
+    stage.beat("m1", 2, client_id="one")
+
+    cause = stage.entries(EpochRaised)[-1].cause
+    assert (cause.event, cause.partitions_changed) == ("topics_changed", {})
+
+
+def test_the_signs_of_life_of_a_member_tell_when_it_last_moved_an_offset_forward(stage):
+    stage.advance(3_000)
+    stage.beat("m1", 2, client_id="one")
+    stage.commit({("t", 0): 5}, member_id="m1", generation=2, version=9)
+    moved_at_ms = stage.now
+    stage.advance(1_000)
+    stage.beat("m1", 2, client_id="one")
+    stage.commit({("t", 0): 5}, member_id="m1", generation=2, version=9)
+    stage.advance(60_000)
+
+    vitals = stage.entries(EpochRaised)[-1].cause.vitals
+    assert (vitals.commits, vitals.last_progress_ms) == (2, moved_at_ms)
+
+
+class TestAGroupOfBothProtocols:
+    """A classic member has all of t; one of the new protocol comes, and the classic one has to make room."""
+
+    @pytest.fixture
+    def mixed(self):
+        stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+        (classic,), generation = stage.stable(1)
+        stage.come("new", client_id="modern")
+        return stage, classic, generation
+
+    def test_entries_say_who_speaks_the_classic_protocol(self, mixed):
+        stage, classic, generation = mixed
+        (converted,) = stage.entries(GroupConverted)
+        assert [(who.member_id, who.classic) for who in converted.members] == [(classic, True)]
+
+        stage.heartbeat(classic, generation)
+        stage.advance(60_000)
+
+        causes = [entry.cause for entry in stage.entries(EpochRaised)]
+        gone = {cause.who.member_id: cause.who.classic for cause in causes if cause.vitals is not None}
+        assert gone.get(classic) is True
+        assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
+
+    def test_the_sentence_says_which_one_it_was(self, mixed):
+        stage, classic, _ = mixed
+        stage.advance(10_000)
+        stage.beat("new", 2, client_id="modern")
+
+        rebalance, explanation = told(stage)
+
+        assert (explanation.cause, rebalance.end) == ("SESSION_TIMEOUT.unreachable", "stable")
+        assert f"member {classic[:12]}" in explanation.sentence
+        assert "(client app, of the classic protocol at /127.0.0.1) stopped heartbeating" in explanation.sentence
+
+    def test_the_classic_member_is_told_as_one_that_has_partitions_of_before(self, mixed):
+        stage, classic, generation = mixed
+        assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        stage.beat("new", 2, client_id="modern")
+
+        rebalance, explanation = told(stage)
+
+        assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
+        (row,) = [row for row in rebalance.members if row.who.member_id == classic]
+        assert row.who.classic

@@ -69,6 +69,7 @@ def remove_members(
         group.soft.revoking_since_ms.pop(member.member_id, None)
     if not left:
         group.soft.released_ms.clear()
+        group.soft.topics = None
     out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group_id, epoch=epoch, cause=cause, members=left))
 
 

@@ -46,6 +46,26 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
     return int.from_bytes(digest.digest(), signed=True) if there else 0
 
 
+def topics_there(names: Iterable[str], topics: TopicsView) -> dict[str, tuple[bytes, int]]:
+    """Return those of the topics that there are, with id and number of partitions."""
+    there = ((name, topics.topic_id(name)) for name in names)
+    return {name: (known, topics.partition_count(name) or 0) for name, known in there if known is not None}
+
+
+def _partitions_changed(
+    before: dict[str, tuple[bytes, int]] | None, now: dict[str, tuple[bytes, int]], names: Iterable[str]
+) -> dict[str, tuple[int, int]]:
+    """Returns which of the topics are not as they were, if that is known: how many partitions they had and have."""
+    if before is None:
+        return {}
+    none = (b"", 0)
+    return {
+        name: (before.get(name, none)[1], now.get(name, none)[1])
+        for name in sorted(names)
+        if before.get(name, none) != now.get(name, none)
+    }
+
+
 def names_subscribed_to(group: ModernGroup, before: Iterable[Said] = (), after: Said | None = None) -> set[str]:
     """Return the topics of all members, if what ``before`` says is taken away and ``after`` added."""
     names = group.subscribers.copy()
@@ -99,12 +119,15 @@ def raised_epoch(
     version = ctx.topics.version
     if cause is None and group.soft.checked_topics_version == version:
         return None
-    now = hash_of_topics(names_subscribed_to(group, () if before is None else (before,), after), ctx.topics)
+    names = names_subscribed_to(group, () if before is None else (before,), after)
+    now = hash_of_topics(names, ctx.topics)
+    seen, group.soft.topics = group.soft.topics, topics_there(names, ctx.topics)
     if cause is None:
         if now == group.metadata_hash:
             group.soft.checked_topics_version = version
             return None
-        cause = EpochCause(event="topics_changed")
+        changed = _partitions_changed(seen, group.soft.topics, names)
+        cause = EpochCause(event="topics_changed", partitions_changed=changed)
     return RaisedEpoch(group.epoch + 1, now, cause)
 
 

@@ -12,6 +12,12 @@ from kohort.coordinator.journal import Vitals, Who
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 
+def who_says(member_id: str, said: ConsumerGroupMemberMetadataValue) -> Who:
+    """Return a member that says ``said`` as the journal knows it."""
+    is_classic = said.classic_member_metadata is not None
+    return Who(member_id, said.client_id, said.client_host, said.instance_id, is_classic)
+
+
 @dataclass(slots=True)
 class ConsumerMember:
     """``said`` and ``current`` are the latest records of the member, and changed by replay alone."""
@@ -35,7 +41,7 @@ class ConsumerMember:
 
     @property
     def who(self) -> Who:
-        return Who(self.member_id, self.said.client_id, self.said.client_host, self.said.instance_id)
+        return who_says(self.member_id, self.said)
 
 
 @dataclass(slots=True)

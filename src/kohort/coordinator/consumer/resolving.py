@@ -6,10 +6,11 @@ it began. What is found is written with each step, with an epoch of the group wh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics
+from kohort.coordinator.consumer.group_epoch import hash_of_topics, topics_there
 from kohort.coordinator.consumer.timers import regex_timer
 from kohort.coordinator.consumer.topic_search import TopicSearch
 from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
@@ -83,12 +84,20 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_hash_with(group, news, added, removed, ctx))
     out.records.append(EpochWritten(group.group_id, value))
     group.soft.epoch_raised_ms = ctx.now_ms
+    out.then = partial(_note_topics, group, added, ctx)
     cause = EpochCause(
         event="regex_resolved", topics_added=tuple(sorted(added)), topics_removed=tuple(sorted(removed - added))
     )
     out.journal.append(
         EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=len(group.members))
     )
+
+
+def _note_topics(group: ModernGroup, added: set[str], ctx: Context) -> Outcome:
+    """Remember what topics that are written by now are like, so that the journal can name those that change."""
+    if group.soft.topics is not None:
+        group.soft.topics |= topics_there(added, ctx.topics)
+    return Outcome(round_changed=False)
 
 
 def _hash_with(group: ModernGroup, news: dict[str, list[str]], added: set[str], removed: set[str], ctx: Context) -> int:

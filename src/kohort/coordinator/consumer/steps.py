@@ -17,7 +17,7 @@ from kohort.coordinator.consumer.evidence import note_reconciled
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch, Said, raised_epoch
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import ConsumerMember, who_says
 from kohort.coordinator.consumer.reconcile import Goal, Owned, reconciled
 from kohort.coordinator.consumer.sessions import (
     awaits_revocation,
@@ -45,7 +45,7 @@ def advance(
     """Return how far the member is after what it said and owns, and put the records of that into ``out``."""
     if arrival.replaces is not None:
         _take_place(group, arrival, arrival.replaces, ctx, out)
-    who = Who(arrival.member_id, said.client_id, said.client_host, said.instance_id)
+    who = who_says(arrival.member_id, said)
     raised = _say(group, arrival, said, who, ctx, out)
     computed = _compute_target(group, arrival, said, raised, ctx, out)
     return _reconcile(group, arrival, said, (computed, owned, who), ctx, out)
@@ -62,7 +62,7 @@ def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, ctx: 
         TargetWritten(group_id, member_id, target_value_of(group.target(old.member_id))),
         CurrentWritten(group_id, member_id, value_of(arrival.current)),
     ]
-    who = Who(member_id, old.said.client_id, old.said.client_host, old.instance_id)
+    who = who_says(member_id, old.said)
     out.journal.append(StaticReplaced(at_ms=ctx.now_ms, group=group_id, who=who, old_member_id=old.member_id))
 
 

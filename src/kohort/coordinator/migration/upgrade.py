@@ -10,7 +10,7 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import Presence
+from kohort.coordinator.consumer.member import Presence, who_says
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.timers import member_session_timer
 from kohort.coordinator.consumer_records import (
@@ -79,7 +79,7 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             group=group.group_id,
             to="consumer",
             epoch=this.generation_id,
-            members=tuple(member.who for member in this.members.values()),
+            members=tuple(who_says(member.member_id, member.said) for member in members),
             by=by,
         )
     )

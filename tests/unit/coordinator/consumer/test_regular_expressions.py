@@ -232,7 +232,7 @@ class TestInMemory:
         assert stage.told(beat(stage)) is None, "the member goes on, without partitions"
 
     def test_it_is_matched_when_there_is_room(self):
-        stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=150_000)
+        stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=200_000)
         come(stage, "t.*", "a", group="one")
         come(stage, "t.*", "b", group="two")
         stage.advance(5)
