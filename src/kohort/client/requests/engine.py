@@ -27,7 +27,7 @@ from kohort.client.requests.io import (
     TokenReady,
     WantToken,
 )
-from kohort.client.requests.lanes import Lane, Refusal, told_of_loss, unreachable
+from kohort.client.requests.lanes import Lane, Refusal, least_loaded, told_of_loss, unreachable
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import ANY_NODE, RequestSource
@@ -369,14 +369,12 @@ class Engine:
         """Give requests to any node the least loaded connection, or see that one is made."""
         if not self._anywhere:
             return
-        ready = [
-            (lane.connection.load, lane.node_id < 0, lane.name != DATA, lane.node_id, lane)
-            for lane in self._lanes.values()
-            if lane.connection is not None and lane.connection.state is ConnectionState.READY
-        ]
-        if ready:
-            lane = min(ready, key=lambda entry: entry[:4])[4]
-            lane.waiting += self._anywhere
+        lane = least_loaded(self._lanes.values(), DATA)
+        if lane is not None:
+            for pending in self._anywhere:
+                # Whoever looks for a coordinator does not wait behind a fetch that waits.
+                other = self._lane(lane.node_id, pending.unsent.lane) if lane.is_held else lane
+                (lane if other.failures or other.is_held else other).waiting.append(pending)
             self._anywhere = []
             return
         candidates = self._candidates()

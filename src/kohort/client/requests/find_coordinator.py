@@ -70,7 +70,9 @@ class CoordinatorLookup:
         if not self._request.may_send(now_ms):
             return Poll(wake_at_ms=self._request.wake_at_ms(now_ms))
         request = FindCoordinatorRequest(key=self._key.name, key_type=self._key.type)
-        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)
+        unsent = Unsent(
+            ANY_NODE, request, self._config.request_timeout_ms, COORDINATOR_LANE, shape=lookup_shape, context=self
+        )
         return Poll([self._request.sent(unsent)])
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:

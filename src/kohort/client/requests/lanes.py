@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kohort.client.requests.connections import Connection, ConnectionState, PendingRequest
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+
+HELD_BACK: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
+"""Requests that are answered when there is something to say; a broker serves a connection in order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,12 +26,30 @@ class Lane:
     failures: int = 0
     retry_at_ms: int = 0
 
+    @property
+    def is_held(self) -> bool:
+        """Whether what is sent now would wait behind a request that a broker may hold back for seconds."""
+        return self.connection is not None and any(
+            pending.unsent.request.API_KEY in HELD_BACK for pending in self.connection.in_flight
+        )
+
 
 class Refusal(NamedTuple):
     """Why the last connection to a node ended, and what error that is: NotKafka, AuthenticationFailed, or a loss."""
 
     text: str
     kind: type[KohortError]
+
+
+def least_loaded(lanes: Iterable[Lane], usual: str) -> Lane | None:
+    """Return the lane with the fewest requests on a connection that stands, of several one to a node of the cluster, of
+    the ``usual`` name; None where no connection stands."""
+    ready = [
+        (lane.connection.load, lane.node_id < 0, lane.name != usual, lane.node_id, lane)
+        for lane in lanes
+        if lane.connection is not None and lane.connection.state is ConnectionState.READY
+    ]
+    return min(ready, key=lambda entry: entry[:4])[4] if ready else None
 
 
 def told_of_loss(lane: Lane, connection: Connection, why: Refusal, bootstrap: Collection[tuple[str, int]]) -> str:

@@ -24,6 +24,8 @@ from kohort.security.sasl.exchange import ClientExchange, Derivation
 Address = tuple[str, int]
 STEPS_MOST: Final = 100_000
 """More steps than this without the clock moving mean that two machines feed each other for ever."""
+TICKS_MOST: Final = 100
+"""Nodes of a cluster tell each other what happened: a tick of one makes another's due."""
 
 
 class BrokerMachine(Protocol):
@@ -109,10 +111,13 @@ class Loop:
         now_ms = self.clock.now_ms()
         for engine in self._engines:
             self._tell(engine, client_io.Tick())
-        for broker in set(self._brokers.values()):
-            if broker.wake_at_ms is not None and broker.wake_at_ms <= now_ms:
+        for _ in range(TICKS_MOST):
+            due = [b for b in set(self._brokers.values()) if b.wake_at_ms is not None and b.wake_at_ms <= now_ms]
+            for broker in due:
                 self._ask(broker, broker_io.Tick())
-        self._drain()
+            if not due and not self._events:
+                break
+            self._drain()
 
     def run(self, for_ms: int) -> None:
         """Go on for ``for_ms`` of the clock."""

@@ -1,0 +1,80 @@
+"""A coordinator that goes while every other node holds back a fetch: the member looks for the next one in time."""
+
+import random
+
+import pytest
+
+from kohort.broker.broker import Broker
+from kohort.broker.cluster.advertised_node import AdvertisedNode
+from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import DEFAULT_LISTENER
+from kohort.log.storage import MemoryStorage
+from kohort.model import Node
+from support.machines.consumer_stage import PollingStage
+
+WAIT_MS = 5_000
+"""How long a fetch may be held back: nearly a session."""
+SESSION_MS = 6_000
+
+
+class Nodes(PollingStage):
+    """Three nodes, real ones, each at an address of its own; there is no record to be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        options = {
+            "offsets.topic.num.partitions": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.consumer.min.session.timeout.ms": 1_000,
+            "group.consumer.session.timeout.ms": SESSION_MS,
+            "group.consumer.min.heartbeat.interval.ms": 100,
+            "group.consumer.heartbeat.interval.ms": 2_000,
+        }
+        self.config = parse_config(BrokerConfig, options)
+        at = [AdvertisedNode(n, {DEFAULT_LISTENER: Node(n, f"n{n}", 9092)}) for n in (1, 2, 3)]
+        self.cluster = Cluster(self.config, MemoryStorage(), random.Random(3), self.now_ms, at)
+        self.brokers = {}
+        for n in (1, 2, 3):
+            self.brokers[n] = Broker(self.config, ClusterNode(self.cluster, n), random.Random(n), self.now_ms)
+            self.loop.serve((f"n{n}", 9092), self.brokers[n])
+        self.cluster.nodes_are_up([1, 2, 3])
+        self.loop.settle()
+
+    def coordinator(self) -> int:
+        return next(n for n, broker in self.brokers.items() if broker.state.coordinator.coordinates(0))
+
+    def stop(self, n: int) -> None:
+        """End a node; what it led moves to others."""
+        self.loop.stop((f"n{n}", 9092))
+        self.brokers.pop(n).close(self.now_ms)
+        self.cluster.node_is_down(n)
+        self.loop.settle()
+
+
+@pytest.mark.parametrize("extra_ms", [0, 4_000])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_whose_coordinator_goes_is_not_lost_while_fetches_wait(protocol, extra_ms):
+    stage = Nodes()
+    next(iter(stage.brokers.values())).state.topics.create("t", 3, {}, stage.now_ms)
+    classic = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 2_000} if protocol == "classic" else {}
+    user = stage.user(
+        "t",
+        bootstrap_servers="n1:9092,n2:9092,n3:9092",
+        group_id="g",
+        group_protocol=protocol,
+        fetch_max_wait_ms=WAIT_MS,
+        **classic,
+    )
+    stage.until(lambda: user.owned == "t-0 t-1 t-2")
+    stage.polls(2 * WAIT_MS + 300)
+    stage.polls(extra_ms)
+    told = list(user.told)
+
+    stage.stop(stage.coordinator())
+    went_ms = stage.now_ms
+    stage.until(lambda: user.machine.group.lookup.node_id in stage.brokers)
+    assert stage.now_ms - went_ms <= 2_000, "it does not wait for a fetch to end"
+    stage.polls(3 * SESSION_MS)
+
+    assert user.told == told, "it keeps what it has"
