@@ -125,7 +125,7 @@ class ProducerMachine:
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
         """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794)."""
-        if key is not None:
+        if key is not None and not self.config.partitioner_ignore_keys:
             return partition_of_key(key, partitions)
         sticky = self._sticky.get(topic)
         if sticky is None:

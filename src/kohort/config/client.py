@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kohort.config.broker import LONG_MAX
-from kohort.config.client_security import ClientSecurityConfig
-from kohort.config.options import INT_MAX, option, options_of, parse_config
+from kohort.config.broker import GZIP_LEVELS, LONG_MAX, USUAL_LEVEL
+from kohort.config.client_no_effect import NoEffectConfig
+from kohort.config.options import INT_MAX, ValueRule, option, options_of, parse_config
 from kohort.config.other_names import instead_of
 from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
@@ -27,11 +27,14 @@ INSTEAD_OF_CLASSIC: Final = {
     "group.remote.assignor says which",
 }
 """Options of the classic group protocol, and what took their place."""
+STRATEGIES: Final = ValueRule(lambda name: name.lower() in ("rebootstrap", "none"), "rebootstrap or none")
+ANY_PARTITION: Final = "a record without a key goes to any partition"
+ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: a producer ends its transactions itself")
 _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig(ClientSecurityConfig):
+class ClientConfig(NoEffectConfig):
     """What every client can be told."""
 
     bootstrap_servers: list[str] = option("bootstrap.servers", [], "HOST:PORT of brokers to ask first; at least one.")
@@ -58,12 +61,18 @@ class ClientConfig(ClientSecurityConfig):
         True,
         "Whether a node is asked to be the one that is meant, of the cluster that is meant (KIP-1242).",
     )
+    metadata_recovery_strategy: str = option(
+        "metadata.recovery.strategy",
+        "rebootstrap",
+        "Whether a client that is told so begins anew at its bootstrap addresses (KIP-1102).",
+        rule=STRATEGIES,
+    )
     receive_message_max_bytes: int = option(
         "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
     )
 
     def __post_init__(self) -> None:
-        ClientSecurityConfig.__post_init__(self)
+        NoEffectConfig.__post_init__(self)
         check_servers(self.bootstrap_servers)
 
     @property
@@ -198,6 +207,50 @@ class ProducerConfig(ClientConfig):
         "transaction.timeout.ms", 60000, "Age at which the coordinator aborts a transaction.", low=1, high=INT_MAX
     )
     retries: int = option("retries", INT_MAX, "Attempts after the first; delivery.timeout.ms ends them too.", low=0)
+    metadata_max_idle_ms: int = option(
+        "metadata.max.idle.ms",
+        300000,
+        "How long a topic is known that nothing is sent to.",
+        low=5000,
+        no_effect="topics are known until the producer is closed",
+    )
+    compression_gzip_level: int = option(
+        "compression.gzip.level", -1, "Level of gzip: 1 to 9, or -1.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
+    )
+    compression_lz4_level: int = option(
+        "compression.lz4.level", 9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL
+    )
+    compression_zstd_level: int = option(
+        "compression.zstd.level", 3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL
+    )
+    partitioner_adaptive_partitioning_enable: bool = option(
+        "partitioner.adaptive.partitioning.enable",
+        True,
+        "Whether records without a key go where brokers are quick.",
+        no_effect=ANY_PARTITION,
+    )
+    partitioner_availability_timeout_ms: int = option(
+        "partitioner.availability.timeout.ms",
+        0,
+        "How long a partition may not be had before records without a key go elsewhere; 0: for ever.",
+        low=0,
+        no_effect=ANY_PARTITION,
+    )
+    partitioner_rack_aware: bool = option(
+        "partitioner.rack.aware",
+        False,
+        "Whether records without a key go to partitions whose leader is near.",
+        no_effect=ANY_PARTITION,
+    )
+    partitioner_ignore_keys: bool = option(
+        "partitioner.ignore.keys", False, "Whether records with a key go where those without one go."
+    )
+    transaction_two_phase_commit_enable: bool = option(
+        "transaction.two.phase.commit.enable",
+        False,
+        "Whether others decide on the end of transactions (KIP-939).",
+        rule=ONE_PHASE,
+    )
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)

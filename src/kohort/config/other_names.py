@@ -45,6 +45,11 @@ INSTEAD: Final[Mapping[str, str]] = {
     # Java
     "buffer.bytes": "buffer.memory",
     "interceptor.classes": "your own code around poll() and send()",
+    "partitioner.class": "your own code, and partition= of send()",
+    "config.providers": "${NAME} in a file of options, for what is in the environment",
+    "bootstrap.controllers": "bootstrap.servers",
+    "share.acknowledgement.mode": "there is no share consumer",
+    "share.acquire.mode": "there is no share consumer",
 }
 
 

@@ -56,6 +56,8 @@ NOTHING_TO_SAY: Final = frozenset(
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
         "sasl.oauthbearer.jwt.validator.class",  # the broker judges a token
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
         "sasl.oauthbearer.sub.claim.name",
         "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.clock.skew.seconds",

@@ -86,6 +86,35 @@ class TopicConfig:
     remote_storage_enable: bool = option(
         "remote.storage.enable", False, "Whether old segments are kept elsewhere.", rule=OFF
     )
+    remote_copy_lag_ms: int = option(
+        "remote.copy.lag.ms",
+        0,
+        "Age at which a segment is kept elsewhere; -1: local.retention.ms.",
+        low=-1,
+        no_effect=NO_TIERS,
+    )
+    remote_copy_lag_bytes: int = option(
+        "remote.copy.lag.bytes",
+        -1,
+        "Bytes after a segment at which it is kept elsewhere; -1: local.retention.bytes.",
+        low=-1,
+        bits=64,
+        no_effect=NO_TIERS,
+    )
+    max_decompressed_message_bytes: int = option(
+        "max.decompressed.message.bytes",
+        2147483639,
+        "Largest record after decompression.",
+        low=1,
+        high=2147483639,
+        no_effect="a batch that is opened may have 16 MiB, whatever its records",
+    )
+    errors_deadletterqueue_group_enable: bool = option(
+        "errors.deadletterqueue.group.enable",
+        False,
+        "Whether share groups may put here what they cannot deliver.",
+        no_effect="there are no share groups",
+    )
     remote_log_copy_disable: bool = option(
         "remote.log.copy.disable", False, "Whether nothing more is kept elsewhere.", no_effect=NO_TIERS
     )

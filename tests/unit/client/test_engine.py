@@ -467,6 +467,21 @@ def test_metadata_that_says_so_sends_the_client_back_to_its_bootstrap_addresses(
     assert len(world.one.requests(MetadataRequest)) == 2
 
 
+def test_a_client_that_shall_not_begin_anew_stays_where_it_is():
+    world = World(bootstrap_servers=["one:9092"], metadata_recovery_strategy="NONE")
+    world.one.on(MetadataRequest, lambda *_: of_cluster("c", (7, TWO)))
+    world.two.on(MetadataRequest, lambda *_: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+    hear_of_the_cluster(world)
+    assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
+    world.loop.cut(ONE)
+
+    world.metadata.request_refresh()
+    world.loop.run(5_000)
+
+    assert [node.node_id for node in world.metadata.nodes] == [7]
+    assert len(world.two.requests(MetadataRequest)) > 1
+
+
 def test_without_the_check_nobody_is_asked_who_he_is():
     world = World(bootstrap_servers=["one:9092"], metadata_cluster_check_enable=False)
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))

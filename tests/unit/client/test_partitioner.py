@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
+from kohort.client.producer import ProducerMachine
 from kohort.client.writing.partitioner import StickyPartitioner, murmur2, partition_of_key
+from kohort.config.client import ProducerConfig
 
 
 @settings(deadline=None)
@@ -48,3 +50,12 @@ def test_a_topic_that_shrank_is_no_trap():
     sticky.pick(1, 100)
 
     assert all(sticky.pick(1, 1) == 0 for _ in range(10))
+
+
+def test_keys_may_be_left_out_of_account():
+    config = ProducerConfig(bootstrap_servers=["one:9092"], partitioner_ignore_keys=True, batch_size=1_000)
+    machine = ProducerMachine(config, random.Random(5))
+
+    chosen = {machine.choose("t", b"key-%d" % n, 100, 7) for n in range(10)}
+
+    assert len(chosen) == 1, "the sticky one, until so many bytes went there"

@@ -185,7 +185,7 @@ class Engine:
         self._deliver(answers, now_ms)
         if connection.broken is not None:
             self._broken(lane, connection.broken, now_ms)
-        if self.metadata.take_misplaced():
+        if self.metadata.take_misplaced() and self.config.metadata_recovery_strategy.lower() != "none":
             self._begin_anew(now_ms)
 
     def _log_in(self, given: TokenReady, now_ms: int) -> None:

@@ -1,0 +1,72 @@
+"""Every option of Apache Kafka 4.4's clients and topics is known here, or refused with what is there instead.
+
+``kafka_4_4_options.txt`` has their names, who has them, and their defaults, as its jars tell them (ConsumerConfig,
+ProducerConfig, AdminClientConfig, LogConfig).
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
+from kohort.config.options import options_of
+from kohort.config.topic import TopicConfig, topic_config
+from kohort.errors import ConfigError
+
+CLIENTS = {"consumer": ConsumerConfig, "producer": ProducerConfig, "admin": AdminConfig}
+LINES = (Path(__file__).parent / "kafka_4_4_options.txt").read_text().splitlines()
+GIVEN = [
+    (whose, line.split()[0], line.partition(" ")[2].partition(" ")[2])
+    for line in LINES
+    for whose in line.split()[1].split(",")
+]
+INSTEAD = "docs/guides/coming-from.md"
+
+
+@pytest.mark.parametrize("whose", CLIENTS)
+def test_each_option_of_a_client_is_known_or_refused_with_what_is_there_instead(whose):
+    refused = {}
+    for kind, name, value in GIVEN:
+        if kind != whose or name == "bootstrap.servers":
+            continue
+        try:
+            client_config(CLIENTS[whose], None, {"bootstrap.servers": "h:1", name: value or "1"})
+        except ConfigError as error:
+            if str(error).startswith("unknown option") and INSTEAD not in str(error):
+                refused[name] = str(error)
+
+    assert refused == {}
+
+
+def test_each_option_of_a_topic_is_known_and_has_kafkas_default():
+    ours = {option.name: option for option in options_of(TopicConfig)}
+    theirs = {name: value for kind, name, value in GIVEN if kind == "topic"}
+
+    assert theirs.keys() <= ours.keys()
+    for name, value in theirs.items():
+        topic_config(BrokerConfig(), {name: value})
+
+
+@pytest.mark.parametrize("name", ["Rebootstrap", "none"])
+def test_the_strategy_of_recovery_may_be_written_as_in_kafka(name):
+    config = client_config(AdminConfig, None, {"bootstrap.servers": "h:1", "metadata.recovery.strategy": name})
+
+    assert config.metadata_recovery_strategy == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata.recovery.strategy", "sometimes"),
+        ("compression.gzip.level", "11"),
+        ("compression.lz4.level", "0"),
+        ("transaction.two.phase.commit.enable", "true"),
+        ("metadata.max.idle.ms", "1"),
+        ("client.dns.lookup", "default"),
+        ("metrics.recording.level", "LOUD"),
+    ],
+)
+def test_what_does_nothing_here_is_checked_all_the_same(name, value):
+    with pytest.raises(ConfigError, match=name):
+        client_config(ProducerConfig, None, {"bootstrap.servers": "h:1", name: value})
