@@ -190,7 +190,7 @@ def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
 def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders):
     monkeypatch.setattr("kohort.coordinator.journal.TOPIC", "__no_journal")
 
-    assert "has no journal of rebalances: it is no kohort broker" in run("group", "why", "g", code=3).stderr
+    assert "has no journal of rebalances, and no group was ever there" in run("group", "why", "g", code=3).stderr
 
 
 def test_names_are_completed_from_the_cluster(run, broker, orders):

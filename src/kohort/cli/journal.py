@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -10,30 +11,63 @@ import click
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS
+from kohort.cli.show import harmless, time_text
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry
 
 POLL_MS: Final = 500
+STALE_MS: Final = 60_000
+"""A watcher that has kept nothing for so long does not run any more."""
 
 
 def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
-    """Return the entries of a group, oldest first. Raises NothingThere where the broker keeps no journal."""
+    """Return the entries of a group, oldest first: of the journal on the cluster, else of one that `kohort watch` has
+    kept here, else read on the spot from ``__consumer_offsets``. Raises NothingThere where no group ever was."""
     from kohort.coordinator.journal import TOPIC
 
     with cluster.admin() as admin:
         results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
         error = results.errors.get(TOPIC)
-        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise NothingThere(
-                f"{cluster.address} has no journal of rebalances: it is no kohort broker, or no group was ever there"
-            )
-        partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
-    with cluster.consumer({"allow.auto.create.topics": False}) as consumer:
-        return entries_of(consumer, partitions, group_id)
+        if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
+            with cluster.consumer({"allow.auto.create.topics": False}) as consumer:
+                return entries_of(consumer, partitions, group_id)
+        return _watched(admin, group_id) or _on_the_spot(cluster, admin, group_id)
+
+
+def _watched(admin: Admin, group_id: str) -> list[JournalEntry]:
+    """Return what `kohort watch` has kept on this machine, if it has watched this cluster and seen this group."""
+    from kohort.watch.places import store_path
+    from kohort.watch.store import read_entries
+
+    path = store_path(admin.describe_cluster(timeout_ms=ADMIN_MS).cluster_id, os.environ)
+    if not path.exists():
+        return []
+    entries, until_ms = read_entries(path, group_id)
+    if entries and until_ms is not None and time.time() * 1000 - until_ms > STALE_MS:
+        click.echo(f"watched until {time_text(until_ms)}: start `kohort watch` to see what came after", err=True)
+    return entries
+
+
+def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
+    """Read what the log still has of a group, and say how far back that is."""
+    from kohort.watch.on_the_spot import read_on_the_spot
+    from kohort.watch.watcher import CONSUMER_OPTIONS
+
+    with cluster.consumer(CONSUMER_OPTIONS) as consumer:
+        found = read_on_the_spot(consumer, admin, group_id)
+    if found is None:
+        raise NothingThere(f"{cluster.address} has no journal of rebalances, and no group was ever there")
+    for note in found.notes:
+        click.echo(harmless(note), err=True)
+    since = "has nothing of it" if found.since_ms is None else f"has records of it since {time_text(found.since_ms)}"
+    click.echo(f"read now: __consumer_offsets {since}; `kohort watch`, left running, would know more", err=True)
+    return found.entries
 
 
 def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: str) -> list[JournalEntry]:

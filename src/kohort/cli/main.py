@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "produce": ("kohort.cli.produce:produce", "Send lines from files or stdin to a topic."),
     "consume": ("kohort.cli.consume:consume", "Print the records of topics."),
     "groups": ("kohort.cli.groups:groups", "List the consumer groups, the one furthest behind first."),
+    "watch": ("kohort.cli.watch:watch", "Watch groups, and keep a journal of why they rebalance."),
     "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
     "transactions": ("kohort.cli.transactions:transactions", "List, describe and abort transactions."),
     "acls": ("kohort.cli.acls:acls", "Say who may do what: list, add and remove ACLs."),

@@ -34,6 +34,8 @@ class Departure:
     round_ms: tuple[int | None, int | None] = (None, None)
     back: Who | None = None
     alike: int = 0
+    is_modern: bool = False
+    """Of a group of KIP-848."""
     revoking_since_ms: int | None = None
     """Since when it had been told to give something up, and had not (KIP-848)."""
 
@@ -57,11 +59,11 @@ def find_departure(this: Departure) -> Finding:
             return _not_revoked(this, waited_ms, poll_ms)
     if this.was_waited_for and poll_ms is not None and _lasted(this.round_ms, poll_ms):
         return _not_rejoined(this, poll_ms)
-    if session_ms is not None and this.silent_ms < session_ms:
+    if session_ms is not None and _cannot_have_expired(this, session_ms):
         return _left(this, session_ms, poll_ms)
     if poll_ms is not None and _not_polled(this, poll_ms):
         return _stopped_polling(this, poll_ms)
-    if session_ms is not None and this.silent_ms <= session_ms + AUTO_COMMIT_MS + session_ms // 3 + REJOIN_MS:
+    if session_ms is not None and _fits(this, session_ms):
         return _expired(this, session_ms)
     clause = f"member {name_and_place(this.who)} is gone: it left, or its session ended, which look the same from here"
     return Finding("MEMBER_GONE", "low", clause, _facts(this))
@@ -81,10 +83,27 @@ def _not_polled(this: Departure, poll_ms: int) -> bool:
     return poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4) <= this.silent_ms <= poll_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 
+def _cannot_have_expired(this: Departure, session_ms: int) -> bool:
+    """Tell whether it was out before its session can have ended. A request of its own begins that anew; a commit does
+    only in classic groups, and not in a transaction: but who commits heartbeats, too, each third of it or sooner."""
+    if this.out_by_ms - this.signs.since_ms < session_ms:
+        return True
+    return this.signs.last_commit_ms is not None and this.silent_ms < session_ms * 2 // 3
+
+
+def _fits(this: Departure, session_ms: int) -> bool:
+    """Tell whether it was out about when its session must have ended: of one that commits, or a static one, which
+    seldom leaves. One that never commits may have been well for long."""
+    if this.signs.last_commit_ms is None and this.who.instance_id is None:
+        return False
+    if this.silent_ms < session_ms and not this.is_modern:
+        return False  # only if it commits in transactions, which cannot be seen; else it left
+    return this.silent_ms <= session_ms + AUTO_COMMIT_MS + session_ms // 3 + REJOIN_MS
+
+
 def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
     """Return that it left: it was out sooner than its session can have ended."""
-    # A commit in a transaction does not begin the session anew; a heartbeat does, each third of it.
-    confidence: Confidence = "high" if this.silent_ms < session_ms * 2 // 3 else "medium"
+    confidence: Confidence = "high"
     if poll_ms is not None and this.silent_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
         confidence = "low"
     excluded = Evidence(

@@ -26,6 +26,7 @@ def find_gone(this: EpochRebalance, raised: EpochRaised) -> Finding:
         who=cause.who,
         signs=signs,
         out_by_ms=raised.at_ms,
+        is_modern=True,
         revoking_since_ms=this.revoking_since_ms if first else None,
     )
     found = find_departure(departure)

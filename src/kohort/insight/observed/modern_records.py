@@ -66,7 +66,7 @@ class ModernRecords:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        self.session_timeout_ms: int | None = None
+        self.session_timeouts: dict[str, int | None] = {}
 
     def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> list[JournalEntry]:
         """Take a record that was written at ``at_ms``, and return the entries that it makes."""
@@ -165,7 +165,7 @@ class ModernRecords:
             since_ms=member.heard_ms,
             last_commit_ms=last_ms,
             last_progress_ms=progress_ms,
-            session_timeout_ms=self.session_timeout_ms,
+            session_timeout_ms=self.session_timeouts.get(watched.group),
             rebalance_timeout_ms=member.rebalance_timeout_ms if member.rebalance_timeout_ms >= 0 else None,
         )
 

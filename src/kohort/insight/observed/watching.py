@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.coordinator.consumer_records import CurrentWritten, TargetWritten
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
@@ -50,9 +51,29 @@ class ObservedGroups:
         """Take the names of topics by their ids; what has no name is told by its id, in hexadecimal."""
         self._modern.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
-    def learn_session_timeout(self, timeout_ms: int) -> None:
-        """Take the session timeout of modern groups, which is the coordinator's to say and in no record."""
-        self._modern.session_timeout_ms = timeout_ms
+    def knows(self, group: str) -> bool:
+        """Tell whether anything is remembered of a group."""
+        return group in self._groups
+
+    def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
+        """Return the ids of topics in a record of what members have, or are to have, that have no name yet."""
+        try:
+            record = parse_record(key, value)
+        except CorruptLog:
+            return set()
+        if isinstance(record, TargetWritten) and record.value is not None:
+            found = {one.topic_id for one in record.value.topic_partitions}
+        elif isinstance(record, CurrentWritten) and record.value is not None:
+            held = (record.value.assigned_partitions, record.value.partitions_pending_revocation)
+            found = {one.topic_id for part in held for one in part}
+        else:
+            return set()
+        return {topic_id for topic_id in found if topic_id.hex() not in self._modern.names}
+
+    def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
+        """Take the session timeout of a modern group, which is an option of its own and in no record."""
+        if group in self._modern.session_timeouts or len(self._modern.session_timeouts) < self._limits.groups:
+            self._modern.session_timeouts[group] = timeout_ms
 
     def take(self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1) -> list[JournalEntry]:
         """Take the next record, written at ``at_ms``, and return what it tells; mostly nothing, since most commit."""

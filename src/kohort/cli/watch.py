@@ -1,0 +1,138 @@
+"""``kohort watch``: the journal of groups of any cluster, made by looking; a line for each rebalance as it is found."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.exits import NothingThere
+from kohort.cli.output import line_of, output_of, print_lines, print_result
+from kohort.cli.results.watch import WatchedRebalances
+from kohort.cli.show import harmless, time_text
+from kohort.cli.why_story import heading
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.watch.store import WatchStore
+    from kohort.watch.watcher import GroupWatcher
+
+HELP = """Watch the groups of any cluster, and print a line for each rebalance as it is found: when, why, how sure.
+
+Apache Kafka keeps no journal of rebalances; this makes one. It reads __consumer_offsets (for which it needs READ on
+that topic), asks for the states of groups now and then, and keeps what it sees in a file of its own, in
+~/.local/state/kohort/watch. `kohort group why` and all else that reads a journal reads it there. The first time it
+reads all that the topic has, later what is new since. Nothing is written to the cluster.
+
+What was seen in records is told as that, what was inferred says how sure it is; neither is ever a proof. The more
+of a rebalance was watched, the more can be told: leave it running.
+
+\b
+Examples:
+  kohort watch
+  kohort watch --group orders --output ndjson | jq .cause
+  kohort watch --once
+"""
+WAIT_S: Final = 5.0
+STEP_MS: Final = 500
+MIB: Final = 1 << 20
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@click.command(help=HELP, short_help="Watch groups, and keep a journal of why they rebalance.")
+@click.option("--group", "groups", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Only these.")
+@click.option("--once", is_flag=True, help="Read what is there, print what is new, and end.")
+@click.option(
+    "--interval", type=click.FloatRange(0, 3600), default=2.0, show_default=True, help="Seconds between looks; 0: none."
+)
+@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Keep the journal in this file.")
+@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="How long entries are kept.")
+@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Of the file, in MiB.")
+@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Remembered at a time.")
+@click.option(
+    "--max-partitions", type=click.IntRange(1), default=500_000, show_default=True, help="Whose commits are remembered."
+)
+@cluster_options
+@output_of(WatchedRebalances)
+def watch(groups: tuple[str, ...], once: bool, cluster: ClusterAccess, output: str, **limits: Any) -> None:
+    if output == "json" and not once:
+        raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
+    if once:
+        limits["interval"] = 0
+    with opened(cluster, **limits) as (watcher, kept, cluster_id):
+        found = _told(watcher, kept, groups, once=once)
+        if output == "json":
+            print_result(WatchedRebalances(cluster=cluster_id, rebalances=list(found)), output)
+            return
+        for this in found:
+            if output == "ndjson":
+                print_lines([line_of(WatchedRebalances, this)])
+            else:
+                click.echo(line_about(this))
+
+
+@contextmanager
+def opened(
+    cluster: ClusterAccess, *, store: Path | None, interval: float, days: int, max_size: int, **most: int
+) -> Iterator[tuple[GroupWatcher, WatchStore, str]]:
+    """Open a watcher with all that it needs, and its store; what it knows is kept at the end."""
+    from kohort.insight.observed.watching import WatchLimits
+    from kohort.watch.places import store_path
+    from kohort.watch.store import WatchStore
+    from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
+
+    limits = WatchLimits(groups=most["max_groups"], commits=most["max_partitions"])
+    with ExitStack() as stack:
+        admin = stack.enter_context(cluster.admin())
+        cluster_id = admin.describe_cluster().cluster_id
+        where = store or store_path(cluster_id, os.environ)
+        kept = WatchStore(where, retention_ms=days * DAY_MS, max_bytes=max_size * MIB)
+        stack.callback(kept.close)
+        if kept.about("cluster") not in (None, cluster_id):
+            raise click.UsageError(f"{where} is the journal of another cluster ({kept.about('cluster')})")
+        kept.tell_about("cluster", cluster_id)
+        consumer = stack.enter_context(cluster.consumer(CONSUMER_OPTIONS))
+        watcher = GroupWatcher(consumer, admin, kept, WatchOptions(look_ms=int(interval * 1000), limits=limits))
+        stack.callback(watcher.finish)
+        yield watcher, kept, cluster_id
+
+
+def _told(watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool) -> Iterator[RebalanceFinding]:
+    """Yield rebalances as they are found; those of before the first start are counted, unless that is all."""
+    from kohort.watch.news import new_rebalances
+
+    is_first, waited = not kept.positions(), False
+    while not watcher.open():
+        if once:
+            raise NothingThere("the cluster has no __consumer_offsets: no group was ever there")
+        if not waited:
+            click.echo("no group was ever there: waiting for the first", err=True)
+            is_first, waited = False, True  # all that comes is new
+        time.sleep(WAIT_S)
+    while True:
+        was_there = watcher.is_caught_up
+        new = watcher.step(STEP_MS)
+        for note in watcher.notes:
+            click.echo(harmless(f"kohort watch: {note}"), err=True)
+        watcher.notes.clear()
+        if once or was_there or not is_first:
+            mine = [entry for entry in new if not groups or entry.group in groups]
+            yield from new_rebalances(kept, mine)
+        if watcher.is_caught_up and not was_there:
+            if once:
+                return
+            size = watcher.groups.sizes[0]
+            many = f"{size} group{'s' * (size != 1)}"
+            click.echo(f"{watcher.records} records read, {many} known; journal in {kept.path}; watching", err=True)
+
+
+def line_about(this: RebalanceFinding) -> str:
+    """Return one line about a rebalance: when, of which group, from where to where, the cause, the sentence."""
+    words = (time_text(this.opened_at_ms), this.group, heading(this), f"{this.cause} ({this.confidence})")
+    return "  ".join(harmless(word).replace("\n", " ") for word in (*words, this.sentence))

@@ -1,0 +1,109 @@
+"""What records leave out and a watcher asks the cluster for: names of topics, the session timeout of modern groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.aio.admin import Admin
+from kohort.client.admin.model import ConfigEntry, ConfigResource
+from kohort.coordinator.records import parse_record
+from kohort.errors import ApiError, CorruptLog, ErrorCode, KohortError
+from kohort.insight.observed.watching import ObservedGroups
+from kohort.model import Record
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+NO_SUCH_CONFIG: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_CONFIG)
+"""How brokers answer that know no options of groups."""
+CONFIG_AGAIN_MS: Final = 10_000
+MAX_ASKED: Final = 100_000
+ADMIN_MS: Final = 15_000
+NAMES_AGAIN_MS: Final = 10_000
+_OF_MEMBER: Final = b"\x00\x05"
+"""How the keys of records begin that say what a member of a modern group said of itself."""
+_HOLD_IDS: Final = (b"\x00\x07", b"\x00\x08")
+"""How the keys of records begin that name topics by their ids: shares of targets, and what members have."""
+
+
+class AskedOfCluster:
+    """Asks, and teaches ``groups`` what it hears; what may not be asked stays unknown, and is told in ``notes``."""
+
+    def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
+        self._admin = admin
+        self.node_id = 0
+        """A broker to ask where groups have no options."""
+        self._asked: dict[str, int] = {}
+        self._broker_asked = self._noted = False
+        self._broker_ms: int | None = None
+        self.groups = groups
+        self.notes: list[str] = []
+        self._tried: dict[bytes, int] = {}
+
+    def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
+        """Ask for the names of topics that records name by ids yet unknown; not again and again for those gone."""
+        held = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _HOLD_IDS)
+        unknown = {topic_id for r in held for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")}
+        if all(self._tried.get(topic_id, 0) > now_ms for topic_id in unknown):
+            return
+        try:
+            topics = self._admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
+        except KohortError as error:
+            self.notes.append(f"names of topics cannot be asked for, so that some are told by their ids: {error}")
+            topics = []
+        self.groups.learn_topics({topic.topic_id: topic.name for topic in topics})
+        self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)
+
+    def learn_session_timeouts(self, records: Iterable[Record], now_ms: int) -> None:
+        """Ask for the session timeouts of modern groups whose members come and go; they may differ from the broker's,
+        and change. Of a group that may not be asked about it stays unknown."""
+        said = (r.key for r in records if r.key is not None and r.key[:2] == _OF_MEMBER)
+        due = {g for g in map(_group_of, said) if g is not None and self._asked.get(g, 0) <= now_ms}
+        if not due:
+            return
+        if len(self._asked) > MAX_ASKED:
+            self._asked.clear()
+        self._asked.update(dict.fromkeys(due, now_ms + CONFIG_AGAIN_MS))
+        where = [ConfigResource("group", group) for group in sorted(due)]
+        try:
+            found = self._admin.describe_configs(where, timeout_ms=ADMIN_MS)
+        except KohortError as error:
+            self._note(error)
+            return
+        for resource in where:
+            refused = found.errors.get(resource)
+            value = None if refused is not None else _whole(found[resource].get(SESSION_TIMEOUT))
+            if isinstance(refused, ApiError) and refused.code in NO_SUCH_CONFIG:
+                value = self._of_broker()
+            elif refused is not None:
+                self._note(refused)
+            self.groups.learn_session_timeout(resource.name, value)
+
+    def _of_broker(self) -> int | None:
+        """Return what holds for all groups where none has options of its own, as before Kafka 4.0."""
+        if not self._broker_asked:
+            self._broker_asked = True
+            where = ConfigResource("broker", str(self.node_id))
+            try:
+                options = self._admin.describe_configs([where], timeout_ms=ADMIN_MS)[where]
+            except KohortError as error:
+                self._note(error)
+                return None
+            self._broker_ms = _whole(options.get(f"group.{SESSION_TIMEOUT}"))
+        return self._broker_ms
+
+    def _note(self, error: Exception) -> None:
+        if not self._noted:
+            self._noted = True
+            self.notes.append(f"{SESSION_TIMEOUT} is not known, so that less can be told of members gone: {error}")
+
+
+def _whole(entry: ConfigEntry | None) -> int | None:
+    return None if entry is None or entry.value is None or not entry.value.isdigit() else int(entry.value)
+
+
+def _group_of(key: bytes) -> str | None:
+    try:
+        record = parse_record(key, None)
+    except CorruptLog:
+        return None
+    return None if record is None else record.group_id

@@ -1,0 +1,185 @@
+"""Watches the groups of a cluster: reads ``__consumer_offsets``, looks at groups now and then, keeps the journal.
+
+Any cluster of Apache Kafka's protocol that lets its user read that topic. Who watches is no member of any group and
+writes nothing to the cluster. One thread calls ``step`` again and again; what it returns is kept already.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kohort.aio.admin import Admin
+from kohort.aio.consuming.consumer import Consumer
+from kohort.coordinator.journal import JournalEntry
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.insight.observed.watching import ObservedGroups, WatchLimits
+from kohort.model import Record, TopicPartition
+from kohort.watch.asking import ADMIN_MS, AskedOfCluster
+from kohort.watch.store import PlacedEntry, WatchStore
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": False,
+    "max.poll.records": 5_000,
+    "fetch.min.bytes": 65_536,
+    "fetch.max.wait.ms": 500,
+}
+"""What the consumer of a watcher needs: it commits nothing, reads from the beginning what it has not read, and rather
+many records a little later than each at once."""
+DESCRIBED_AT_ONCE: Final = 200
+LOOK_AGAIN_MS: Final = 60_000
+PRUNE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How a watcher goes about it."""
+
+    look_ms: int = 2_000
+    """How often the states of groups are asked for: what bounds how long rebalances took. 0 is never."""
+    save_ms: int = 5_000
+    """How often is kept how far it is, where there is nothing else to keep."""
+    limits: WatchLimits = field(default_factory=WatchLimits)
+
+
+class GroupWatcher:
+    """Watches one cluster, with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store, which stay the
+    caller's to close."""
+
+    def __init__(
+        self, consumer: Consumer, admin: Admin, store: WatchStore, options: WatchOptions | None = None
+    ) -> None:
+        self._consumer, self._admin, self._store = consumer, admin, store
+        self._options = options or WatchOptions()
+        self.groups = ObservedGroups(self._options.limits)
+        self.is_caught_up = False
+        self.asking = AskedOfCluster(admin, self.groups)
+        self.notes = self.asking.notes
+        """What went wrong and was gone on from, in sentences; the caller takes them."""
+        self.records = 0
+        self._ends: dict[TopicPartition, int] = {}
+        self._next: dict[int, int] = {}
+        self._unsaved: list[PlacedEntry] = []
+        self._skew_ms: int | None = None
+        self._look_at = self._save_at = self._prune_at = 0
+
+    def open(self) -> bool:
+        """Begin to read where the store ends; return whether there is anything to read. Raises KohortError where the
+        topic may not be read, StorageError where the store cannot be used."""
+        results = self._admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
+        error = results.errors.get(OFFSETS_TOPIC)
+        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        about = results[OFFSETS_TOPIC]
+        if self._store.about("topic_id") not in (None, about.topic_id.hex()):
+            self._store.forget()
+            self.notes.append(f"{OFFSETS_TOPIC} is another topic than before: the journal begins anew")
+        self._store.tell_about("topic_id", about.topic_id.hex())
+        if self._store.about("since_ms") is None:
+            self._store.tell_about("since_ms", str(_now_ms()))
+        self._restore()
+        self.asking.node_id = about.partitions[0].leader_id
+        partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in about.partitions]
+        self._consumer.assign(partitions)
+        known = self._store.positions()
+        for partition in partitions:
+            if partition.partition in known:
+                self._consumer.seek(partition, known[partition.partition])
+            else:
+                self._consumer.seek_to_beginning([partition])
+        self._ends = self._consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
+        return True
+
+    def _restore(self) -> None:
+        try:
+            self.groups.restore(self._store.groups())
+        except ValueError:
+            self.groups = self.asking.groups = ObservedGroups(self._options.limits)
+            self._store.forget_positions()
+            self.notes.append("what was remembered is of another version of kohort: all is read again")
+
+    def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
+        """Read for up to ``timeout_ms``, look where it is time to, and return the entries that are new; they are kept.
+
+        Raises KohortError where the cluster refuses, StorageError where the store cannot be used.
+        """
+        records = self._consumer.poll(timeout_ms)
+        now_ms = _now_ms()
+        self._take(records, now_ms)
+        if not self.is_caught_up and self._is_at_the_ends():
+            self.is_caught_up = True
+            settled = self.groups.caught_up(self._coordinators_time(now_ms))
+            self._unsaved += [PlacedEntry(entry, -1, -1, i) for i, entry in enumerate(settled)]
+        if self.is_caught_up and self._options.look_ms and now_ms >= self._look_at:
+            self._look_at = now_ms + self._options.look_ms
+            self._look(now_ms)
+        return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
+
+    def finish(self) -> None:
+        """Keep how far it is: the next watcher goes on from there."""
+        self._save(_now_ms())
+
+    def _take(self, records: list[Record], now_ms: int) -> None:
+        self.records += len(records)
+        self.asking.learn_names(records, now_ms)
+        self.asking.learn_session_timeouts(records, now_ms)
+        for record in records:
+            found = self.groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch)
+            self._next[record.partition] = record.offset + 1
+            if found:
+                self._unsaved += [PlacedEntry(e, record.partition, record.offset, i) for i, e in enumerate(found)]
+        if records and self.is_caught_up:
+            late_ms = min(now_ms - record.timestamp_ms for record in records)
+            self._skew_ms = late_ms if self._skew_ms is None else min(self._skew_ms, late_ms)
+
+    def _is_at_the_ends(self) -> bool:
+        left = {p: end for p, end in self._ends.items() if self._consumer.position(p, timeout_ms=ADMIN_MS) < end}
+        self._ends = left
+        return not left
+
+    def _coordinators_time(self, now_ms: int) -> int:
+        """Return a time of this machine by the clock of the coordinators: as far off as their latest records seem."""
+        return now_ms - (self._skew_ms or 0)
+
+    def _save(self, now_ms: int) -> list[JournalEntry]:
+        unsaved, self._unsaved = self._unsaved, []
+        self._store.save(unsaved, self._next, self.groups.take_changed(), now_ms)
+        self._next = {}
+        self._save_at = now_ms + self._options.save_ms
+        if now_ms >= self._prune_at:
+            self._prune_at = now_ms + PRUNE_MS
+            self._store.prune(now_ms)
+        return [one.entry for one in unsaved]
+
+    # What is asked of the cluster
+
+    def _look(self, now_ms: int) -> None:
+        """Ask for the states of groups, and for the members of those that rebalance."""
+        if self._skew_ms is None:
+            return  # nothing was written since, and between two clocks no time can be compared
+        try:
+            states = {g.group_id: g.state for g in self._admin.list_groups(timeout_ms=ADMIN_MS)}
+            begun = self.groups.saw_states(states, self._coordinators_time(now_ms))
+            if not begun:
+                return
+            asked_ms = _now_ms()
+            described = self._admin.describe_groups(begun[:DESCRIBED_AT_ONCE], timeout_ms=ADMIN_MS)
+        except KohortError as error:
+            self._look_at = now_ms + LOOK_AGAIN_MS
+            self.notes.append(f"groups cannot be looked at, so that times of rebalances are not known: {error}")
+            return
+        for name in described:
+            if name not in described.errors:
+                about = described[name]
+                ids = [member.member_id for member in about.members]
+                self.groups.saw_members(name, about.state, ids, self._coordinators_time(asked_ms))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

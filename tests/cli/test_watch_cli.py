@@ -1,0 +1,187 @@
+"""``kohort watch`` on a broker of ours, which keeps a journal of its own besides: what is seen is held against it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import kohort
+from kohort.watch.on_the_spot import read_on_the_spot
+from kohort.watch.store import WatchStore
+from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
+from support.waiting import eventually
+
+POLLS = 200
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kohort.Broker]:
+    """A broker of its own: its log holds nothing but the groups of these tests."""
+    soon = {f"group.consumer.{name}": 100 for name in ("heartbeat.interval.ms", "min.heartbeat.interval.ms")}
+    options = {"group.initial.rebalance.delay.ms": 0, "num.partitions": 4, "group.consumer.assignment.interval.ms": 100}
+    with kohort.Broker({**options, **soon}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker, request):
+    name = f"t-{request.node.name.replace('[', '-').strip(']')}"
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics([name])
+    return name
+
+
+@contextmanager
+def member(broker, topic, protocol="classic", **options):
+    """A member that has its partitions, closed at the end."""
+    consumer = kohort.Consumer(
+        bootstrap_servers=broker.bootstrap,
+        group_id=topic,
+        group_protocol=protocol,
+        auto_offset_reset="earliest",
+        **options,
+    )
+    with consumer:
+        consumer.subscribe([topic])
+        yield consumer
+
+
+def poll_until_shared(*consumers):
+    for _ in range(POLLS):
+        for consumer in consumers:
+            consumer.poll(20)
+        if sum(len(c.assignment()) for c in consumers) == 4 and all(c.assignment() for c in consumers):
+            return
+    raise AssertionError("the members did not share the partitions")
+
+
+def story(broker, topic, protocol):
+    """One member, then two, then one, then none."""
+    with member(broker, topic, protocol, client_id="one") as one:
+        poll_until_shared(one)
+        with member(broker, topic, protocol, client_id="two") as two:
+            poll_until_shared(one, two)
+            one.commit()
+            two.commit()
+        poll_until_shared(one)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_is_seen_from_the_outside_is_what_the_broker_knows(run, ask, broker, topic, protocol):
+    story(broker, topic, protocol)
+
+    seen = ask("watch", "--once", "--group", topic)
+
+    known = ask("group", "why", topic, "--last", "0")["rebalances"]
+    ours = [(one["generation"], one["cause"]) for one in seen["rebalances"]]
+    assert ours == [(one["generation"], one["cause"]) for one in known]
+    assert {one["cause"] for one in known} >= {"GROUP_FORMING", "NEW_MEMBER", "MEMBER_LEFT"}
+    assert {one["origin"] for one in seen["rebalances"]} == {"inferred"}
+    assert "proof" not in {one["confidence"] for one in seen["rebalances"]}
+    assert ask("watch", "--once", "--group", topic)["rebalances"] == []  # nothing twice
+
+
+def test_one_line_is_one_rebalance(run, broker, topic, state):
+    story(broker, topic, "classic")
+
+    result = run("watch", "--once", "--group", topic)
+    first, *_, last = result.stdout.splitlines()
+    assert f"  {topic}  generation 0 -> 1  GROUP_FORMING (high)  Generation 1 (1 member" in first
+    assert "MEMBER_LEFT (high)" in last
+    other = str(state / "other.sqlite")
+    again = run("watch", "--once", "--group", topic, "--store", other, "--output", "ndjson")
+    told = [json.loads(line) for line in again.stdout.splitlines()]
+    assert {line["schema"] for line in told} == {"kohort/v1/watch.line"}
+    assert len(told) == len(result.stdout.splitlines())
+
+
+def test_options_that_do_not_fit_are_told(run):
+    assert "take --output ndjson, or --once" in run("watch", "--output", "json", code=2).stderr
+
+
+def test_where_no_group_ever_was_once_says_so(run, monkeypatch):
+    with kohort.Broker() as empty:
+        result = run("watch", "--once", "--bootstrap", empty.bootstrap, code=3)
+    assert "no group was ever there" in result.stderr
+
+
+def test_a_watcher_that_is_killed_goes_on_where_it_was_and_keeps_nothing_twice(run, broker, topic, state):
+    command = [sys.executable, "-m", "kohort", "watch", "--bootstrap", broker.bootstrap, "--interval", "0.1"]
+    with member(broker, topic, client_id="one") as one:
+        poll_until_shared(one)
+        watching = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert watching.stderr is not None
+        assert watching.stdout is not None
+        assert "watching" in watching.stderr.readline()
+        with member(broker, topic, client_id="two") as two:
+            poll_until_shared(one, two)
+            assert "NEW_MEMBER (high)" in watching.stdout.readline()
+            watching.send_signal(signal.SIGKILL)
+            watching.communicate()
+        poll_until_shared(one)
+
+    result = run("watch", "--once", "--group", topic)
+
+    assert [line.split("  ")[3] for line in result.stdout.splitlines()] == ["MEMBER_LEFT (high)", "MEMBER_LEFT (high)"]
+    (path,) = (state / "kohort" / "watch").glob("*.sqlite")
+    kept = WatchStore(path)
+    generations = [entry.generation for entry in kept.entries(topic)]
+    kept.close()
+    assert generations == sorted(set(generations))
+
+
+def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, state):
+    store = WatchStore(state / "s.sqlite")
+    with (
+        kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,
+        kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS, "fetch.min.bytes": 1}) as reader,
+        member(broker, topic, client_id="one") as one,
+    ):
+        poll_until_shared(one)
+        watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=1))
+        assert watcher.open()
+        eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
+        one.commit()  # so that the clocks can be compared
+        eventually(lambda: watcher.step(10) is not None and watcher.groups._groups[topic].settled_ms)
+        with member(broker, topic, client_id="two") as two:
+            for _ in range(POLLS):
+                two.poll(10)
+                watcher.step(10)
+                if watcher.groups._groups[topic].rebalancing_ms:
+                    break
+            poll_until_shared(one, two)
+        new = eventually(lambda: [entry for entry in watcher.step(10) if entry.group == topic])
+        watcher.finish()
+    store.close()
+    assert new[0].settled_seen_ms is not None
+    assert new[0].rebalancing_seen_ms is not None
+    assert new[0].settled_seen_ms <= new[0].rebalancing_seen_ms <= new[0].at_ms + 1_000
+    assert watcher.notes == []
+
+
+def test_the_log_is_read_on_the_spot_where_nobody_has_watched(broker, topic):
+    story(broker, topic, "consumer")
+    with (
+        kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,
+        kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader,
+    ):
+        found = read_on_the_spot(reader, admin, topic)
+        nobody = read_on_the_spot(reader, admin, "no such group")
+
+    assert found is not None
+    assert found.since_ms is not None
+    assert {entry.group for entry in found.entries} == {topic}
+    assert nobody is not None
+    assert nobody[:2] == ([], None)

@@ -1,0 +1,137 @@
+"""The file in which a watcher keeps a cluster's journal: all or nothing, nothing twice, nobody else's to read."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from kohort.coordinator.journal import GroupDeleted
+from kohort.errors import StorageError
+from kohort.watch.places import store_path
+from kohort.watch.store import PlacedEntry, WatchStore, read_entries
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "c.sqlite"
+
+
+@pytest.fixture
+def store(path):
+    kept = WatchStore(path, retention_ms=24 * HOUR)
+    yield kept
+    kept.close()
+
+
+def entry(group="g", at_ms=1):
+    return GroupDeleted(at_ms=at_ms, group=group, observed=True, why="unknown")
+
+
+def test_what_is_saved_is_read_again(store, path):
+    odd = "g\ud800"
+    store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(odd), 3, 8, 0)], {3: 9}, {"g": b"state"}, 5)
+    store.save([PlacedEntry(entry(at_ms=2), 3, 9, 0)], {3: 10}, {"g": None, "h": b"other"}, 6)
+
+    assert store.positions() == {3: 10}
+    assert list(store.groups()) == [b"other"]
+    assert store.entries("g") == [entry(), entry(at_ms=2)]
+    assert store.entries("g", last=1) == [entry(at_ms=2)]
+    assert [found for _, found in store.entries_since(1, 10)] == [entry(odd), entry(at_ms=2)]
+    assert store.latest_id() == 3
+    assert read_entries(path, odd) == ([entry(odd)], 6)
+
+
+def test_an_entry_of_the_same_record_is_kept_once(store):
+    for _ in range(2):
+        store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, {}, 5)
+    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, {}, 5)  # of no record
+
+    assert len(store.entries("g")) == 4
+
+
+def test_what_cannot_be_saved_whole_is_not_saved_at_all(store):
+    store.save([], {0: 1}, {}, 5)
+    with pytest.raises(StorageError, match=r"cannot be used"):
+        store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, {"g": object()}, 6)
+
+    assert store.positions() == {0: 1}
+    assert store.entries("g") == []
+
+
+def test_a_watcher_that_is_opened_again_goes_on_where_the_last_one_ended(path):
+    first = WatchStore(path)
+    first.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, {"g": b"s"}, 5)
+    with pytest.raises(StorageError, match="another watcher keeps the journal"):
+        WatchStore(path)
+    first.close()
+
+    second = WatchStore(path)
+    assert (second.positions(), list(second.groups()), second.entries("g")) == ({0: 2}, [b"s"], [entry()])
+    second.forget_positions()
+    assert (second.positions(), list(second.groups()), second.entries("g")) == ({}, [], [entry()])
+    second.forget()
+    assert second.entries("g") == []
+    second.close()
+
+
+def test_old_entries_go_and_so_do_the_oldest_of_too_many(path):
+    kept = WatchStore(path, retention_ms=HOUR, max_bytes=300_000)
+    many = [PlacedEntry(entry("g" * 1000, at_ms=10 * HOUR + i), 0, i, 0) for i in range(500)]
+    kept.save([PlacedEntry(entry(at_ms=1), 1, 0, 0), *many], {}, {}, 10 * HOUR)
+
+    assert kept.prune(10 * HOUR) > 1
+
+    assert kept.entries("g") == []
+    left = kept.entries("g" * 1000)
+    assert left[-1] == many[-1].entry
+    assert 0 < len(left) < 500
+    assert kept.size <= 300_000
+    kept.close()
+
+
+def test_the_file_is_its_users_alone(store, path):
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_is_no_store_is_told_so_in_one_sentence(tmp_path):
+    rubbish = tmp_path / "x.sqlite"
+    rubbish.write_bytes(b"not a database, but long enough to be taken for one" * 50)
+    with pytest.raises(StorageError, match=r"x\.sqlite cannot be used: file is not a database"):
+        WatchStore(rubbish)
+    with pytest.raises(StorageError, match=r"cannot be read"):
+        read_entries(rubbish, "g")
+    with pytest.raises(StorageError, match=r"cannot be read"):
+        read_entries(tmp_path / "nothing.sqlite", "g")
+
+
+def test_a_store_of_another_version_is_left_alone(path):
+    WatchStore(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
+    db.close()
+    with pytest.raises(StorageError, match=r"another version of kohort \(format 99\)"):
+        WatchStore(path)
+
+
+def test_an_entry_of_a_kind_yet_unknown_is_passed_over(store, path):
+    store.save([PlacedEntry(entry(), 0, 1, 0)], {}, {}, 5)
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO entries (grp, at_ms, value) VALUES (?, 1, ?)", (b"g", b'{"kind":"of tomorrow"}'))
+    db.close()
+    assert store.entries("g") == [entry()]
+
+
+@pytest.mark.parametrize("hostile", ["../../etc/passwd", "", "a/b", "x" * 65, "\x00"])
+def test_the_name_of_the_file_is_never_the_clusters_to_choose(hostile, tmp_path):
+    path = store_path(hostile, {"XDG_STATE_HOME": str(tmp_path)})
+    assert path.parent == tmp_path / "kohort" / "watch"
+    assert path.name.removesuffix(".sqlite").isalnum()
+    assert os.sep not in path.name
+
+
+def test_a_plain_cluster_id_is_the_name_of_the_file():
+    assert store_path("Y1w-_9", {"XDG_STATE_HOME": "/s"}).name == "Y1w-_9.sqlite"
