@@ -6,17 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current
+from kohort.coordinator.consumer.assignment import Current, ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
+from kohort.sim.actors.modern_strangers import Overheard
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.epochs import Epochs
 from kohort.sim.checks.modern_group import ModernGroupHolds
 from kohort.sim.checks.modern_owners import ModernOwners
+from kohort.sim.checks.revocations import Revocations
 from kohort.sim.reach import journal_of
 from kohort.sim.worlds.modern import run_modern
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
 
 EVERY_RUN = range(24)
 MORE = range(24, 120)
@@ -75,6 +80,11 @@ def test_an_epoch_that_goes_back_is_an_error_but_not_in_another_stretch():
         check.check_goes_up("m", 4)
     with pytest.raises(CheckFailed, match="with epoch 6 is taken, which was told 5"):
         check.check_was_told("m", 6)
+    check.check_goes_up("m", 7)
+    check.check_goes_up("m", 9)
+    check.check_was_told("m", 7)  # its answer may have been lost
+    with pytest.raises(CheckFailed, match="with epoch 5 is taken, which was told 7, 9"):
+        check.check_was_told("m", 5)
     stretch[0] = 1
     check.check_goes_up("m", 4)
 
@@ -93,7 +103,7 @@ def test_targets_come_after_the_interval():
 def test_what_a_member_believes_is_what_the_coordinator_has():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(epoch=3))
-    check = ModernOwners(lambda: group, lambda: None)
+    check = ModernOwners(lambda: group, lambda: None, lambda: 0)
     check._topics = object
     believer = SimpleNamespace(name="c0", member_id="m")
 
@@ -101,3 +111,71 @@ def test_what_a_member_believes_is_what_the_coordinator_has():
         check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
     check.gave_up(believer, "lost", frozenset({TopicPartition("t", 0)}))
     check.check()
+
+
+def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_out_until_it_has_synced():
+    share, beside, new = (TopicPartition("t", n) for n in range(3))
+    stretch, groups = [0], [None]
+    check = ModernOwners(
+        lambda: groups[0], lambda: SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t")), lambda: stretch[0]
+    )
+    believer = SimpleNamespace(name="c0", member_id="m")
+    check.took(believer, 3, frozenset({share, beside}))
+
+    groups[0] = converted = ModernGroup("g")
+    said = ConsumerGroupMemberMetadataValue(classic_member_metadata=ClassicMemberMetadata())
+    converted.members["m"] = ConsumerMember("m", said, Current(epoch=3, assigned={b"t": {0: 3}}))
+    stretch[0] = 1
+    check.check()
+    with pytest.raises(CheckFailed, match="c0 believes to own t-2"):
+        check.took(believer, 3, frozenset({share, beside, new}))
+    check.took(believer, 3, frozenset({share, beside}))
+
+    synced = SyncGroupRequest(member_id="m"), SyncGroupResponse()
+    check.answered(SimpleNamespace(asked=synced[0], answer=synced[1], error=0))
+    with pytest.raises(CheckFailed, match="c0 believes to own t-1"):
+        check.took(believer, 4, frozenset({share, beside}))
+
+
+def test_a_member_is_waited_for_as_long_as_it_asked_after_each_time_that_it_is_told_to_revoke():
+    group = ModernGroup("g")
+    said = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
+
+    def told():
+        current = Current(3, state=ReconciliationState.UNREVOKED_PARTITIONS, pending={b"t": {0: 3}})
+        group.members["m"] = ConsumerMember("m", said, current)
+
+    check = Revocations(lambda: group)
+    told()
+    check.check(0, 0, works=True)
+    told()
+    check.check(900, 900, works=True)
+    check.check(1_900, 1_900, works=True)
+    check.check(61_900, 2_000, works=True)  # its clock jumped
+    check.check(66_900, 7_000, works=False)  # it stands still
+    check.check(67_000, 7_100, works=True)
+    with pytest.raises(CheckFailed, match="m is yet to revoke 1501 ms after its rebalance timeout"):
+        check.check(68_501, 8_601, works=True)
+
+
+def test_whoever_will_be_back_keeps_its_place():
+    group = ModernGroup("g")
+    check = ModernGroupHolds(lambda: group, lambda: 0, 0)
+    group.members["m"] = ConsumerMember(
+        "m", ConsumerGroupMemberMetadataValue(), Current(epoch=LEAVING_FOR_A_WHILE_EPOCH)
+    )
+
+    check.check_away(group, "m", ErrorCode.NONE)
+    check.check_away(group, "n", ErrorCode.UNKNOWN_MEMBER_ID)
+    with pytest.raises(CheckFailed, match="n will be back, and has no place in the group any more"):
+        check.check_away(group, "n", ErrorCode.NONE)
+
+
+def test_what_members_say_is_overheard_but_goodbyes_and_strangers_are_not():
+    heard = Overheard("admin")
+    for client, epoch in (("c0", 0), ("c0", 4), ("admin", 9), ("c0", -1)):
+        asked = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
+        heard.asked(SimpleNamespace(client=client, asked=asked))
+
+    assert [message.member_epoch for message in heard.of("m")] == [0, 4]
+    assert heard.of("nobody") == []

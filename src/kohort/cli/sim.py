@@ -173,19 +173,29 @@ def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None
 
 @sim.command()
 @click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
+@click.option(
+    "--world",
+    type=click.Choice(["group", "modern"]),
+    default="group",
+    show_default=True,
+    help="group: of classic groups; modern: of groups that their coordinator assigns, and of conversions.",
+)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def reach(seeds: str, output: str) -> None:
+def reach(seeds: str, world: str, output: str) -> None:
     """Say which state transitions, decisions and error answers no seed reaches.
 
     \b
     kohort sim reach --seeds 0..200
+    kohort sim reach --seeds 0..200 --world modern
     """
     from kohort.sim.reach import reachable, reached_by
+    from kohort.sim.reach_modern import reachable_modern, reached_in_modern
 
+    what_there_is, one = (reachable, reached_by) if world == "group" else (reachable_modern, reached_in_modern)
     reached: set[str] = set()
     for seed in parse_seeds(seeds):
-        reached |= reached_by(seed)
-    missed = [what for what in reachable() if what not in reached]
+        reached |= one(seed)
+    missed = [what for what in what_there_is() if what not in reached]
     if output == "json":
         click.echo(json.dumps({"reached": len(reached), "unreached": missed}))
     else:

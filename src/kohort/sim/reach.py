@@ -43,7 +43,7 @@ ANSWERS: Final = {
 MODERN: Final = frozenset(
     {"EpochRaised", "TargetComputed", "MemberReconciled", "StaticAway", "GroupConverted", "downgraded"}
 )
-"""Kinds of entries, and a cause of rounds, of groups that the coordinator assigns: their world is another."""
+"""Kinds of entries, and a cause of rounds, of groups that the coordinator assigns: ``reach_modern.py`` has them."""
 
 
 def reachable() -> list[str]:

@@ -45,6 +45,8 @@ class ConsumerActor(EngineActor):
         self.busy_until_ms = 0
         """Until when the user handles what the last poll gave."""
         self.left_poll_ms = 0
+        self.listens = False
+        """Whether its listener works, for longer than a moment: the user is in poll(), and gets nothing else done."""
         self._config = config
         self._topics = topics
         self._watcher = stage.checks
@@ -64,6 +66,7 @@ class ConsumerActor(EngineActor):
         self.machine = ConsumerMachine(self._config, self.rng)
         self.machine.subscribe(self._topics)
         self._polling, self._leaving, self.stopped = False, None, False
+        self.listens = False
         self.left_poll_ms = self.world.now_ms
         self.run_engine(self.machine.engine)
         self._after_thinking(0)
@@ -85,7 +88,7 @@ class ConsumerActor(EngineActor):
     def leave(self) -> None:
         """Close as an application does: callbacks, LeaveGroup, the end."""
         machine = self.machine
-        if machine is None or self._leaving is not None or self.frozen:
+        if machine is None or self._leaving is not None or self.frozen or self.listens:
             return
         self.history.add(self.name, "leaves")
         needed = machine.prepare_leave()
@@ -106,7 +109,7 @@ class ConsumerActor(EngineActor):
     @property
     def is_held_up(self) -> bool:
         """Frozen, or in a handler that takes long."""
-        return self.frozen or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
+        return self.frozen or self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
 
     @property
     def is_rebalancing(self) -> bool:
@@ -166,6 +169,8 @@ class ConsumerActor(EngineActor):
     def _poll_times_out(self, life: int) -> None:
         if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:
             return
+        if self.listens:
+            return  # looked at again when that has ended
         if self.frozen:
             self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._poll_times_out(life))
         else:
@@ -185,6 +190,8 @@ class ConsumerActor(EngineActor):
         machine = self.machine
         assert machine is not None
         now_ms = self.world.now_ms
+        if self.listens:
+            return
         try:
             is_due = machine.needs_user
             if is_due:
@@ -192,6 +199,8 @@ class ConsumerActor(EngineActor):
             if entering or is_due or not machine.is_stable:
                 while (needed := machine.advance(now_ms)) is not None:
                     self._tell(machine, needed.kind, frozenset(needed.partitions))
+                    if self.listens:
+                        return
             fetched, is_new = machine.open_fetched()
             if is_new and machine.may_fetch:
                 self.step_soon()

@@ -30,6 +30,8 @@ class Epochs(Watcher):
         self._stretches = stretches
         self._strangers = strangers
         self._told: dict[tuple[int, str], int] = {}
+        self._before: dict[tuple[int, str], int] = {}
+        """The epoch that each member was told before that."""
         self._fenced: set[tuple[int, str]] = set()
         self.fenced = 0
 
@@ -56,13 +58,20 @@ class Epochs(Watcher):
         last = self._told.get((stretch, member_id), epoch)
         if epoch < last:
             raise CheckFailed(f"{member_id} is told epoch {epoch} after {last}")
+        if epoch > last:
+            self._before[stretch, member_id] = last
         self._told[stretch, member_id] = epoch
 
     def check_was_told(self, member_id: str, epoch: int) -> None:
-        """Check that no heartbeat is taken with an epoch that its member was not told yet."""
-        last = self._told.get((self._stretches(), member_id))
+        """Check that no heartbeat is taken with an epoch that its member was not told yet, or before the last two."""
+        stretch = self._stretches()
+        last, before = self._told.get((stretch, member_id)), self._before.get((stretch, member_id), 0)
         if last is not None and epoch > last:
             raise CheckFailed(f"a heartbeat of {member_id} with epoch {epoch} is taken, which was told {last}")
+        if last is not None and JOINING_EPOCH < epoch < before:
+            raise CheckFailed(
+                f"a heartbeat of {member_id} with epoch {epoch} is taken, which was told {before}, {last}"
+            )
 
     def check_nobody_fenced(self) -> None:
         """Check that nobody was fenced in a run in which nothing went wrong."""

@@ -14,6 +14,7 @@ from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Exchange, Watcher
 from kohort.wire.messages.group_consumer import (
     LEAVING_EPOCH,
+    LEAVING_FOR_A_WHILE_EPOCH,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -33,17 +34,26 @@ class ModernGroupHolds(Watcher):
         """What was reached."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Check that a member that has left is gone at once."""
+        """Check that a member that has left is gone at once, and one that will be back is not."""
         asked, group = exchange.asked, self._group()
-        leaves = isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch == LEAVING_EPOCH
-        if group is None or not leaves or not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
+        if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest):
             return
-        assert isinstance(asked, ConsumerGroupHeartbeatRequest)
-        self.check_left(group, asked.member_id, exchange.error)
+        if not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
+            return
+        if asked.member_epoch == LEAVING_EPOCH:
+            self.check_left(group, asked.member_id, exchange.error)
+        elif asked.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
+            self.check_away(group, asked.member_id, exchange.error)
 
     def check_left(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
         if not error and member_id in group.members:
             raise CheckFailed(f"{member_id} has left, and is still a member")
+
+    def check_away(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
+        """Check that a static member that will be back keeps its place."""
+        member = group.members.get(member_id)
+        if not error and (member is None or member.epoch != LEAVING_FOR_A_WHILE_EPOCH):
+            raise CheckFailed(f"{member_id} will be back, and has no place in the group any more")
 
     def check(self) -> None:
         group = self._group()

@@ -26,49 +26,71 @@ class _Holder(NamedTuple):
 
 class ModernOwners(Watcher):
     """Who believes to own what. ``group`` is the group as it is coordinated now, None while it is not modern, or not
-    coordinated; ``check`` is called after every event.
+    coordinated; ``stretches`` counts its lives and conversions; ``check`` is called after every event.
 
-    A member of the classic protocol is looked at once it has been told its assignment by the modern group: what it has
-    of a classic group before may be about to be revoked.
+    A classic group can be converted in the middle of a cooperative rebalance. What its generation took from a member
+    is nobody's then to the coordinator, which may give it away, while the member has not been told, or its user has not
+    given it up yet. So, as in Kafka, it may have two owners, until the member joins again (it is told to by its next
+    heartbeat) and takes what SyncGroup says. Just that is left out here: what a member of the classic protocol had
+    beside its share when the group was converted, for as long as it goes on to have it, up to that moment.
     """
 
-    def __init__(self, group: Callable[[], ModernGroup | None], topics: Callable[[], Topics | None]) -> None:
+    def __init__(
+        self,
+        group: Callable[[], ModernGroup | None],
+        topics: Callable[[], Topics | None],
+        stretches: Callable[[], int],
+    ) -> None:
         self._group = group
         self._topics = topics
+        self._stretches = stretches
+        self._stretch = -1
         self._holders: dict[str, _Holder] = {}
-        self._synced: dict[str, ModernGroup] = {}
+        self._leftover: dict[str, frozenset[TopicPartition]] = {}
+        """What a member had beside its share when the group was converted, by the name of its client."""
+        self._synced: set[str] = set()
+        """Member ids that the modern group has told their assignments since."""
         self._names: dict[bytes, str] = {}
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
         self._holders[consumer.name] = _Holder(consumer, consumer.member_id, owned)
+        still = frozenset[TopicPartition]() if consumer.member_id in self._synced else owned
+        self._leftover[consumer.name] = self._leftover.get(consumer.name, frozenset()) & still
         self.check()
 
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
         if (holder := self._holders.get(consumer.name)) is not None:
             self._holders[consumer.name] = holder._replace(held=holder.held - partitions)
+            self._leftover[consumer.name] = self._leftover.get(consumer.name, frozenset()) - partitions
 
     def answered(self, exchange: Exchange) -> None:
-        asked, group = exchange.asked, self._group()
+        asked = exchange.asked
         synced = isinstance(asked, SyncGroupRequest) and isinstance(exchange.answer, SyncGroupResponse)
-        if synced and group is not None and exchange.error == 0:
+        if synced and self._group() is not None and exchange.error == 0:
             assert isinstance(asked, SyncGroupRequest)
-            self._synced[asked.member_id] = group
+            self._synced.add(asked.member_id)
 
     def check(self) -> None:
         """Compare what members believe with what the coordinator has."""
         group = self._group()
         if group is None or self._topics() is None:
             return
+        begins = self._stretches() != self._stretch
+        if begins:
+            self._stretch = self._stretches()
+            self._synced.clear()
+            self._leftover.clear()
         for holder in self._holders.values():
             member = group.members.get(holder.member_id)
             if not holder.held or member is None or holder.consumer.member_id != holder.member_id:
                 continue
-            if member.speaks_classic and self._synced.get(holder.member_id) is not group:
-                continue
             held = {TopicPartition(self._name(topic_id), p) for topic_id, p, _ in member.current.held()}
-            if more := holder.held - held:
+            more = holder.held - held
+            if begins and member.speaks_classic:
+                self._leftover[holder.consumer.name] = more
+            if more := more - self._leftover.get(holder.consumer.name, frozenset()):
                 raise CheckFailed(
                     f"{holder.consumer.name} believes to own {min(more)}, and the coordinator, which counts it in with "
                     f"epoch {member.epoch}, has it for {self._owner(group, min(more))}"

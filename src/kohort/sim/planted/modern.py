@@ -13,6 +13,7 @@ from kohort.coordinator.consumer import (
     fencing,
     group_epoch,
     heartbeat,
+    leaving,
     reconcile,
     sessions,
     target,
@@ -105,6 +106,22 @@ def epoch_goes_back(patch: Patch) -> None:
         return real(member_id, epoch if told is not None else max(1, epoch - 1), interval_ms, told)
 
     patch.function(heartbeat._answer, answer)
+
+
+@bug(AREA, "a static member that says that it will be back is taken out", WORLD)
+def place_not_kept(patch: Patch) -> None:
+    def remove(_real: Any, group: Any, member: Any, ctx: Any, out: Outcome) -> None:
+        fencing.remove_member(group, member, "member_left", ctx, out)
+
+    patch.function(leaving._keep_place, remove)
+
+
+@bug(AREA, "a member that does not revoke is waited for without end", WORLD)
+def revocation_without_end(patch: Patch) -> None:
+    def begin(real: Any, group_id: str, member_id: str, rebalance_timeout_ms: int, ctx: Any) -> Any:
+        return real(group_id, member_id, 1_000 * rebalance_timeout_ms, ctx)
+
+    patch.function(sessions.begin_revocation, begin)
 
 
 @bug(AREA, "a commit of any member is taken, whatever its epoch", WORLD)

@@ -9,7 +9,7 @@ from typing import Final
 from kohort.sim.swarm import Plan, plan_of
 from kohort.sim.verdict import Verdict, verdict_of
 from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies
-from kohort.sim.worlds.modern import ModernGroups
+from kohort.sim.worlds.modern import ModernGroups, plan_of_modern
 from kohort.sim.worlds.one_broker import OneBroker
 from kohort.sim.worlds.secured import SecuredGroup, plan_of_secured
 from kohort.sim.worlds.simulation import Simulation
@@ -38,7 +38,7 @@ WORLDS: Final = {
     "transactions": SimulatedWorld(plan_of_copies, CopyingGroup),
     "moves": SimulatedWorld(plan_of_moves, ThreeNodes),
     "secured": SimulatedWorld(plan_of_secured, SecuredGroup),
-    "modern": SimulatedWorld(plan_of_moves, ModernGroups),
+    "modern": SimulatedWorld(plan_of_modern, ModernGroups),
 }
 """A group on one broker; members that copy in transactions; three nodes whose leaders move; a secured broker; groups
 that the coordinator assigns, and those that are converted."""

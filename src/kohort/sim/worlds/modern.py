@@ -7,31 +7,34 @@ so that the histories of seeds there stay what they are.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from kohort.client.consumer import Wanted
 from kohort.config.client import AdminConfig, ConsumerConfig
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.outcome import TimerKind
-from kohort.model import SubscriptionPattern, TopicPartition
-from kohort.sim.actors.admins import AdminActor, Make
+from kohort.model import SubscriptionPattern
+from kohort.sim.actors.admins import AdminActor
 from kohort.sim.actors.either_protocol import CLASSIC, CONSUMER, EitherProtocol
-from kohort.sim.actors.faults import OwnFaults
-from kohort.sim.actors.modern_strangers import FalseHeartbeat, modern_heartbeat_as
-from kohort.sim.actors.strangers import Guise, commit_as
+from kohort.sim.actors.faults import LEAVE_ENDS_MS, OwnFaults
+from kohort.sim.actors.modern_strangers import ModernStrangers, Overheard
 from kohort.sim.checks.balance import check_balance
 from kohort.sim.checks.epoch_commits import EpochCommits
 from kohort.sim.checks.epochs import Epochs
 from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.modern_group import ModernGroupHolds, check_modern_balance, why_not_reconciled
 from kohort.sim.checks.modern_owners import ModernOwners
+from kohort.sim.checks.revocations import Revocations
 from kohort.sim.checks.watcher import Watcher
 from kohort.sim.swarm import Plan
+from kohort.sim.world import START_MS
 from kohort.sim.worlds.three_nodes import GROUP, ThreeNodes, plan_of_moves
-from kohort.wire.messages.group_consumer import LEAVING_EPOCH
 
 TOPICS_PATTERN: Final = "t[0-9]+"
 """Matches every topic of a plan."""
+STALLS_LONGER_MS: Final = 6_000
+"""How much longer than the rebalance timeout a listener may take."""
 REGEX_SETTLES_MS: Final = 20_000
 """How much longer it may take where members subscribe by an expression: it is resolved again every ten seconds."""
 
@@ -52,23 +55,43 @@ class ModernOptions(NamedTuple):
     interval_ms: int
     """group.consumer.assignment.interval.ms"""
     assignor: str | None
+    stalls: bool
+    """Whether listeners take longer than they may."""
+    repeats: bool
+    """Whether strangers say again what members said."""
+    steps_out: bool
+    """Whether static members go for a while and come back."""
 
 
 def options_of(plan: Plan) -> ModernOptions:
-    """Draw what a seed stands for in this world."""
+    """Draw what a seed stands for in this world. What was added later has chance of its own."""
     rng = random.Random(f"modern {plan.seed}")
+    later = random.Random(f"modern again {plan.seed}")
     protocols = rng.choice([CONSUMER, CONSUMER, "mixed", "mixed", CLASSIC])
     strikes = bool(plan.faults)
+    converts = protocols == CLASSIC or (strikes and rng.random() < 0.4)
     return ModernOptions(
         protocols=protocols,
-        converts=protocols == CLASSIC or (strikes and rng.random() < 0.4),
+        converts=converts,
         moves=strikes and rng.random() < 0.6,
         strangers=strikes and rng.random() < 0.3,
-        grows=rng.random() < 0.4 and not plan.static,
+        # A static leader that was away does not learn of partitions that came meanwhile; a coordinator does.
+        grows=rng.random() < 0.4 and (not plan.static or (protocols == CONSUMER and not converts)),
         regex=rng.random() < 0.25,
         interval_ms=rng.choice([0, 0, 1_000, 1_000, 5_000]),
         assignor=rng.choice([None, None, "uniform", "range"]),
+        stalls=later.random() < 0.3 and strikes,
+        repeats=later.random() < 0.3 and strikes,
+        steps_out=later.random() < 0.6 and strikes,
     )
+
+
+def plan_of_modern(seed: int) -> Plan:
+    """Return the plan of a seed: that of the three nodes, with more static members where all speak the new protocol."""
+    plan = plan_of_moves(seed)
+    options = options_of(plan)
+    more = random.Random(f"modern static {seed}").random() < 0.25
+    return replace(plan, static=plan.static or (more and options.protocols == CONSUMER and not options.converts))
 
 
 class ModernGroups(ThreeNodes):
@@ -80,6 +103,9 @@ class ModernGroups(ThreeNodes):
         self.admin = AdminActor(
             self.stage, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
         )
+        overheard = Overheard(self.admin.name)
+        self.stage.checks.add(overheard)
+        self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, overheard, min(plan.topics))
 
     # ------------------------------------------------------------ what is simulated
 
@@ -130,8 +156,9 @@ class ModernGroups(ThreeNodes):
         )
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
-        self.owners = ModernOwners(self.modern_group, self.topics)
+        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches)
         self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms)
+        self.revocations = Revocations(self.modern_group)
         self.epochs = Epochs(GROUP, lambda: life.stretches, "admin")
         self.commits = EpochCommits(GROUP, self.modern_group, self.topic_name)
         return [self.owners, self.holds, self.epochs, self.commits]
@@ -145,8 +172,14 @@ class ModernGroups(ThreeNodes):
         if options.grows:
             always["admin"] = lambda _rng: self.admin.act(self.topics_now())
         if options.strangers:
-            always["claim"] = self._claim
-            always["evict"] = self._evict
+            always["claim"] = self.strangers.claim
+            always["evict"] = self.strangers.evict
+        if options.repeats:
+            always["repeat"] = self.strangers.repeat
+        if options.stalls:
+            always["stall"] = self._stall
+        if self.plan.static and options.steps_out:
+            always["step out"] = self._step_out
         return OwnFaults(always=always)
 
     # ------------------------------------------------------------ what strikes
@@ -163,28 +196,26 @@ class ModernGroups(ThreeNodes):
             victim.kill("converted")
             victim.restart_later()
 
-    def _claim(self, rng: random.Random) -> None:
-        """Speak for a member with an epoch that it was never told, or for nobody."""
-        victim = rng.choice(self.consumers)
-        epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
-        claim = FalseHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id)
-        nobody = FalseHeartbeat("nobody", rng.choice([1, -1]))
-        partition = TopicPartition(min(self.plan.topics), 0)
-        choices: list[tuple[str, Make]] = [
-            (f"claims epoch {epoch} of {victim.name}", lambda m: modern_heartbeat_as(m, GROUP, claim)),
-            ("claims to be nobody", lambda m: modern_heartbeat_as(m, GROUP, nobody)),
-            ("commits from outside", lambda m: commit_as(m, GROUP, Guise(), partition, 0)),
-            ("commits as nobody", lambda m: commit_as(m, GROUP, Guise("nobody", None, 1), partition, 0)),
-            ("commits too late", lambda m: commit_as(m, GROUP, Guise(claim.member_id, None, epoch), partition, 0)),
-        ]
-        self.admin.do(*rng.choice(choices))
+    def _stall(self, rng: random.Random) -> None:
+        """Have listeners stand still with their next revocation, maybe beyond the rebalance timeout.
 
-    def _evict(self, rng: random.Random) -> None:
-        """Take a member out."""
+        One member goes and comes back, so that the others have something to revoke.
+        """
+        limit_ms = self.plan.max_poll_interval_ms
+        until_ms = START_MS + self.plan.faults_ms
+        for victim in self.consumers:
+            assert isinstance(victim, EitherProtocol)
+            victim.stall(until_ms, rng.choice([limit_ms // 2, limit_ms + rng.randint(500, STALLS_LONGER_MS)]))
+        one = rng.choice(self.consumers)
+        one.leave()
+        self.world.after(LEAVE_ENDS_MS, one.start)
+
+    def _step_out(self, rng: random.Random) -> None:
+        """Have a static member go for a while: it comes back as another process, before its session ends or after."""
         victim = rng.choice(self.consumers)
-        if victim.member_id:
-            claim = FalseHeartbeat(victim.member_id, LEAVING_EPOCH, victim.instance_id)
-            self.admin.do(f"takes out {victim.name}", lambda m: modern_heartbeat_as(m, GROUP, claim))
+        victim.leave()
+        self.world.after(rng.randint(200, self.plan.session_timeout_ms + 2_000), victim.start)
+        self.world.after(LEAVE_ENDS_MS, victim.start)
 
     # ------------------------------------------------------------ what must hold
 
@@ -198,6 +229,9 @@ class ModernGroups(ThreeNodes):
         super().check()
         self.owners.check()
         self.holds.check()
+        cluster = self.cluster
+        works = not cluster.is_frozen and not cluster.disk.weather.refuse
+        self.revocations.check(cluster.now_ms, self.world.now_ms, works=works)
 
     def topics_now(self) -> dict[str, int]:
         topics = self.topics()
@@ -239,6 +273,6 @@ class ModernGroups(ThreeNodes):
 
 def run_modern(seed: int) -> ModernGroups:
     """Run one seed. Raises CheckFailed, or whatever a machine raises."""
-    run = ModernGroups(plan_of_moves(seed))
+    run = ModernGroups(plan_of_modern(seed))
     run.go()
     return run
