@@ -8,6 +8,7 @@ from typing import Final
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.counters import BrokerCounters
 from kohort.broker.dispatch import SERVED
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
@@ -41,14 +42,14 @@ def assemble(
     intercept: Intercept | None = None,
 ) -> tuple[BrokerState, GroupJournal]:
     """Return the parts of a broker, and its journal of groups; the arguments are those of ``Broker``."""
-    purgatory = Purgatory()
+    purgatory, counters = Purgatory(), BrokerCounters()
     if isinstance(home, ClusterNode):
         cluster, node = home.cluster, home.cluster.nodes[home.node_id]
     else:
         cluster = Cluster(config, home, rng, now_ms)
         node = node_of(config, cluster.topics.node_id)
         cluster.add_only(node)
-    offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
+    offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory, counters)
     config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
     journal = GroupJournal(cluster)
     users = ScramUsers(cluster.security)
@@ -83,6 +84,7 @@ def assemble(
         quotas=ClientQuotas(config, cluster.quotas),
         intercept=intercept,
         access=cluster.access,
+        counters=counters,
     )
     return state, journal
 

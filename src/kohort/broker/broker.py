@@ -31,7 +31,6 @@ from kohort.broker.io import (
     Output,
     Pause,
     Received,
-    Resume,
     Secured,
     Serve,
     Tick,
@@ -40,6 +39,7 @@ from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Parked
+from kohort.broker.reading import maybe_pause, maybe_resume
 from kohort.broker.release import release
 from kohort.broker.request import (
     Answer,
@@ -95,8 +95,9 @@ class Broker:
         self._frame_budget = self._connections.frame_budget
         self._quotas, self._kept_quotas = self._state.quotas, cluster.quotas
         self._measured = self._quotas.under_way
+        self._counters = self._state.counters
         self._throttling = Throttling(self._quotas, self._connections)
-        self._long_work = LongWork(self._quotas, self._throttling)
+        self._long_work = LongWork(self._quotas, self._throttling, self._counters)
         offsets_topic.serve(self._state.coordinator, now_ms)
         found = [] if isinstance(home, ClusterNode) else [*cluster.topics.recovery_notes, *cluster.transactions.notes]
         self._notes: list[Note] = [*found, *offsets_topic.take_notes(), *self._state.logins.notes]
@@ -183,7 +184,7 @@ class Broker:
             self._go_on(connection, now_ms, out)
         self._follow_up(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
-        self._pause_the_full(given, out)
+        maybe_pause(self._connections, given, out)
         return out
 
     def _serve_kept(self, request: Request, now_ms: int, out: list[Output]) -> None:
@@ -226,6 +227,7 @@ class Broker:
         if connection is None:
             return  # closed by us; the peer did not know yet
         connection.active_ms = now_ms
+        self._counters.bytes_in += len(data)
         try:
             completed = connection.receive(data)
         except ProtocolError as error:
@@ -244,7 +246,7 @@ class Broker:
         for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
             connection.awaits_memory = False
-            self._maybe_resume(connection, out)
+            maybe_resume(connection, out)
 
     def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
         connection = self._connections.get(number)
@@ -270,15 +272,7 @@ class Broker:
             return
         if connection.can_serve:
             self._ready.append(connection)
-        self._maybe_resume(connection, out)
-
-    def _pause_the_full(self, given: Input, out: list[Output]) -> None:
-        """Read no more from a peer that is far ahead of its answers, or for which there is no room."""
-        if isinstance(given, Received):
-            connection = self._connections.get(given.connection)
-            if connection is not None and connection.must_pause and not connection.paused:
-                connection.paused = True
-                out.append(Pause(given.connection))
+        maybe_resume(connection, out)
 
     def _tick(self, now_ms: int, out: list[Output]) -> None:
         state = self._state
@@ -338,6 +332,7 @@ class Broker:
             if self._sender.must_wait(connection):
                 return
             frame = connection.next_frame()
+            connection.since_ns = self._counters.time_ns()
             if connection.login is not None and connection.login.takes(frame, now_ms):
                 if not self._log_in(connection, frame, now_ms, out):
                     return
@@ -353,7 +348,7 @@ class Broker:
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
-        self._maybe_resume(connection, out)
+        maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
         """Have a frame of a login judged; whether the next frame may be looked at."""
@@ -364,6 +359,7 @@ class Broker:
     def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[Output]) -> None:
         """Do what follows from a step of a login."""
         if step.principal is not None:
+            self._counters.logins += 1
             connection.caller = connection.caller._replace(principal=step.principal)
             connection.reader.max_bytes = self._state.config.socket_request_max_bytes
         if step.buffers:
@@ -386,8 +382,10 @@ class Broker:
                 self._quotas.rest(reply_to.connection)
             if isinstance(answer, Task):
                 self._long_work.add(answer)
-        elif self._measured:
-            self._throttling.settle(reply_to, answer, now_ms)
+        else:
+            self._counters.answered(reply_to.api_key, connection.since_ns, None)
+            if self._measured:
+                self._throttling.settle(reply_to, answer, now_ms)
 
     def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
         """Serve a fetch that has waited long enough."""
@@ -414,6 +412,7 @@ class Broker:
         elif isinstance(done, HangUp):
             self._hang_up(connection, done.note, now_ms, out)
         elif done is not Unanswered.LATER:  # then it is answered from elsewhere
+            self._counters.answered(reply_to.api_key, connection.since_ns, None)
             if not isinstance(done, Unanswered):
                 self._send_buffers(connection, done, now_ms, out)
             self._end_wait(connection, now_ms, out)
@@ -434,7 +433,7 @@ class Broker:
         connection.active_ms = now_ms
         if connection.can_serve:
             self._ready.append(connection)
-        self._maybe_resume(connection, out)
+        maybe_resume(connection, out)
 
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
@@ -442,6 +441,7 @@ class Broker:
         """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
+        self._counters.answered(reply_to.api_key, connection.since_ns, message)
         try:
             buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         except ProtocolError as error:
@@ -464,12 +464,8 @@ class Broker:
             problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
             self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
 
-    def _maybe_resume(self, connection: Connection, out: list[Output]) -> None:
-        if connection.paused and not (connection.closed or connection.must_pause):
-            connection.paused = False
-            out.append(Resume(connection.connection_id))
-
     def _hang_up(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
+        self._counters.hung_up(note.kind)
         out.append(Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
         self._forget(connection.connection_id, now_ms, out)
 
@@ -495,6 +491,7 @@ class Broker:
     def _write_journal(self, now_ms: int) -> bool:
         """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""
         entries = self._state.coordinator.take_journal()
-        if entries and (note := self._journal.append(entries, now_ms)):
-            self._notes.append(note)
+        if entries:
+            self._counters.journal_written(entries)
+            self._notes.extend(self._journal.append(entries, now_ms))
         return bool(entries)

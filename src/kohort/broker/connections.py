@@ -44,6 +44,7 @@ class Connection:
         "paused",
         "reader",
         "refused",
+        "since_ns",
         "waiting_bytes",
     )
 
@@ -55,6 +56,8 @@ class Connection:
         self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
+        self.since_ns = 0
+        """When the request that is served, or waits, was taken up (BrokerCounters.time_ns)."""
         self.outbox = Outbox()
         self.paused = False
         self.awaits_memory = False

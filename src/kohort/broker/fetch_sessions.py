@@ -96,8 +96,8 @@ class FetchSessions:
     """
 
     def __init__(self, slots: int, rng: Rng) -> None:
-        self._slots = slots
-        self._most_partitions = slots * PARTITIONS_PER_SLOT
+        self.slots = slots
+        self.most_partitions = slots * PARTITIONS_PER_SLOT
         self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
 
@@ -127,7 +127,7 @@ class FetchSessions:
         if not session.partitions:
             self._sessions.pop(session.session_id, None)
             return FetchPlan([], topic_ids=topic_ids)
-        if added and self._partitions() > self._most_partitions:
+        if added and self.partitions() > self.most_partitions:
             self._sessions.pop(session.session_id, None)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes back with all that it wants
         session.used_ms = now_ms
@@ -164,14 +164,15 @@ class FetchSessions:
 
     def _make_room(self, size: int, now_ms: int) -> bool:
         """Let sessions go where they may (protocol/fetching.md#room-for-sessions); tell whether there is room."""
-        if size > self._most_partitions:
+        if size > self.most_partitions:
             return False
-        while self._partitions() + size > self._most_partitions:
+        while self.partitions() + size > self.most_partitions:
             if not self._evict(size, now_ms):
                 return False
-        return len(self._sessions) < self._slots or self._evict(size, now_ms)
+        return len(self._sessions) < self.slots or self._evict(size, now_ms)
 
-    def _partitions(self) -> int:
+    def partitions(self) -> int:
+        """Return how many partitions all sessions have."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def _evict(self, size: int, now_ms: int) -> bool:

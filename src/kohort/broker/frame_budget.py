@@ -41,6 +41,7 @@ class FrameBudget:
     """Who may send a large request now."""
 
     def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._unlimited = limit == NO_LIMIT
         self._very_large = limit // 8
         self._lanes = (_Lane(limit // 2), _Lane(limit // 2))

@@ -44,8 +44,8 @@ class GroupJournal:
         }
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
-    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> Note | None:
-        """Append ``entries``; return what to tell the operator if that fails."""
+    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> list[Note]:
+        """Append ``entries``; return what to tell the operator, which is nothing unless that fails."""
         try:
             topic = self.ensure(now_ms)
             for records in _by_size(entries):
@@ -54,8 +54,8 @@ class GroupJournal:
                 leader = self._cluster.leader_of(topic, 0)
                 self._cluster.tell_one(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
-            return warning(f"{len(entries)} journal entries are lost: {error}", "journal")
-        return None
+            return [warning(f"{len(entries)} journal entries are lost: {error}", "journal")]
+        return []
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.broker.client_quotas import ClientQuotas
+from kohort.broker.counters import BrokerCounters
 from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
 from kohort.broker.throttling import Throttling
 from kohort.errors import ProtocolError
@@ -41,9 +42,12 @@ NOTHING_YET: Final = None
 class LongWork:
     """All long requests of a broker."""
 
-    def __init__(self, quotas: ClientQuotas, throttling: Throttling) -> None:
+    def __init__(self, quotas: ClientQuotas, throttling: Throttling, counters: BrokerCounters) -> None:
         self._quotas = quotas
         self._throttling = throttling
+        self._counters = counters
+        self.begun = 0
+        """How many there were."""
         self._tasks: deque[tuple[Request, Iterator[Done | None]]] = deque()
 
     def __len__(self) -> int:
@@ -55,6 +59,7 @@ class LongWork:
 
     def add(self, task: Task) -> None:
         """Go on with ``task`` when its turn comes."""
+        self.begun += 1
         self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
@@ -84,6 +89,7 @@ class LongWork:
             if answer is not Unanswered.LATER:
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
+                self._counters.find_errors(request.reply_to.api_key, answer)
                 held.append(answer)
                 yield (yield from _response(request.reply_to, answer))
             else:

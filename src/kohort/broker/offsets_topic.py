@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.counters import BrokerCounters
 from kohort.broker.flush_waits import Needed
 from kohort.broker.log_items import SLICE_RECORDS, slices_of
 from kohort.broker.purgatory import Purgatory
@@ -34,15 +35,20 @@ class OffsetsTopic:
 
     name = NAME
 
-    def __init__(self, config: BrokerConfig, cluster: Cluster, node_id: int, purgatory: Purgatory) -> None:
+    def __init__(
+        self, config: BrokerConfig, cluster: Cluster, node_id: int, purgatory: Purgatory, counters: BrokerCounters
+    ) -> None:
         self._config = config
         self._cluster = cluster
         self._node_id = node_id
         self._purgatory = purgatory
+        self._counters = counters
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
+        self._began_ms: dict[int, int] = {}
+        """When each began to load."""
         self._unflushed: list[Needed] = []
         self._notes: list[Note] = []
 
@@ -148,6 +154,7 @@ class OffsetsTopic:
                 self._coordinator.start_loading(partition)
                 skipped = Skipped()
                 self._loading[partition] = slices_of(log, skipped), skipped
+                self._began_ms[partition] = now_ms
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
@@ -172,6 +179,7 @@ class OffsetsTopic:
             if len(some) >= SLICE_RECORDS:
                 return []
             del self._loading[partition]
+            self._counters.loaded(now_ms - self._began_ms.pop(partition, now_ms))
             self._notes += skipped.told_of(f"{NAME}-{partition}")
             return self._coordinator.finish_loading(partition, now_ms)
         return []

@@ -27,6 +27,8 @@ class OpenConnections:
         self._idle: Timers[ConnectionId] = Timers()
         self._muted: Timers[ConnectionId] = Timers()
         self._quotas = ConnectionQuotas(config, quotas)
+        self.opened = 0
+        """How many were let in."""
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
     def __len__(self) -> int:
@@ -40,6 +42,11 @@ class OpenConnections:
 
     def __getitem__(self, number: ConnectionId) -> Connection:
         return self._by_number[number]
+
+    @property
+    def refused(self) -> int:
+        """How many were not let in."""
+        return self._quotas.refused
 
     @property
     def wake_at_ms(self) -> int | None:
@@ -57,6 +64,7 @@ class OpenConnections:
         refusal = admission.refusal and warning(f"refused, {admission.refusal}", "refused")
         if refusal and admission.at_ms <= now_ms:
             return refusal.about(caller.host)
+        self.opened += 1
         connection = self._by_number[number] = Connection(number, caller, self._max_frame_bytes, now_ms)
         connection.refused = refusal or None
         if admission.at_ms > now_ms:

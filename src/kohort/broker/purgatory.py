@@ -40,6 +40,9 @@ class Purgatory:
         self.woken: dict[int, Parked] = {}
         """Who is to be answered now, and is no longer parked."""
         self._serial = 0
+        self.parked = 0
+        """How many waited, and how many of them until their time was up."""
+        self.expired = 0
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -59,6 +62,7 @@ class Purgatory:
         """Keep ``parked`` until its bytes have come or ``deadline_ms`` has."""
         assert parked.reply_to.connection not in self._by_connection, "one request in flight per connection"
         self._serial += 1
+        self.parked += 1
         parked.serial = self._serial
         self._parked[parked.serial] = parked
         self._by_connection[parked.reply_to.connection] = parked.serial
@@ -101,6 +105,7 @@ class Purgatory:
         """Wake whose time is up."""
         if (wake_at := self._timers.wake_at_ms) is not None and wake_at <= now_ms:
             for serial in list(self._timers.pop_due(now_ms)):
+                self.expired += 1
                 self._wake(self._parked[serial])
 
     def take_woken(self) -> list[Parked]:

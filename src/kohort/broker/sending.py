@@ -21,6 +21,8 @@ class AnswerSender:
         self._unread = unread
         self._handed: list[Connection] = []
         """Who was sent something within this event."""
+        self.bytes_out = 0
+        """What was handed out in all."""
         self.later: dict[ConnectionId, Connection] = {}
         """Who was sent as much as fits into one, and has more to be sent, or to be served."""
 
@@ -66,7 +68,9 @@ class AnswerSender:
     def _hand(self, connection: Connection, buffers: Sequence[Buffer], out: list[Output]) -> None:
         if not connection.burst_bytes:
             self._handed.append(connection)
-        connection.burst_bytes += sum(map(len, buffers))
+        size = sum(map(len, buffers))
+        connection.burst_bytes += size
+        self.bytes_out += size
         out.append(Send(connection.connection_id, buffers))
 
 

@@ -10,6 +10,7 @@ from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.counters import BrokerCounters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.login_offers import LoginOffers
@@ -59,6 +60,7 @@ class BrokerState:
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
     """What is added to an answer that comes later, before it is sent: what was refused of its request at once."""
     intercept: Intercept | None = None
+    counters: BrokerCounters = field(default_factory=BrokerCounters)
 
     @property
     def wake_at_ms(self) -> int | None:

@@ -81,6 +81,11 @@ class UnreadAnswers:
         return len(self._held)
 
     @property
+    def limit(self) -> int:
+        """How much all together may hold; -1 for no limit."""
+        return self._limit
+
+    @property
     def piece_bytes(self) -> int:
         """How much a connection is handed at once."""
         scarce = self._limit != NO_LIMIT and self.held_bytes > self._limit // 2

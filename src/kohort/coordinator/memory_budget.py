@@ -46,6 +46,16 @@ class MemoryBudget:
         self._looked_ms: int | None = None
         self.refused = 0
 
+    @property
+    def at_most(self) -> int:
+        """How many bytes all groups hold, at most, as far as is known."""
+        return self._at_most
+
+    @property
+    def limit(self) -> int:
+        """How many they may; -1 for no limit."""
+        return self._limit
+
     def takes(self, added: int, all_groups: Iterable[Groups], now_ms: int) -> bool:
         """Tell whether a request that adds so many bytes, at most, may be decided on; if so, they are counted."""
         if self._limit == NO_LIMIT:

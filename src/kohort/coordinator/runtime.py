@@ -18,6 +18,7 @@ from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.invariants import check_consumer_group
 from kohort.coordinator.context import ClosedConnections, Context, OptionsOfGroup, SearchTurns, no_options
+from kohort.coordinator.counters import OffsetCounters
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
@@ -76,6 +77,7 @@ class Coordinator:
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
+        self.counters = OffsetCounters()
 
     # What happens to groups.
 
@@ -105,7 +107,9 @@ class Coordinator:
                 continue
             if key == SWEEP:
                 self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
+                deleted = self.counters.deleted
                 replies += self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
+                self.counters.expired_since(deleted)
             else:
                 outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
                 replies += self._carry_out(shard, key.group_id, outcome, ctx)
@@ -166,6 +170,16 @@ class Coordinator:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
+
+    def all_groups(self) -> Iterator[tuple[int, Groups]]:
+        """Yield the groups of each partition that is loaded, for whoever looks from inside the process."""
+        for shard in self._shards.active():
+            yield shard.partition, shard.groups
+
+    @property
+    def budget(self) -> MemoryBudget:
+        """How much groups may hold, for whoever looks from inside the process."""
+        return self._budget
 
     def take_notes(self) -> list[Note]:
         """Return lines for the broker's log, each given once."""
@@ -258,6 +272,7 @@ class Coordinator:
             except (ApiError, StorageError, ProtocolError) as error:
                 outcome = self._refused(shard, group_id, outcome, error, ctx)
             else:
+                self.counters.written(outcome.records)
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
                 for record in outcome.records:
                     replay(shard.groups, record, ctx.now_ms, producer_id)

@@ -103,6 +103,8 @@ class Cleaner:
         except StorageError as error:
             return self._give_up(log.tp, now_ms + RETRY_MS, f"{log.tp}: compaction failed: {error}")
         self._now = None
+        log.counters.compactions += 1
+        log.counters.compacted_bytes += under_way.freed_bytes
         self._clean_until[log.tp] = under_way.clean_until
         self.write_checkpoint()
         return [info(f"{log.tp}: {under_way}")]

@@ -80,6 +80,11 @@ class Compaction:
             forget_cleaned(self._storage, self.log.folder, self._making.base_offset)
             self._making = None
 
+    @property
+    def freed_bytes(self) -> int:
+        """By how much the log is smaller."""
+        return self._bytes[0] - self._bytes[1]
+
     def __str__(self) -> str:
         """Return what was done, in words."""
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kohort.log.counters import LogCounters
 from kohort.model import TopicPartition
 from kohort.notes import Note
 
@@ -27,6 +28,7 @@ class LogListener(NamedTuple):
     """Takes the time at which ``flush_if_due`` is to be called."""
     tell: Callable[[Note], None] | None = None
     """Takes, as it happens, what the disk refuses to those who ask."""
+    counters: LogCounters = LogCounters()
 
 
 NOTHING_KNOWN: Final = KnownAtStart()

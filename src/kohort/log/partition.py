@@ -57,7 +57,7 @@ class PartitionLog:
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due, self._tell = listener
+        self._on_flush_due, self._tell, self.counters = listener
         self._configure(config)
         place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
         found = recover(place, now_ms)
@@ -180,6 +180,7 @@ class PartitionLog:
         except StorageError as error:
             raise self._refused("append", "a batch is refused", error) from error
         self._next_offset = last_offset + 1
+        self.counters.appended(header)
         append_time_ms = now_ms if self._log_append_time else -1
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, max_timestamp, now_ms)
@@ -241,6 +242,7 @@ class PartitionLog:
         active = self._segments[-1]
         assert active.size, "an empty segment is not rolled"
         active.seal()
+        self.counters.rolled_segments += 1
         segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
         segment.make()
         self._segments.append(segment)
@@ -377,6 +379,7 @@ class PartitionLog:
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         for segment in gone:
             segment.start_delete()
+        self.counters.deleted(count, size)
         self._after_new_start()
         return size
 

@@ -22,6 +22,7 @@ from kohort.log.checkpoints import (
     START_OFFSETS_FILE,
     parse_offsets,
 )
+from kohort.log.counters import LogCounters
 from kohort.log.data_folder_identity import ensure_identity, new_topic_id
 from kohort.log.opened_with import KnownAtStart, LogListener
 from kohort.log.partition import PartitionLog
@@ -81,6 +82,7 @@ class Topics:
         self._growing: dict[str, list[PartitionLog]] = {}
         """By topic, the partitions made so far of those that it is to get."""
         self._upkeep = Upkeep(storage, config, self._logs, now_ms)
+        self.counters = LogCounters()
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
@@ -427,7 +429,7 @@ class Topics:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: KnownAtStart) -> PartitionLog:
-        listener = LogListener(self._upkeep.flush_at, self.tell)
+        listener = LogListener(self._upkeep.flush_at, self.tell, self.counters)
         return PartitionLog(tp, self._storage, topic.config, now_ms, known, listener)
 
     # ---------------------------------------------------------------- time

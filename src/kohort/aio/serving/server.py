@@ -73,6 +73,7 @@ class Server:
     ) -> None:
         """``broker_log`` is given where several brokers of a process write one."""
         self.broker = broker
+        broker.state.counters.time_ns = time.perf_counter_ns
         self._log = broker_log or BrokerLog(LOGGER)
         self._collections = ShortCollections()
         self._resources = ExitStack()
