@@ -91,7 +91,7 @@ class Broker:
         self._inbox = cluster.inbox(self._state.node.node_id)
         self._connections = OpenConnections(config, cluster.quotas)
         self._ready: deque[Connection] = deque()
-        self._sender = AnswerSender(self._state.unread)
+        self._sender = AnswerSender(self._state.unread, self._state.counters)
         self._frame_budget = self._connections.frame_budget
         self._quotas, self._kept_quotas = self._state.quotas, cluster.quotas
         self._measured = self._quotas.under_way
@@ -132,8 +132,9 @@ class Broker:
         return self._long_work
 
     @property
-    def connection_count(self) -> int:
-        return len(self._connections)
+    def connections(self) -> OpenConnections:
+        """Those that stand."""
+        return self._connections
 
     def in_flight(self) -> list[ReplyTo]:
         """Return the requests on standing connections that wait for their answers."""

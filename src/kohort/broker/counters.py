@@ -78,6 +78,7 @@ class BrokerCounters:
         self.time_ns: Callable[[], int] = no_time
         self.by_api = {key: ApiCounts(api.response) for key, api in APIS.items()}
         self.bytes_in = 0
+        self.bytes_out = 0
         self.closed: Counter[str] = Counter()
         """Connections that the broker has ended, by the kind of reason."""
         self.logins = 0

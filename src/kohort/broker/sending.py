@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kohort.broker.connections import Connection
+from kohort.broker.counters import BrokerCounters
 from kohort.broker.io import Output, Send
 from kohort.broker.request import ConnectionId
 from kohort.broker.unread import UnreadAnswers
@@ -17,12 +18,11 @@ from kohort.wire.codec import Buffer
 class AnswerSender:
     """What is handed out within an event, and who goes on with the next."""
 
-    def __init__(self, unread: UnreadAnswers) -> None:
+    def __init__(self, unread: UnreadAnswers, counters: BrokerCounters) -> None:
         self._unread = unread
+        self._counters = counters
         self._handed: list[Connection] = []
         """Who was sent something within this event."""
-        self.bytes_out = 0
-        """What was handed out in all."""
         self.later: dict[ConnectionId, Connection] = {}
         """Who was sent as much as fits into one, and has more to be sent, or to be served."""
 
@@ -70,7 +70,7 @@ class AnswerSender:
             self._handed.append(connection)
         size = sum(map(len, buffers))
         connection.burst_bytes += size
-        self.bytes_out += size
+        self._counters.bytes_out += size
         out.append(Send(connection.connection_id, buffers))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import click
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
+    from kohort.aio.serving.cluster_server import ClusterServer
+    from kohort.aio.serving.server import Server
     from kohort.config.broker import BrokerConfig
 
 HELP = """Run a broker that any Kafka client can connect to.
@@ -31,6 +34,7 @@ Examples:
   kohort serve --listen 127.0.0.1:0 --output json   a free port, told as JSON
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --as-version 2.8           what a client sees of Kafka 2.8
+  kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
@@ -86,6 +90,17 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all that goes into the broker to FILE, for kohort sim replay-recording; in memory, one broker only.",
 )
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Serve /metrics for Prometheus there (docs/guides/metrics.md); 127.0.0.1:9308 is usual.",
+)
+@click.option(
+    "--metrics-compat",
+    metavar="NAMES",
+    help="By whose names groups are shown, too: kafka_exporter, kminion, lag_exporter, jmx [kafka_exporter,jmx].",
+)
+@click.option("--metrics-allow-anyone", is_flag=True, help="Let other computers reach /metrics.")
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="How to say that it is ready.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -100,6 +115,9 @@ def serve(
     config_file: Path | None,
     add_scram: tuple[str, ...],
     record: Path | None,
+    metrics: str | None,
+    metrics_compat: str | None,
+    metrics_allow_anyone: bool,
     port_file: Path | None,
     output: str,
     quiet: bool,
@@ -110,8 +128,13 @@ def serve(
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
         if as_version is not None:
             settings = (*settings, f"kohort.as.version={as_version}")
+        if metrics is not None:
+            settings = (*settings, f"kohort.metrics.listen={metrics}")
+        if metrics_compat is not None:
+            settings = (*settings, f"kohort.metrics.compat={metrics_compat}")
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
+        config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
         _run(config, nodes, folder, record, port_file, output)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
@@ -194,6 +217,19 @@ def _run(
     from kohort.aio.serving.cluster_server import run
     from kohort.config.kafka_releases import NEWEST
 
+    at: list[str] = []
+
+    @contextmanager
+    def beside(server: Server | ClusterServer) -> Iterator[None]:
+        if config.metrics_listen is None:
+            yield
+            return
+        from kohort.metrics.beside_a_broker import metrics_beside
+
+        with metrics_beside(server, config, config.metrics_listen) as url:
+            at.append(url)
+            yield
+
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
         bootstrap = next(iter(addresses.values()))
         if port_file is not None:
@@ -201,18 +237,20 @@ def _run(
         if output == "json":
             where = str(folder) if folder else None
             said = {"bootstrap": bootstrap, "listeners": dict(addresses), "cluster_id": cluster_id, "data": where}
-            click.echo(json.dumps(said | {"as_version": config.as_version}))
+            click.echo(json.dumps(said | {"as_version": config.as_version, "metrics": at[0] if at else None}))
         else:
             where = f"data {folder}" if folder else "in memory"
             told = [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
             on = " and ".join(told)
             stands_in = "" if config.as_version == NEWEST else f", as Apache Kafka {config.as_version}"
             click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{stands_in})")
+            for url in at:
+                click.echo(f"metrics on {url}")
         sys.stdout.flush()
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, nodes, folder, ready, record))
+        loop.run_until_complete(run(config, nodes, folder, ready, record, beside))
     finally:
         loop.close()
 

@@ -25,6 +25,9 @@ PROTOCOLS: Final = ValueRule(
     "a comma-separated list of classic, consumer, share, streams, with classic among them",
 )
 
+METRICS_OF: Final = ("kafka_exporter", "kminion", "lag_exporter", "jmx")
+"""Other exporters whose names there are (metrics/catalogue.py, which lies above)."""
+
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
 ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"
 NO_TIERS: Final = "there is no tiered storage"
@@ -81,6 +84,24 @@ class BrokerConfig(ListenerConfig):
         "kohort.allow.anyone",
         False,
         "Whether a listener without TLS and logins may be reached from other computers.",
+    )
+    metrics_listen: str | None = option(
+        "kohort.metrics.listen", None, "Where to serve /metrics for Prometheus: HOST:PORT; nowhere unless given."
+    )
+    metrics_allow_anyone: bool = option(
+        "kohort.metrics.allow.anyone", False, "Whether /metrics may be reached from other computers."
+    )
+    metrics_compat: list[str] = option(
+        "kohort.metrics.compat",
+        ["kafka_exporter", "jmx"],
+        "By whose names groups are shown, too, beside our own; with commas between.",
+        choices=METRICS_OF,
+    )
+    metrics_max_partitions: int = option(
+        "kohort.metrics.max.partitions", 1_000, "Partitions of a group that have series of their own.", low=0
+    )
+    metrics_max_series: int = option(
+        "kohort.metrics.max.series", 200_000, "Series of a page; what is more is left out.", low=1_000
     )
     authorizer_class_name: str = option(
         "authorizer.class.name",

@@ -1,1 +1,1 @@
-"""What is known of groups and brokers, as metrics by the names that dashboards expect."""
+"""What is known of groups, and of a broker, as families of Prometheus; and the page that shows them."""

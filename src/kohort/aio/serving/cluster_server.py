@@ -11,18 +11,19 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.listening import Bound, bind
-from kohort.aio.serving.server import LOGGER, Server, address_of, storage_in
+from kohort.aio.serving.server import LOGGER, Server, address_of, flushes_of, storage_in
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
 from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.counters import Durations
 from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
@@ -52,6 +53,8 @@ class ClusterServer:
         self._configs = configs
         self._clock = clock
         self._rng = rng
+        self.flushes: Durations | None = None
+        """How long the disk took, where there is one."""
         self._intercept = intercept
         self._log = BrokerLog(LOGGER)
         self._resources = ExitStack()
@@ -88,6 +91,7 @@ class ClusterServer:
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
             self = cls(cluster, configs, clock, rng, intercept)
+            self.flushes = flushes_of(storage)
             self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
             for node_id, bound in listening.items():
                 self.servers[node_id] = self._server(node_id)
@@ -199,6 +203,10 @@ class ClusterServer:
         self.reconcile()
 
 
+Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
+"""What runs beside brokers, on their loop's thread to begin with."""
+
+
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
     """Return the options of each node: its id and the ports of its listeners count up from those given; port 0 takes a
     free one each. Raises ConfigError where ports would not do."""
@@ -244,22 +252,30 @@ async def _start(
     return await Server.start_recorded(config, recording)
 
 
+def nothing(_server: Server | ClusterServer) -> AbstractContextManager[object]:
+    """Run nothing beside the brokers."""
+    return nullcontext()
+
+
 async def run(
     config: BrokerConfig,
     count: int,
     data_dir: Path | None,
     ready: Callable[[Mapping[str, str], str], None],
     recording: Path | None = None,
+    beside: Beside = nothing,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; ``ready`` is told the addresses of the listeners and the cluster's id."""
+    """Serve until SIGTERM or SIGINT; ``ready`` is told the addresses of the listeners and the cluster's id. ``beside``
+    is entered before that, and left before the brokers end."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server = await _start(config, count, data_dir, recording)
     try:
-        ready(server.addresses, server.cluster_id)
-        await stopping.wait()
-        LOGGER.info("stopping")
+        with beside(server):
+            ready(server.addresses, server.cluster_id)
+            await stopping.wait()
+            LOGGER.info("stopping")
     finally:
         await server.stop()

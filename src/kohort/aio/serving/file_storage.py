@@ -12,12 +12,14 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from kohort.broker.counters import Durations
 from kohort.errors import DataDirInUse, StorageError
 from kohort.log.storage import LENT_FROM, LENT_MOST, Room
 from kohort.wire.buffers import Buffers
@@ -45,10 +47,13 @@ def _saying(what: str) -> Iterator[None]:
 class RealFile:
     """One open file. Its size is what was appended whole: a write that fails half-way is cut off again."""
 
-    def __init__(self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, *, sync: bool) -> None:
+    def __init__(
+        self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
+    ) -> None:
         self._path = path
         self._flusher = flusher
         self._buffers = buffers
+        self._flushes = flushes
         self._sync = sync
         with _saying(f"open {path}"):
             try:
@@ -152,7 +157,9 @@ class RealFile:
         """
         try:
             if self._sync:
+                began_ns = time.perf_counter_ns()
                 _fsync_file(fd, self._path, self._new)
+                self._flushes.add(time.perf_counter_ns() - began_ns)
             self._flushed = max(self._flushed, size)
         except OSError:
             pass
@@ -180,6 +187,8 @@ class FileStorage:
             self._root.mkdir(parents=True, exist_ok=True)
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
+        self.flushes = Durations()
+        """How long the flushes beside the broker took; counted on the flusher's thread alone."""
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
         self._buffers = Buffers(LENT_MOST)
 
@@ -275,7 +284,7 @@ class FileStorage:
     # ---------------------------------------------------------------- files
 
     def open(self, name: str) -> RealFile:
-        return RealFile(self._root / name, self._flusher, self._buffers, sync=self._sync)
+        return RealFile(self._root / name, self._flusher, self._buffers, self.flushes, sync=self._sync)
 
     def read(self, name: str) -> bytes | None:
         with _saying(f"read {name}"):

@@ -67,7 +67,7 @@ def bind(config: BrokerConfig) -> Bound:
                     "which one clients shall connect to, with advertised.listeners="
                     f"{listener.name}://HOST:{listener.port or 'PORT'}"
                 )
-            found.append(sockets.enter_context(_listen(listener.host, listener.port)))
+            found.append(sockets.enter_context(listen_on(listener.host, listener.port)))
         sockets.pop_all()
     config = with_ports(config, [listening.getsockname()[1] for listening in found])
     return Bound(config, [BoundListener(*pair) for pair in zip(listeners_of(config), found, strict=True)])
@@ -76,7 +76,7 @@ def bind(config: BrokerConfig) -> Bound:
 def _check_reach(config: BrokerConfig, listener: Listener) -> None:
     """Raise ConfigError for a listener that other computers may reach without TLS and logins, or with logins that
     anybody has."""
-    if _is_loopback(listener.host):
+    if is_loopback(listener.host):
         return
     if listener.protocol.uses_sasl and believes_every_token(config, listener.name):
         raise ConfigError(
@@ -98,14 +98,14 @@ def check_recordable(config: BrokerConfig) -> None:
     """Raise ConfigError for logins that other computers may try: the chance of a recorded broker is in its recording,
     so its nonces can be known."""
     for listener in listeners_of(config):
-        if listener.protocol.uses_sasl and not _is_loopback(listener.host):
+        if listener.protocol.uses_sasl and not is_loopback(listener.host):
             raise ConfigError(
                 f"--record: {listener} may be reached from other computers, and who reads the recording could forge "
                 "logins: listen on 127.0.0.1"
             )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Tell whether only this computer reaches an address; of a name that is unknown nobody does."""
     if host in EVERY_ADDRESS:
         return False
@@ -116,7 +116,8 @@ def _is_loopback(host: str) -> bool:
     return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen_on(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address. Raises ConfigError, in words, where it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

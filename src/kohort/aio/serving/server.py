@@ -28,6 +28,7 @@ from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener
 from kohort.aio.tls.server_side import TlsListener
 from kohort.broker.broker import Broker
+from kohort.broker.counters import Durations
 from kohort.broker.io import (
     Close,
     Congested,
@@ -74,6 +75,8 @@ class Server:
         """``broker_log`` is given where several brokers of a process write one."""
         self.broker = broker
         broker.state.counters.time_ns = time.perf_counter_ns
+        self.flushes: Durations | None = None
+        """How long the disk took, where there is one."""
         self._log = broker_log or BrokerLog(LOGGER)
         self._collections = ShortCollections()
         self._resources = ExitStack()
@@ -112,6 +115,7 @@ class Server:
             broker = Broker(bound.config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
             broker.state.quotas.thread_time_ns = time.thread_time_ns
             server = cls(broker, clock)
+            server.flushes = flushes_of(storage)
             await server.listen(bound.listeners)
             server._resources = resources.pop_all()
         return server
@@ -393,6 +397,11 @@ def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Sto
     if data_dir is None:
         return lambda: nullcontext(MemoryStorage())
     return partial(FileStorage, data_dir)
+
+
+def flushes_of(storage: Storage) -> Durations | None:
+    """Return how long the flushes of a storage took, where it has a disk."""
+    return storage.flushes if isinstance(storage, FileStorage) else None
 
 
 def address_of(node: Node) -> str:

@@ -1,0 +1,91 @@
+"""A page made of what was found: what matters most has room first, and what is many goes last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.insight.snapshot import GroupSnapshot
+from kohort.metrics import broker_families, group_families, jmx, kafka_exporter, kminion, lag_exporter
+from kohort.metrics.broker_copy import BrokerCopy, ProcessCopy
+from kohort.metrics.catalogue import DEFAULT_SETS, Set
+from kohort.metrics.cluster import ClusterSnapshot, TopicState
+from kohort.metrics.page import SERIES_MOST, Page
+from kohort.metrics.rebalance_counts import RebalanceCounts
+
+PARTITIONS_MOST: Final = 1_000
+"""How many partitions of a group have series of their own, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """What is wanted of a page."""
+
+    sets: tuple[Set, ...] = DEFAULT_SETS
+    most_partitions: int = PARTITIONS_MOST
+    most_series: int = SERIES_MOST
+
+
+def made_page(
+    cluster: ClusterSnapshot,
+    options: PageOptions,
+    *,
+    rebalances: RebalanceCounts | None = None,
+    brokers: tuple[BrokerCopy, ...] = (),
+    process: ProcessCopy | None = None,
+) -> Iterator[Page]:
+    """Make a page, a piece at a time; it is yielded after each, and whole when that ends."""
+    page = Page(options.most_series)
+    page.add("kohort_metrics_snapshot_timestamp_seconds", cluster.at_ms / 1000)
+    page.add("kohort_metrics_snapshot_duration_seconds", cluster.took_ms / 1000)
+    if process is not None:
+        broker_families.add_process(page, process)
+    broker_families.add_brokers(page, brokers, cluster.cluster_id)
+    if "jmx" in options.sets:
+        jmx.add_brokers(page, brokers)
+    yield page
+    if "kafka_exporter" in options.sets:
+        kafka_exporter.add_cluster(page, cluster)
+        yield page
+    for group in cluster.groups:
+        _add_group(page, cluster.cluster_id, group, options)
+        yield page
+    if rebalances is not None:
+        rebalances.add_to(page)
+        yield page
+    for group in cluster.groups:
+        _add_partitions(page, cluster.cluster_id, group, options)
+        yield page
+    if rebalances is not None:
+        rebalances.add_durations(page)
+    for topic in cluster.topics:
+        _add_topic(page, cluster.cluster_id, topic, options)
+        yield page
+    page.finish()
+    yield page
+
+
+def _add_topic(page: Page, cluster_id: str, topic: TopicState, options: PageOptions) -> None:
+    if "kafka_exporter" in options.sets:
+        kafka_exporter.add_topic_partitions(page, topic)
+    if "lag_exporter" in options.sets:
+        lag_exporter.add_topic_partitions(page, cluster_id, topic)
+
+
+def _add_group(page: Page, cluster_id: str, group: GroupSnapshot, options: PageOptions) -> None:
+    group_families.add_group(page, group)
+    if "kminion" in options.sets:
+        kminion.add_group(page, group)
+    if "lag_exporter" in options.sets:
+        lag_exporter.add_group(page, cluster_id, group)
+
+
+def _add_partitions(page: Page, cluster_id: str, group: GroupSnapshot, options: PageOptions) -> None:
+    group_families.add_group_partitions(page, group, options.most_partitions)
+    if "kafka_exporter" in options.sets:
+        kafka_exporter.add_group_partitions(page, group, options.most_partitions)
+    if "kminion" in options.sets:
+        kminion.add_group_partitions(page, group, options.most_partitions)
+    if "lag_exporter" in options.sets:
+        lag_exporter.add_group_partitions(page, cluster_id, group, options.most_partitions)

@@ -1,0 +1,87 @@
+"""The metrics of kafka_exporter, by its names, labels and meaning (danielqsj/kafka_exporter, ``offset.show-all``).
+
+Of a topic of which a group has committed anything it shows all partitions: those without a commit with -1, as offset
+and as lag. The sum of offsets has these -1 in it, the sum of lags has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.insight.snapshot import GroupSnapshot, PartitionSnapshot
+from kohort.metrics.cluster import ClusterSnapshot, PartitionState, TopicState
+from kohort.metrics.page import Page
+
+NONE = -1
+
+
+def add_cluster(page: Page, cluster: ClusterSnapshot) -> None:
+    """Add the brokers, and what is of topics and groups as a whole."""
+    page.add("kafka_brokers", len(cluster.brokers))
+    for broker in cluster.brokers:
+        page.add("kafka_broker_info", 1, broker.node_id, broker.address)
+    for topic in cluster.topics:
+        page.add("kafka_topic_partitions", len(topic.partitions), topic.name)
+    for group in cluster.groups:
+        page.add("kafka_consumergroup_members", len(group.members), group.group)
+        for name, committed in _by_topic(group).items():
+            offsets = [_committed(committed.get(p)) for p in range(_count(group, name, committed))]
+            lags = [_lag(one) for one in committed.values() if one.committed is not None]
+            page.add("kafka_consumergroup_current_offset_sum", sum(offsets), group.group, name)
+            page.add("kafka_consumergroup_lag_sum", sum(lag for lag in lags if lag is not None), group.group, name)
+
+
+def add_group_partitions(page: Page, group: GroupSnapshot, most: int) -> None:
+    """Add the offsets and lags of a group's partitions, of ``most`` of them."""
+    left = most
+    for topic, committed in sorted(_by_topic(group).items()):
+        for partition in range(min(left, _count(group, topic, committed))):
+            this = committed.get(partition)
+            place = (group.group, topic, partition)
+            page.add("kafka_consumergroup_current_offset", _committed(this), *place)
+            page.add("kafka_consumergroup_lag", _lag(this), *place)
+            left -= 1
+
+
+def add_topic_partitions(page: Page, topic: TopicState) -> None:
+    """Add what is of a topic's partitions."""
+    for this in topic.partitions:
+        place = (topic.name, this.partition)
+        page.add("kafka_topic_partition_leader", this.leader, *place)
+        page.add("kafka_topic_partition_current_offset", this.log_end, *place)
+        page.add("kafka_topic_partition_oldest_offset", this.log_start, *place)
+        page.add("kafka_topic_partition_replicas", this.replicas, *place)
+        page.add("kafka_topic_partition_in_sync_replica", this.in_sync, *place)
+        page.add("kafka_topic_partition_leader_is_preferred", int(_is_preferred(this)), *place)
+        page.add("kafka_topic_partition_under_replicated_partition", int(_is_under_replicated(this)), *place)
+
+
+def _by_topic(group: GroupSnapshot) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
+    """Return the partitions of the topics of which the group has committed anything."""
+    found: dict[str, dict[int, PartitionSnapshot]] = {}
+    for one in group.partitions:
+        found.setdefault(one.partition.topic, {})[one.partition.partition] = one
+    return {topic: of for topic, of in found.items() if any(one.committed is not None for one in of.values())}
+
+
+def _count(group: GroupSnapshot, topic: str, known: Mapping[int, PartitionSnapshot]) -> int:
+    return max(group.partition_counts.get(topic, 0), max(known) + 1)
+
+
+def _committed(this: PartitionSnapshot | None) -> int:
+    return NONE if this is None or this.committed is None else this.committed
+
+
+def _lag(this: PartitionSnapshot | None) -> int | None:
+    """Return a lag, -1 where nothing is committed, None where the end of the log is not known."""
+    if this is None or this.committed is None:
+        return NONE
+    return None if this.log_end is None else this.log_end - this.committed
+
+
+def _is_preferred(this: PartitionState) -> bool:
+    return this.leader is not None and this.leader == this.first_replica
+
+
+def _is_under_replicated(this: PartitionState) -> bool:
+    return this.replicas is not None and this.in_sync is not None and this.in_sync < this.replicas

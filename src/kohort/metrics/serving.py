@@ -1,0 +1,183 @@
+"""``/metrics`` over HTTP, on threads of its own.
+
+A page is made once for all who ask within a moment, by one thread at a time; who asks meanwhile waits for that one.
+Only so many are answered at once, each for only so long: the others are told 503, and whoever reads too slowly is cut
+off. Where no page can be made, the answer is 503 and says why.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from kohort.aio.serving.listening import is_loopback, listen_on
+from kohort.config.listeners import address_text, parse_listener
+from kohort.errors import ConfigError, KohortError
+from kohort.metrics.exposition import form_of
+from kohort.notes import one_line
+
+LOGGER: Final = logging.getLogger("kohort.metrics")
+PATH: Final = "/metrics"
+ASKERS_MOST: Final = 16
+"""How many are answered at once."""
+ANSWER_S: Final = 20.0
+"""How long one may take, from connecting to the last byte."""
+FRESH_S: Final = 1.0
+"""For how long a page is given to others, too."""
+HELP: Final = b"kohort: what is here is at /metrics\n"
+
+Render = Callable[[str], tuple[bytes, str]]
+"""Makes a page in one of its forms: the text, and its content type."""
+
+
+class Pages:
+    """The page of a moment, in the forms that were asked for."""
+
+    def __init__(self, look: Callable[[], Render], clock: Callable[[], float] = time.monotonic) -> None:
+        """``look`` takes what a page is made of, and returns what makes it. It may raise KohortError."""
+        self._look = look
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._render: Render | None = None
+        self._until_s = 0.0
+        self._made: dict[tuple[str, bool], tuple[bytes, str]] = {}
+
+    def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
+        """Return the page and its content type. Raises KohortError where nothing can be found out."""
+        form = form_of(accept)
+        with self._lock:
+            if self._render is None or self._clock() >= self._until_s:
+                self._render = None
+                self._made.clear()
+                self._render = self._look()
+                self._until_s = self._clock() + FRESH_S
+            whole = self._made.get((form, False))
+            if whole is None:
+                whole = self._made[form, False] = self._render(form)
+            if packed and (form, True) not in self._made:
+                self._made[form, True] = gzip.compress(whole[0], 1), whole[1]
+            return self._made[form, packed]
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Answers at ``/metrics``."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        """Raises ConfigError for an address that cannot be listened on."""
+        self.pages = pages
+        self._open: dict[Any, float] = {}
+        """Who is being answered, and until when."""
+        self._guard = threading.Lock()
+        super().__init__((host, port), Asked, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listen_on(host, port)
+        self.server_address = self.socket.getsockname()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's signature
+        """Tell whether one more can be answered; who cannot be is told so, and gone."""
+        with self._guard:
+            if len(self._open) < ASKERS_MOST:
+                self._open[request] = time.monotonic() + ANSWER_S
+                return True
+        with suppress(OSError):
+            request.setblocking(False)
+            request.send(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
+        return False
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        with self._guard:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Cut off who takes too long; called twice a second."""
+        now_s = time.monotonic()
+        with self._guard:
+            late = [request for request, until_s in self._open.items() if until_s < now_s]
+        for request in late:
+            with suppress(OSError):  # it may have gone by itself
+                request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
+        """Say nothing of peers that are gone: a scrape that ends early is no fault of ours."""
+        LOGGER.debug("a scrape was not answered to its end", exc_info=True)
+
+
+class Asked(BaseHTTPRequestHandler):
+    """One connection: one request, one answer."""
+
+    server: MetricsServer
+    server_version = "kohort"
+    sys_version = ""
+    timeout = ANSWER_S
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        if self.path.partition("?")[0] != PATH:
+            self._answer(404, HELP, "text/plain; charset=utf-8")
+            return
+        packed = "gzip" in self.headers.get("Accept-Encoding", "")
+        try:
+            page, content_type = self.server.pages.page(self.headers.get("Accept", ""), packed=packed)
+        except KohortError as error:
+            LOGGER.warning("a scrape could not be answered: %s", one_line(str(error)))
+            self._answer(503, f"{one_line(str(error))}\n".encode(errors="replace"), "text/plain; charset=utf-8")
+            return
+        self._answer(200, page, content_type, packed=packed)
+
+    def do_HEAD(self) -> None:
+        """Answer as to GET, without the page."""
+        self.do_GET()
+
+    def _answer(self, status: int, body: bytes, content_type: str, *, packed: bool = False) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Log no scrapes."""
+
+
+def checked_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:
+    """Return host and port of where a page is to be served. Raises ConfigError for what is no address, and for one that
+    other computers reach unless that is said: there are no logins."""
+    host, port = parse_listener(text, option)
+    if not allow_anyone and not is_loopback(host):
+        raise ConfigError(
+            f"{option}={text} may be reached from other computers, and there are no logins: whoever reaches it reads "
+            "the names of groups, topics and clients. Listen on 127.0.0.1; or say --metrics-allow-anyone "
+            "(kohort.metrics.allow.anyone=true)"
+        )
+    return host, port
+
+
+@contextmanager
+def serving(pages: Pages, address: tuple[str, int]) -> Iterator[str]:
+    """Serve pages on an address while the block runs, and yield the URL. Raises ConfigError for one that cannot be
+    listened on."""
+    server = MetricsServer(*address, pages)
+    thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
+    thread.start()
+    host, port = server.socket.getsockname()[:2]
+    try:
+        yield f"http://{address_text(host, port)}{PATH}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
