@@ -1,0 +1,192 @@
+"""What a broker counts of itself."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from kohort.broker.counters import ENTRIES_KEPT, BrokerCounters, Durations
+from kohort.coordinator.journal import GroupUnloaded, RequestFenced, Who
+from kohort.errors import ErrorCode
+from kohort.wire.apis import APIS, PRODUCE
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.produce import ProduceResponse
+from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_stage import BrokerStage, fetch_request, produce_request
+from support.raw.group_member import RawMember
+
+HEARTBEAT = HeartbeatRequest.API_KEY
+FETCH = FetchRequest.API_KEY
+
+
+def timed(stage: BrokerStage) -> BrokerCounters:
+    """The counters of a broker in which each look at the clock takes a microsecond."""
+    counters = stage.broker.state.counters
+    counters.time_ns = count(0, 1_000).__next__
+    return counters
+
+
+def test_requests_are_counted_by_api_with_their_time(stage):
+    counters = timed(stage)
+    peer = stage.connect()
+    peer.create("t")
+
+    for _ in range(3):
+        peer.produce("t", b"x")
+
+    took = counters.by_api[PRODUCE].took
+    assert (took.count, took.total_ns) == (3, 3_000)
+    assert took.by_size[(1_000).bit_length()] == 3
+
+
+def test_a_fetch_that_waits_is_counted_once_with_its_wait(stage):
+    counters = stage.broker.state.counters
+    counters.time_ns = lambda: stage.now_ms * 1_000_000
+    peer = stage.connect()
+    peer.create("t")
+
+    peer.send(fetch_request("t", max_wait_ms=500), 12)
+    assert counters.by_api[FETCH].took.count == 0
+    stage.advance(500)
+
+    assert counters.by_api[FETCH].took.count == 1
+    assert counters.by_api[FETCH].took.total_ns == 500_000_000
+    assert (stage.broker.state.purgatory.parked, stage.broker.state.purgatory.expired) == (1, 1)
+
+
+def test_a_produce_that_nobody_answers_is_counted_too(stage):
+    counters = timed(stage)
+    peer = stage.connect()
+    peer.create("t")
+
+    batch = build_batch([NewRecord(None, b"x", (), stage.now_ms)])
+    peer.send(produce_request("t", batch, acks=0), 9, answered=False)
+
+    assert counters.by_api[PRODUCE].took.count == 1
+
+
+def test_errors_are_counted_by_code_in_whatever_depth_they_are(stage):
+    counters = timed(stage)
+    peer = stage.connect()
+
+    peer.produce("nothing-of-that-name", b"x")
+    peer.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody"), 3)
+
+    assert counters.by_api[PRODUCE].errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1}
+    (refused,) = counters.by_api[HEARTBEAT].errors.values()
+    assert refused == 1
+
+
+def test_every_answer_that_can_have_errors_is_looked_through():
+    counters = BrokerCounters()
+
+    assert {APIS[key].name for key, api in counters.by_api.items() if api.find_errors is None} == set()
+    for key, api in APIS.items():
+        counters.answered(key, 0, api.response())  # each has defaults, and no error
+    assert not any(api.errors for api in counters.by_api.values())
+
+
+def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
+    counters = BrokerCounters()
+    (topics,) = [f for f in ProduceResponse.FIELDS if f.name == "responses"]
+    (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
+    many = [parts.of(index=n, error_code=6) for n in range(5_000)]
+
+    counters.find_errors(PRODUCE, ProduceResponse(responses=[topics.of(partition_responses=many)]))
+
+    assert counters.by_api[PRODUCE].errors == {6: 1_000}
+
+
+def test_bytes_connections_and_their_ends_are_counted(stage):
+    counters = stage.broker.state.counters
+    peer = stage.connect()
+    peer.create("t")
+    before = counters.bytes_in, counters.bytes_out
+
+    request = peer.request_bytes(produce_request("t", b""), 9)
+    peer.send_bytes(request)
+    assert counters.bytes_in - before[0] == len(request)
+    assert counters.bytes_out > before[1]
+
+    peer.send_bytes(b"\xff\xff\xff\xff")
+    assert counters.closed == {"frame": 1}
+    assert stage.broker.connections.opened == 1
+
+
+def test_offsets_are_counted_as_they_are_written_and_expire(stage):
+    ann = RawMember(stage.connect(), "g", ["t"])
+    ann.wire.create("t", 2)
+    ann.start_join()
+    stage.advance(0)
+    ann.end_join()
+    ann.sync({ann.member_id: {"t": [0, 1]}})
+    for partition, offset in ((0, 0), (1, 0), (0, 1)):
+        ann.commit("t", partition, offset)
+
+    counted = stage.broker.state.coordinator.counters
+    assert (counted.committed, counted.expired, counted.deleted) == (3, 0, 0)
+
+    ann.leave()
+    stage.advance(stage.config.offsets_retention_minutes * 60_000 + stage.config.offsets_retention_check_interval_ms)
+    assert (counted.committed, counted.expired, counted.deleted) == (3, 2, 0)
+
+
+def test_logs_count_what_is_appended_rolled_and_deleted(stage):
+    peer = stage.connect()
+    counted = stage.broker.state.topics.counters
+    peer.create("t", retention_ms="1000", segment_ms="1000")
+    before = counted.batches, counted.records
+
+    peer.produce("t", b"x", b"y")
+    stage.advance(10_000)
+    peer.produce("t", b"z")
+    assert (counted.batches - before[0], counted.records - before[1], counted.rolled_segments) == (2, 3, 1)
+
+    stage.advance(stage.config.log_retention_check_interval_ms)
+    assert counted.deleted_segments >= 1
+    assert counted.deleted_bytes > 0
+
+
+def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
+    counters = BrokerCounters()
+    fenced = RequestFenced(
+        at_ms=1, group="g", who=Who("m"), api="Heartbeat", error="UNKNOWN_MEMBER_ID", generation=1, current=2
+    )
+
+    counters.journal_written([fenced, GroupUnloaded(at_ms=1, group="g", generation=1)])
+    assert (counters.journal[RequestFenced], counters.fenced) == (1, {("Heartbeat", "UNKNOWN_MEMBER_ID"): 1})
+    assert counters.take_entries() == []
+
+    counters.wants_entries = True
+    counters.journal_written([fenced])
+    assert counters.take_entries() == [fenced]
+    assert counters.take_entries() == []
+
+
+def test_entries_that_nobody_takes_do_not_fill_memory():
+    counters = BrokerCounters()
+    counters.wants_entries = True
+    entry = GroupUnloaded(at_ms=1, group="g", generation=1)
+
+    for _ in range(3):
+        counters.journal_written([entry] * ENTRIES_KEPT)
+
+    assert len(counters.take_entries()) == ENTRIES_KEPT
+    assert counters.entries_forgotten == 2 * ENTRIES_KEPT
+
+
+def test_durations_hold_any_length_of_time():
+    took = Durations()
+    for ns in (0, 1, 2**62, 999):
+        took.add(ns)
+
+    assert took.count == 4
+    assert took.copy().by_size == took.by_size
+
+
+def test_a_load_of_groups_is_counted_with_its_time(stage):
+    counters = stage.broker.state.counters
+    counters.loaded(5)
+    counters.loaded(15)
+
+    assert (counters.loads, counters.load_ms_total, counters.load_ms_longest) == (2, 20, 15)

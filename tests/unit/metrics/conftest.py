@@ -1,0 +1,10 @@
+"""A broker without a network for every test."""
+
+import pytest
+
+from support.machines.broker_stage import BrokerStage
+
+
+@pytest.fixture
+def stage() -> BrokerStage:
+    return BrokerStage()

@@ -1,0 +1,206 @@
+"""The page over HTTP: who asks how often, how many, and how slowly."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+
+import pytest
+
+from kohort.errors import ConfigError, KohortError
+from kohort.metrics import serving as served
+from kohort.metrics.exposition import OPENMETRICS, PLAIN, text_of
+from kohort.metrics.page import Page
+from kohort.metrics.serving import ASKERS_MOST, FRESH_S, Pages, checked_address, serving
+
+LOOPBACK = ("127.0.0.1", 0)
+
+
+class Looks:
+    """Something to be looked at: each page has the number of the look."""
+
+    def __init__(self, during: Callable[[], None] = lambda: None) -> None:
+        self.count = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.now_s = 0.0
+        self.during = during
+        self.error: KohortError | None = None
+
+    def look(self) -> served.Render:
+        if self.error is not None:
+            raise self.error
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.during()
+        self.at_once -= 1
+        self.count += 1
+        page = Page()
+        page.add("kafka_brokers", self.count)
+        return lambda form: text_of(page, form)
+
+    def pages(self) -> Pages:
+        return Pages(self.look, clock=lambda: self.now_s)
+
+
+@contextmanager
+def asking(looks: Looks) -> Iterator[Callable[..., HTTPResponse]]:
+    with serving(looks.pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        yield lambda path="/metrics", method="GET", **headers: ask(port, path, method, headers)
+
+
+def ask(port: int, path: str, method: str, headers: dict[str, str]) -> HTTPResponse:
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return connection.getresponse()
+
+
+def test_a_page_is_there_in_both_forms_and_packed():
+    with asking(Looks()) as get:
+        plain = get()
+        assert plain.status == 200
+        assert b"kafka_brokers 1.0" in plain.read()
+        assert plain.getheader("Content-Type", "").startswith("text/plain")
+
+        other = get(Accept="application/openmetrics-text; version=1.0.0")
+        assert other.read().endswith(b"# EOF\n")
+        assert other.getheader("Content-Type", "").startswith("application/openmetrics-text")
+
+        packed = get(Accept_Encoding="gzip")
+        assert packed.getheader("Content-Encoding") == "gzip"
+        assert b"kafka_brokers 1.0" in gzip.decompress(packed.read())
+
+
+def test_elsewhere_is_nothing_and_head_has_no_body():
+    with asking(Looks()) as get:
+        assert get("/").status == 404
+        assert get("/metrics/x").status == 404
+        assert get("/metrics?match[]=x").status == 200
+        head = get(method="HEAD")
+        assert (head.status, head.read()) == (200, b"")
+        assert int(head.getheader("Content-Length", "0")) > 0
+        assert get(method="POST").status == 501
+
+
+def test_who_asks_within_a_moment_gets_the_same_page():
+    looks = Looks()
+    pages = looks.pages()
+
+    first = pages.page("", packed=False)
+    assert pages.page(OPENMETRICS, packed=False)[0] != first[0]
+    assert pages.page("anything, else", packed=False) == pages.page(PLAIN, packed=False) == first
+    assert looks.count == 1
+
+    looks.now_s += FRESH_S
+    assert pages.page("", packed=False) != first
+    assert looks.count == 2
+
+
+def test_forms_that_a_stranger_invents_are_not_kept():
+    pages = Looks().pages()
+
+    for number in range(1_000):
+        pages.page(f"application/openmetrics-text; version=1.0.{number}", packed=bool(number % 2))
+
+    assert len(pages._made) <= 4
+
+
+def test_a_hundred_who_ask_at_once_cost_one_look():
+    began, go_on = threading.Event(), threading.Event()
+    looks = Looks(during=lambda: (began.set(), go_on.wait(20)))
+    pages = looks.pages()
+    answers: list[tuple[bytes, str]] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(pages.page("", packed=False))) for _ in range(100)
+    ]
+    for thread in threads:
+        thread.start()
+    assert began.wait(20)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+
+    assert len(answers) == 100
+    assert (looks.count, looks.most_at_once) == (1, 1)
+
+
+def test_what_cannot_be_found_out_is_said_and_looked_for_again():
+    looks = Looks()
+    looks.error = KohortError("the broker was too busy\nto be \x1b[2J looked at")
+    with asking(looks) as get:
+        refused = get()
+        assert refused.status == 503
+        assert refused.read() == b"the broker was too busy\\nto be \\x1b[2J looked at\n"
+
+        looks.error = None
+        assert get().status == 200
+
+
+def test_more_than_so_many_are_told_to_come_again():
+    with serving(Looks().pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(ASKERS_MOST)]
+        try:
+            extra = socket.create_connection(("127.0.0.1", port), timeout=20)
+            with extra:
+                extra.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                assert extra.recv(100).startswith(b"HTTP/1.0 503")
+        finally:
+            for one in silent:
+                one.close()
+
+
+def test_who_is_too_slow_is_cut_off_and_others_are_served(monkeypatch):
+    monkeypatch.setattr(served, "ANSWER_S", 0.2)
+    with serving(Looks().pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(ASKERS_MOST)]
+        for one in slow:
+            one.sendall(b"GET /metr")
+        assert slow[0].recv(1) == b"", "it is ended, though it had not asked for anything yet"
+        for one in slow:
+            one.close()
+        assert ask(port, "/metrics", "GET", {}).status == 200
+
+
+def test_rubbish_is_an_error_of_http_and_ends_nothing():
+    with serving(Looks().pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        for rubbish in (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET\r\n\r\n", b"GET " + b"x" * 70_000 + b"\r\n\r\n", b""):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
+                stranger.sendall(rubbish)
+                stranger.shutdown(socket.SHUT_WR)
+                while stranger.recv(1 << 16):
+                    pass
+        assert ask(port, "/metrics", "GET", {}).status == 200
+
+
+def test_an_address_that_others_reach_has_to_be_said():
+    with pytest.raises(ConfigError, match=r"--metrics=0\.0\.0\.0:9308 may be reached from other computers"):
+        checked_address("0.0.0.0:9308", "--metrics", allow_anyone=False)
+    with pytest.raises(ConfigError, match="may be reached from other computers"):
+        checked_address(":9308", "--metrics", allow_anyone=False)
+
+    assert checked_address("0.0.0.0:9308", "--metrics", allow_anyone=True) == ("0.0.0.0", 9308)
+    assert checked_address("[::1]:9308", "--metrics", allow_anyone=False) == ("::1", 9308)
+
+
+@pytest.mark.parametrize("address", ["9308", "127.0.0.1", "127.0.0.1:99999", "SSL://127.0.0.1:9308"])
+def test_what_is_no_address_is_told_in_a_sentence(address):
+    with pytest.raises(ConfigError, match=r"--metrics='.*': expected HOST:PORT"):
+        checked_address(address, "--metrics", allow_anyone=False)
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"),
+            serving(Looks().pages(), ("127.0.0.1", port)),
+        ):
+            pass

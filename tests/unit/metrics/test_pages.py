@@ -1,0 +1,272 @@
+"""Pages made from snapshots: whose names, which values, and what strangers can make of them."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from kohort.config.broker import METRICS_OF
+from kohort.errors import MissingExtra
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.metrics.catalogue import CATALOGUE, COMPATIBLE
+from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
+from kohort.metrics.exposition import OPENMETRICS, PLAIN, form_of, text_of
+from kohort.metrics.families import PageOptions, made_page
+from kohort.metrics.page import LABEL_MOST, Page, bounded
+from kohort.model import TopicPartition
+
+NOW = 1_700_000_100_000
+ALL = PageOptions(sets=COMPATIBLE)
+
+
+def part(topic: str, number: int, committed: int | None, end: int | None = 100, **more: int) -> PartitionSnapshot:
+    return PartitionSnapshot(
+        partition=TopicPartition(topic, number), committed=committed, log_start=0, log_end=end, **more
+    )
+
+
+def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
+    """Two members; t-0 is 10 behind for 5 s, t-1 was never committed, t-2 nobody has."""
+    given = {
+        "members": (
+            MemberSnapshot(
+                member_id="c1-x",
+                client_id="c1",
+                host="/10.0.0.1",
+                topics=("t",),
+                assignment=(TopicPartition("t", 0), TopicPartition("t", 1)),
+            ),
+            MemberSnapshot(member_id="c2-y", client_id="c2", host="/10.0.0.2", topics=("t",)),
+        ),
+        "partitions": (part("t", 0, 90, committed_record_at_ms=NOW - 5_000), part("t", 1, None)),
+        "partition_counts": {"t": 3},
+        "assignor": "range",
+        "coordinator_id": 1,
+        "epoch": 7,
+    }
+    return GroupSnapshot(at_ms=NOW, group=name, state="Stable", protocol="classic", **given | other)
+
+
+def a_cluster(*groups: GroupSnapshot) -> ClusterSnapshot:
+    parts = tuple(
+        PartitionState(partition=p, leader=1, replicas=2, in_sync=2 - p % 2, first_replica=1, log_start=3, log_end=100)
+        for p in range(3)
+    )
+    return ClusterSnapshot(
+        at_ms=NOW,
+        cluster_id="abc",
+        brokers=(BrokerPlace(1, "h:9092"), BrokerPlace(2, "h:9093")),
+        topics=(TopicState("t", parts),),
+        groups=groups or (a_group(),),
+    )
+
+
+def page_of(cluster: ClusterSnapshot, options: PageOptions = ALL) -> Page:
+    for made in made_page(cluster, options):
+        page = made
+    return page
+
+
+def test_groups_are_shown_by_kafka_exporters_names_with_its_meaning():
+    page = page_of(a_cluster())
+
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == 10
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 1) == -1, "nothing is committed there, elsewhere is"
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 2) == -1, "nor there, and nobody reads it"
+    assert page.value("kafka_consumergroup_current_offset", "billing", "t", 0) == 90
+    assert page.value("kafka_consumergroup_current_offset", "billing", "t", 2) == -1
+    assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 10, "without what is not committed"
+    assert page.value("kafka_consumergroup_current_offset_sum", "billing", "t") == 88, "with -1 for each that is not"
+    assert page.value("kafka_consumergroup_members", "billing") == 2
+
+
+def test_a_topic_of_which_nothing_is_committed_is_not_kafka_exporters_business():
+    page = page_of(a_cluster(a_group(partitions=(part("t", 0, None),))))
+
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 0) is None
+    assert page.value("kafka_consumergroup_lag_sum", "billing", "t") is None
+
+
+def test_topics_and_brokers_are_shown_by_kafka_exporters_names():
+    page = page_of(a_cluster())
+
+    assert page.value("kafka_brokers") == 2
+    assert page.value("kafka_broker_info", 2, "h:9093") == 1
+    assert page.value("kafka_topic_partitions", "t") == 3
+    assert page.value("kafka_topic_partition_current_offset", "t", 0) == 100
+    assert page.value("kafka_topic_partition_oldest_offset", "t", 0) == 3
+    assert page.value("kafka_topic_partition_leader", "t", 0) == 1
+    assert page.value("kafka_topic_partition_replicas", "t", 0) == 2
+    assert page.value("kafka_topic_partition_leader_is_preferred", "t", 0) == 1
+    under = [page.value("kafka_topic_partition_under_replicated_partition", "t", p) for p in range(3)]
+    assert under == [0, 1, 0]
+
+
+def test_a_partition_without_a_leader_has_no_series_of_one():
+    lost = TopicState("t", (PartitionState(partition=0, replicas=1, in_sync=1, first_replica=1),))
+    page = page_of(ClusterSnapshot(at_ms=NOW, topics=(lost,)))
+
+    assert page.value("kafka_topic_partition_leader", "t", 0) is None
+    assert page.value("kafka_topic_partition_leader_is_preferred", "t", 0) == 0
+
+
+def test_groups_are_shown_by_kminions_names():
+    page, group = page_of(a_cluster()), "kminion_kafka_consumer_group_"
+
+    assert page.value(f"{group}info", "billing", "range", "consumer", "Stable", 1) == 1
+    assert page.value(f"{group}members", "billing") == 2
+    assert page.value(f"{group}empty_members", "billing") == 1
+    assert page.value(f"{group}topic_members", "billing", "t") == 1
+    assert page.value(f"{group}topic_assigned_partitions", "billing", "t") == 2
+    assert page.value(f"{group}topic_lag", "billing", "t") == 10
+    assert page.value(f"{group}topic_offset_sum", "billing", "t") == 90
+    assert page.value(f"{group}topic_partition_lag", "billing", "t", 0) == 10
+    assert page.value(f"{group}topic_partition_lag", "billing", "t", 1) is None
+
+
+def test_groups_are_shown_by_kafka_lag_exporters_names_with_the_owners():
+    page, group = page_of(a_cluster()), "kafka_consumergroup_group_"
+    owner = ("/10.0.0.1", "c1-x", "c1")
+
+    assert page.value(f"{group}lag", "abc", "billing", "t", 0, *owner) == 10
+    assert page.value(f"{group}lag_seconds", "abc", "billing", "t", 0, *owner) == 5
+    assert page.value(f"{group}offset", "abc", "billing", "t", 0, *owner) == 90
+    assert page.value(f"{group}max_lag", "abc", "billing") == 10
+    assert page.value(f"{group}max_lag_seconds", "abc", "billing") == 5
+    assert page.value(f"{group}sum_lag", "abc", "billing") == 10
+    assert page.value(f"{group}topic_sum_lag", "abc", "billing", "t") == 10
+    assert page.value("kafka_partition_latest_offset", "abc", "t", 0) == 100
+
+
+def test_our_own_names_tell_what_the_others_do_not():
+    page = page_of(a_cluster())
+
+    assert page.value("kohort_group_state", "billing", "Stable") == 1
+    assert page.value("kohort_group_state", "billing", "Empty") == 0
+    assert page.value("kohort_group_generation", "billing") == 7
+    assert page.value("kohort_group_idle_members", "billing") == 1
+    assert page.value("kohort_group_uncommitted_partitions", "billing") == 1
+    assert page.value("kohort_group_unowned_partitions", "billing") == 1
+    assert page.value("kohort_group_lag_seconds", "billing", "t", 0) == 5
+    assert page.value("kohort_group_lag_seconds", "billing", "t", 1) is None, "unknown is no series, and never 0"
+    assert page.value("kohort_group_lead_records", "billing", "t", 0) == 90
+
+
+def test_an_offset_beyond_the_end_of_the_log_is_not_behind():
+    page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
+
+    assert page.value("kohort_group_lag_records", "billing", "t", 0) == 0
+    assert page.value("kminion_kafka_consumer_group_topic_partition_lag", "billing", "t", 0) == 0
+    assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "as kafka_exporter has it"
+
+
+def test_only_the_sets_that_were_chosen_are_there():
+    page = page_of(a_cluster(), PageOptions(sets=("kminion",)))
+
+    assert {known.of for known, _ in page.families()} == {"groups", "kminion"}
+
+
+def test_a_group_shows_so_many_partitions_and_sums_of_all():
+    many = tuple(part("t", number, 90) for number in range(50))
+    page = page_of(a_cluster(a_group(partitions=many)), PageOptions(sets=COMPATIBLE, most_partitions=10))
+
+    shown = {known.name: len(rows) for known, rows in page.families()}
+    assert shown["kohort_group_lag_records"] == shown["kafka_consumergroup_lag"] == 10
+    assert page.value("kohort_group_total_lag_records", "billing") == 500
+    assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 500
+
+
+def test_a_page_has_so_many_series_and_says_how_many_are_not_there():
+    groups = [a_group(f"g{number:04}") for number in range(2_000)]
+
+    page = page_of(a_cluster(*groups), PageOptions(sets=COMPATIBLE, most_series=5_000))
+
+    assert len(page) == 5_000
+    assert page.value("kohort_metrics_dropped_series") > 10_000
+    assert page.value("kohort_metrics_snapshot_timestamp_seconds") == NOW / 1000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'quo"te\\back\nline',
+        "<script>alert(1)</script>",
+        "\x00\x07\x1b[2J\r\x85\u2028\u202e",
+        "\udcff half a pair",
+        "x" * 60_000,
+        "",
+        'a"} 1\nkafka_brokers 99\n',
+        "grüße 群",
+    ],
+)
+@pytest.mark.parametrize("form", [PLAIN, OPENMETRICS])
+def test_a_name_cannot_be_more_than_a_label(name, form):
+    text, _ = text_of(page_of(a_cluster(a_group(name))), form)
+
+    parse = parse_text if form is PLAIN else lambda t: parse_openmetrics(StringIO(t, newline="\n"))
+    found = {family.name: family.samples for family in parse(text.decode())}
+    (members,) = found["kafka_consumergroup_members"]
+    assert members.value == 2
+    assert len(members.labels["consumergroup"]) <= LABEL_MOST
+    assert [sample.value for sample in found["kafka_brokers"]] == [2]
+
+
+def test_two_names_that_look_alike_are_two_series_where_they_can_be_told_apart():
+    long = ["x" * 1_000 + tail for tail in "ab"]
+    page = page_of(a_cluster(*map(a_group, long), a_group("\udcff"), a_group("\\udcff")))
+
+    (members,) = [rows for known, rows in page.families() if known.name == "kohort_group_members"]
+    assert len(members) == 3, "a half of a surrogate pair is written as the other is named: the first counts"
+
+
+def test_every_sample_of_a_page_is_one_that_the_catalogue_has():
+    text, _ = text_of(page_of(a_cluster()), OPENMETRICS)
+
+    for family in parse_openmetrics(StringIO(text.decode(), newline="\n")):
+        known = CATALOGUE.get(family.name) or CATALOGUE[f"{family.name}_total"]
+        assert family.documentation == known.text
+        assert all(set(sample.labels) - {"le"} == set(known.labels) for sample in family.samples)
+
+
+def test_a_histogram_is_one_for_both_parsers():
+    page = Page()
+    page.add_histogram("kohort_broker_loop_lag_seconds", bounded([1, 2, 3], [0.5, 1.0]), 4.5)
+
+    for form, parse in ((PLAIN, parse_text), (OPENMETRICS, lambda t: parse_openmetrics(StringIO(t)))):
+        (family,) = parse(text_of(page, form)[0].decode())
+        counted = {(s.name[len(family.name) :], s.labels.get("le", "")): s.value for s in family.samples}
+        assert counted == {
+            ("_bucket", "0.5"): 1,
+            ("_bucket", "1.0"): 3,
+            ("_bucket", "+Inf"): 6,
+            ("_sum", ""): 4.5,
+            ("_count", ""): 6,
+        }
+
+
+def test_the_form_is_the_one_that_prometheus_asks_for():
+    asked = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
+
+    assert form_of(asked) == OPENMETRICS
+    assert form_of("text/html") == form_of("") == PLAIN
+    assert text_of(Page(), OPENMETRICS)[1].startswith("application/openmetrics-text; version=1.0.0")
+    assert text_of(Page(), PLAIN)[1].startswith("text/plain")
+
+
+def test_the_option_and_the_catalogue_have_the_same_sets():
+    assert METRICS_OF == COMPATIBLE
+
+
+def test_a_name_that_the_catalogue_does_not_have_cannot_be_added():
+    with pytest.raises(AssertionError, match="kafka_brokrs is not in the catalogue"):
+        Page().add("kafka_brokrs", 1)
+
+
+def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "prometheus_client.exposition", None)
+
+    with pytest.raises(MissingExtra, match=r"needs the package prometheus_client: pip install 'kohort\[metrics\]'"):
+        text_of(Page())
