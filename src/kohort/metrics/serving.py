@@ -78,7 +78,7 @@ class MetricsServer(ThreadingHTTPServer):
         self._open: dict[Any, float] = {}
         """Who is being answered, and until when."""
         self._guard = threading.Lock()
-        super().__init__((host, port), Asked, bind_and_activate=False)
+        super().__init__((host, port), Scraper, bind_and_activate=False)
         self.socket.close()
         self.socket = listen_on(host, port)
         self.server_address = self.socket.getsockname()
@@ -114,7 +114,7 @@ class MetricsServer(ThreadingHTTPServer):
         LOGGER.debug("a scrape was not answered to its end", exc_info=True)
 
 
-class Asked(BaseHTTPRequestHandler):
+class Scraper(BaseHTTPRequestHandler):
     """One connection: one request, one answer."""
 
     server: MetricsServer

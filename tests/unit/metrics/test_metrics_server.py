@@ -115,9 +115,7 @@ def test_a_hundred_who_ask_at_once_cost_one_look():
     looks = Looks(during=lambda: (began.set(), go_on.wait(20)))
     pages = looks.pages()
     answers: list[tuple[bytes, str]] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(pages.page("", packed=False))) for _ in range(100)
-    ]
+    threads = [threading.Thread(target=lambda: answers.append(pages.page("", packed=False))) for _ in range(100)]
     for thread in threads:
         thread.start()
     assert began.wait(20)
@@ -171,7 +169,12 @@ def test_who_is_too_slow_is_cut_off_and_others_are_served(monkeypatch):
 def test_rubbish_is_an_error_of_http_and_ends_nothing():
     with serving(Looks().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        for rubbish in (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET\r\n\r\n", b"GET " + b"x" * 70_000 + b"\r\n\r\n", b""):
+        for rubbish in (
+            b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"GET " + b"x" * 70_000 + b"\r\n\r\n",
+            b"",
+        ):
             with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
                 stranger.sendall(rubbish)
                 stranger.shutdown(socket.SHUT_WR)

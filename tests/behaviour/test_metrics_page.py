@@ -1,0 +1,184 @@
+"""``/metrics`` of a broker that serves clients: what a real scrape has, and what scrapers can do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_fd_to_metric_families
+
+from kohort import Admin, Consumer, Producer
+from kohort.aio.serving.cluster_server import start_brokers
+from kohort.config.broker import METRICS_OF, BrokerConfig
+from kohort.config.options import parse_config
+from kohort.metrics.beside_a_broker import metrics_beside
+from kohort.metrics.catalogue import CATALOGUE
+
+Scrape = Callable[[], dict[str, Metric]]
+QUIET = {
+    "kohort_broker_connections_ended_total": "the broker ended none",
+    "kohort_group_member_evictions_total": "nobody was put out",
+    "kohort_group_fenced_requests_total": "nobody was out of date",
+    "kohort_broker_fenced_requests_total": "nobody was out of date",
+}
+"""What a page does not have while nothing of it happens."""
+
+
+@contextmanager
+def a_broker(data: Path | None = None, nodes: int = 1, **options: object) -> Iterator[tuple[str, str]]:
+    """Run a broker on a loop of its own; its address, and that of its page."""
+    given = {
+        "port": 0,
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 4,
+        "kohort.metrics.compat": list(METRICS_OF),
+    }
+    config = parse_config(BrokerConfig, given | options)
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+    at: list[str] = []
+
+    async def run(ready: Callable[[], None]) -> None:
+        server = await start_brokers(config, nodes, data)
+        try:
+            with metrics_beside(server, config, "127.0.0.1:0") as url:
+                at.extend((server.bootstrap, url))
+                ready()
+                await ended.wait()
+        finally:
+            await server.stop()
+
+    with ThreadPoolExecutor(1) as thread:
+        begun = asyncio.run_coroutine_threadsafe
+        runs = thread.submit(loop.run_forever)
+        waiting = threading.Event()
+        served = begun(run(waiting.set), loop)
+        assert waiting.wait(20) or served.result(0)
+        try:
+            yield at[0], at[1]
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+            served.result(20)
+            loop.call_soon_threadsafe(loop.stop)
+            runs.result(20)
+            loop.close()
+
+
+def scraped(url: str) -> dict[str, Metric]:
+    """What a scrape has, by the names of the catalogue."""
+    request = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        text = answer.read().decode()
+    families = text_fd_to_metric_families(StringIO(text, newline="\n"))
+    return {f"{one.name}_total" if one.type == "counter" else one.name: one for one in families}
+
+
+def value(page: dict[str, Metric], name: str, **labels: str) -> float | None:
+    found = [s.value for s in page[name].samples if labels.items() <= s.labels.items() and s.name == name]
+    return sum(found) if found else None
+
+
+def work(bootstrap: str, group: str = "billing") -> None:
+    """Write ten records, read five of them in a group and commit."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(10):
+            producer.send("orders", str(number)).result(10_000)
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=5,
+    ) as consumer:
+        consumer.subscribe(["orders"])
+        seen = 0
+        while seen < 5:
+            seen += len(consumer.poll(timeout_ms=1000))
+        consumer.commit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
+    """A scrape of a broker with a disk, while a member reads."""
+    with a_broker(tmp_path_factory.mktemp("data"), **{"log.flush.interval.messages": 1}) as (bootstrap, url):
+        work(bootstrap)
+        with Consumer(bootstrap_servers=bootstrap, group_id="billing") as consumer:
+            consumer.subscribe(["orders"])
+            consumer.poll(timeout_ms=1000)
+            yield scraped(url)
+
+
+def test_a_real_scrape_has_every_metric_of_the_catalogue(page):
+    shown = {name for name in page if not name.startswith("process_")}
+
+    assert shown == CATALOGUE.keys() - QUIET.keys()
+    assert "process_resident_memory_bytes" in page
+
+
+def test_what_a_group_did_is_on_the_page(page):
+    assert value(page, "kafka_consumergroup_lag", consumergroup="billing", topic="orders", partition="0") == 5
+    assert value(page, "kafka_consumergroup_members", consumergroup="billing") == 1
+    assert value(page, "kohort_group_total_lag_records", group="billing") == 5
+    lag_s = value(page, "kohort_group_max_lag_seconds", group="billing")
+    assert lag_s is not None
+    assert 0 < lag_s < 60
+    assert value(page, "kohort_group_rebalances_total", group="billing", round="first") >= 2
+    assert value(page, "kafka_server_group_coordinator_metrics_group_count", protocol="classic") == 1
+    assert value(page, "kafka_server_group_coordinator_metrics_offset_commit_count") == 1
+    assert value(page, "kohort_log_records_appended_total") >= 10
+    (took,) = [
+        s.value
+        for s in page["kohort_broker_request_duration_seconds"].samples
+        if s.name.endswith("_count") and s.labels["api"] == "Produce"
+    ]
+    assert took == 10
+
+
+def test_a_group_that_is_deleted_is_not_left_behind():
+    with a_broker() as (bootstrap, url):
+        work(bootstrap)
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            assert not admin.delete_groups(["billing"]).errors
+        page = scraped(url)
+
+    assert [s for one in page.values() for s in one.samples if "billing" in s.labels.values()] == []
+
+
+def test_nodes_of_a_process_are_told_apart():
+    with a_broker(nodes=3) as (bootstrap, url):
+        work(bootstrap)
+        page = scraped(url)
+
+    assert value(page, "kafka_brokers") == 3
+    assert {s.labels["node"] for s in page["kohort_broker_info"].samples} == {"1", "2", "3"}
+    assert value(page, "kohort_broker_groups", protocol="classic") == 1
+
+
+def test_a_hundred_scrapers_do_not_keep_clients_from_their_work():
+    with a_broker() as (bootstrap, url), ThreadPoolExecutor(100) as many:
+
+        def scrape(_number: int) -> int:
+            try:
+                with urllib.request.urlopen(url, timeout=20) as answer:
+                    answer.read()
+                    return answer.status
+            except urllib.error.HTTPError as refused:
+                return refused.code
+            except OSError:
+                return 503  # cut off before it was told
+
+        scrapes = [many.submit(scrape, number) for number in range(300)]
+        work(bootstrap)
+        found = {one.result() for one in scrapes}
+
+        assert found <= {200, 503}
+        assert 200 in found
