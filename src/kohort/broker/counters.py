@@ -8,13 +8,14 @@ shows it takes a copy (``kohort.metrics.own_state``).
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from types import CodeType
+from typing import Any, Final
 
 from kohort.coordinator.journal import JournalEntry, RequestFenced
 from kohort.wire.apis import APIS
-from kohort.wire.schema import FieldSpec, Message
+from kohort.wire.schema import Message
 
 SIZES: Final = 64
 """As many sizes of durations as bits in a number: size n holds those from 2 ** (n - 1) nanoseconds on."""
@@ -23,8 +24,6 @@ ERRORS_LOOKED_FOR: Final = 1_000
 ENTRIES_KEPT: Final = 20_000
 """Journal entries that wait for who shows rebalances; above it the oldest are forgotten."""
 CODE: Final = "error_code"
-
-FindErrors = Callable[[Message, Counter[int]], None]
 
 
 def no_time() -> int:
@@ -59,16 +58,24 @@ class Durations:
 
 
 class ApiCounts:
-    """The requests of one API that were answered, or never will be."""
+    """The requests of one API that were answered, or never will be.
 
-    __slots__ = ("errors", "find_errors", "took")
+    ``answered(ns, message)`` counts one that took so long; None is an answer whose errors are counted elsewhere.
+    ``find_errors(message)`` counts the errors of an answer and of its parts. Both are written out for the API: they are
+    on the way of every request.
+    """
+
+    __slots__ = ("answered", "errors", "find_errors", "took")
 
     def __init__(self, response: type[Message]) -> None:
         self.took = Durations()
         """From when each was taken up until its answer was handed over, with all that it waited for."""
         self.errors: Counter[int] = Counter()
-        """By code, of the answers and of their parts."""
-        self.find_errors = _finder(response)
+        """By code."""
+        scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
+        exec(_compiled(response), scope)
+        self.answered: Callable[[int, Message | None], None] = scope["answered"]
+        self.find_errors: Callable[[Message], None] = scope["find_errors"]
 
 
 class BrokerCounters:
@@ -95,21 +102,6 @@ class BrokerCounters:
         """Partitions of groups that were read from their log, and below how long each took."""
         self.load_ms_total = 0
         self.load_ms_longest = 0
-
-    def answered(self, api_key: int, since_ns: int, message: Message | None) -> None:
-        """Count a request that was taken up at ``since_ns``; None is an answer whose errors are counted elsewhere."""
-        counts = self.by_api[api_key]
-        took, ns = counts.took, self.time_ns() - since_ns
-        took.by_size[ns.bit_length()] += 1
-        took.total_ns += ns
-        if message is not None and counts.find_errors is not None:
-            counts.find_errors(message, counts.errors)
-
-    def find_errors(self, api_key: int, message: Message) -> None:
-        """Count the errors of an answer that is written in steps."""
-        counts = self.by_api[api_key]
-        if counts.find_errors is not None:
-            counts.find_errors(message, counts.errors)
 
     def hung_up(self, kind: object) -> None:
         """Count a connection that the broker ends, for a reason of some kind."""
@@ -138,35 +130,24 @@ class BrokerCounters:
         self.load_ms_longest = max(self.load_ms_longest, took_ms)
 
 
-def _finder(message: type[Message]) -> FindErrors | None:
-    """Return what counts the errors of messages of a kind; None where they can have none."""
-    has_own = any(field.name == CODE for field in message.FIELDS)
-    below = [
-        (field.name, find)
-        for field in message.FIELDS
-        if (part := _part_of(field)) is not None and (find := _finder(part)) is not None
-    ]
-    if has_own and not below:
-        return _count_own
-    if not below:
-        return None
-
-    def find_all(found: Message, errors: Counter[int]) -> None:
-        if has_own:
-            _count_own(found, errors)
-        for name, find in below:
-            for one in islice(getattr(found, name) or (), ERRORS_LOOKED_FOR):
-                find(one, errors)
-
-    return find_all
+@cache
+def _compiled(response: type[Message]) -> CodeType:
+    """Return the source of what counts the answers of an API."""
+    lines = list(_looks(response, "found", 1)) or ["    pass"]
+    counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
+    source = "\n".join(["def answered(ns, found):", *counting, "def find_errors(found):", *lines])
+    return compile(source, f"<errors of {response.__name__}>", "exec")
 
 
-def _part_of(field: FieldSpec) -> type[Message] | None:
-    """Return what a list of parts holds; None for another field."""
-    return field.of if field.kind == "array" and isinstance(field.of, type) else None
-
-
-def _count_own(found: Message, errors: Counter[int]) -> None:
-    code: int = found.error_code  # type: ignore[attr-defined]  # only for messages that have it
-    if code:
-        errors[int(code)] += 1
+def _looks(message: type[Message], name: str, depth: int) -> Iterator[str]:
+    """Yield the lines that look for errors in a message called ``name``, and in the parts of its lists."""
+    indent = "    " * depth
+    for field in message.FIELDS:
+        if field.name == CODE:
+            yield f"{indent}if {name}.{CODE}: errors[int({name}.{CODE})] += 1"
+        elif field.kind == "array" and isinstance(field.of, type):
+            part = f"part{depth}"
+            below = list(_looks(field.of, part, depth + 1))
+            if below:
+                yield f"{indent}for {part} in ({name}.{field.name} or ())[:{ERRORS_LOOKED_FOR}]:"
+                yield from below

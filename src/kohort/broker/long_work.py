@@ -89,7 +89,7 @@ class LongWork:
             if answer is not Unanswered.LATER:
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
-                self._counters.find_errors(request.reply_to.api_key, answer)
+                self._counters.by_api[request.reply_to.api_key].find_errors(answer)
                 held.append(answer)
                 yield (yield from _response(request.reply_to, answer))
             else:
