@@ -36,15 +36,8 @@ def test_groups_are_listed_with_state_and_lag(run, ask, orders):
     (about,) = [g for g in ask("groups")["groups"] if g["group"] == "g"]
 
     assert (about["state"], about["members"], about["lag"]) == ("Empty", 0, 15)
-    assert run("groups").stdout.splitlines()[0].split() == [
-        "GROUP",
-        "STATE",
-        "MEMBERS",
-        "PARTITIONS",
-        "LAG",
-        "ASSIGNOR",
-        "TYPE",
-    ]
+    columns = "HEALTH GROUP STATE MEMBERS LAG LAG-TIME ETA REBALANCES-1H LAST-REBALANCE"
+    assert run("groups").stdout.splitlines()[0].split() == columns.split()
     assert [g["group"] for g in ask("groups", "--state", "stable")["groups"]] == []
 
 

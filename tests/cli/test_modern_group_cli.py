@@ -77,8 +77,9 @@ def test_it_is_shown_who_has_still_to_give_up_what(run, ask, broker, orders):
         address, (group_epoch, epoch) = [broker.bootstrap, f"({about['coordinator_id']})"], state[-2:]
         assert state[1:6] == [*address, "uniform", "Reconciling", "2"]
         assert (int(group_epoch), int(epoch)) == (about["group_epoch"], about["assignment_epoch"])
-        (listed,) = [row.split() for row in run("groups").stdout.splitlines() if row.startswith("modern")]
-        assert listed[1:4] + listed[-2:] == ["Reconciling", "2", "4", "uniform", "consumer"]
+        (listed,) = [g for g in ask("groups")["groups"] if g["group"] == "modern"]
+        about = [listed[name] for name in ("health", "state", "members", "partitions", "assignor", "group_type")]
+        assert about == ["REBALANCING", "Reconciling", 2, 4, "uniform", "consumer"]
 
 
 @pytest.fixture

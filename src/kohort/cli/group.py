@@ -6,6 +6,7 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.describe import describe_group
+from kohort.cli.group_lag import lag, members, partitions, status
 from kohort.cli.group_offsets import clone, delete_offsets
 from kohort.cli.group_state import check_inactive, describe
 from kohort.cli.membership import remove_member
@@ -13,6 +14,7 @@ from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.reset import reset, reset_offsets
 from kohort.cli.results.groups import GroupsDeleted
+from kohort.cli.wait import wait
 from kohort.cli.why import why
 
 
@@ -56,3 +58,8 @@ group.add_command(reset)
 group.add_command(delete_offsets)
 group.add_command(clone)
 group.add_command(remove_member)
+group.add_command(status)
+group.add_command(members)
+group.add_command(partitions)
+group.add_command(lag)
+group.add_command(wait)

@@ -1,57 +1,111 @@
-"""``kohort groups``: every consumer group with its state and its lag."""
+"""``kohort groups``: every consumer group with its health and its lag, the worst first."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
-from kohort.cli.group_state import GroupState, states_of
-from kohort.cli.options import ADMIN_MS, output_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.lag_words import eta_text, lag_time_text, last_rebalance_text
+from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_options
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.lag import GroupRow, GroupsListed
+from kohort.cli.show import print_table
+from kohort.insight.health import WORST
 
-HELP = """List the consumer groups, the one furthest behind first.
+if TYPE_CHECKING:
+    from kohort.insight.findings.groups import GroupFinding
 
-LAG is how many records the group has yet to read, over all partitions that it has committed.
+HELP = """List the consumer groups, the worst first.
+
+LAG is how many records a group has yet to read, LAG-TIME for how long the next of them has waited, by its time stamp
+in the log. ETA is when all will be read if it goes on so. HEALTH is OK, WARN (the lag grows), STALL (an owner commits
+no progress), STOP (nobody reads), REWIND (an offset went back), REBALANCING or STORM; - is what one look cannot tell:
+give --watch-for 20s. REBALANCES-1H and LAST-REBALANCE are from the journal of a kohort broker.
 
 \b
 Examples:
   kohort groups
   kohort groups --state stable --state empty
+  kohort groups --watch-for 20s
   kohort groups --output json | jq '.groups[] | select(.lag > 1000) | .group'
 """
+COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REBALANCES-1H", "LAST-REBALANCE")
 
 
-@click.command(help=HELP, short_help="List the consumer groups, the one furthest behind first.")
+@click.command(help=HELP, short_help="List the consumer groups, the worst first.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help="Only groups in this state; may be repeated.")
+@look_options
 @cluster_options
-@output_option
-def groups(states: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    with cluster.admin() as admin:
-        wanted = {state.lower().replace("-", "") for state in states}
-        listed = [g for g in admin.list_groups(timeout_ms=ADMIN_MS) if not wanted or g.state.lower() in wanted]
-        described = admin.describe_groups([g.group_id for g in listed], timeout_ms=ADMIN_MS)
-        found = states_of(admin, [described[g] for g in described if g not in described.errors])
-        for error in described.errors.values():
-            click.echo(f"kohort groups: {error}", err=True)
-    found.sort(key=lambda g: (-(g.lag or 0), g.description.group_id))
-    if output == "json":
-        print_json("groups", {"groups": [summary(g) for g in found]})
-    else:
-        columns = ("GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ASSIGNOR", "TYPE")
-        print_table(columns, [tuple(summary(g).values())[:7] for g in found], none="no groups")
+@output_of(GroupsListed)
+def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output: str) -> None:
+    wanted = {state.lower().replace("-", "") for state in states}
+    seen = look_at_all(cluster, looks, lambda g: not wanted or g.state.lower() in wanted)
+    for error in seen.errors.values():
+        click.echo(f"kohort groups: {error}", err=True)
+    found = sorted(seen.groups, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
+    if output != "table":
+        print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
+        return
+    print_table(COLUMNS, [cells_of(g) for g in found], none="no groups")
+    print_notes(seen, looks)
 
 
-def summary(group: GroupState) -> dict[str, object]:
-    """Return a group in a line."""
-    about = group.description
-    return {
-        "group": about.group_id,
-        "state": about.state,
-        "members": len(about.members),
-        "partitions": len(group.partitions),
-        "lag": group.lag,
-        "assignor": about.assignor,
-        "group_type": about.group_type,
-        "protocol_type": about.protocol_type,
-        "coordinator_id": about.coordinator_id,
-    }
+def row_of(found: GroupFinding) -> GroupRow:
+    """Return a group in a line, as values."""
+    return GroupRow(
+        group=found.group,
+        state=found.state,
+        members=len(found.members),
+        partitions=len(found.partitions),
+        lag=found.lag,
+        assignor=found.assignor or "",
+        group_type=found.protocol,
+        protocol_type=found.protocol_type,
+        coordinator_id=found.coordinator_id,
+        health=found.health,
+        reason=found.reason,
+        idle_members=idle_of(found),
+        lag_ms=found.lag_ms,
+        lag_ms_complete=found.lag_ms_complete,
+        eta_ms=found.eta_ms,
+        draining=found.draining,
+        blame=found.blame,
+        rebalances_1h=found.rebalances_1h,
+        last_rebalance=found.last_rebalance,
+    )
+
+
+def idle_of(found: GroupFinding) -> int:
+    """Return how many members have nothing to do."""
+    return sum(member.state == "idle" for member in found.members)
+
+
+def cells_of(found: GroupFinding) -> tuple[object, ...]:
+    """Return a group in a line, as people read it."""
+    idle = idle_of(found)
+    members = len(found.members)
+    return (
+        found.health,
+        found.group,
+        found.state,
+        f"{members} ({idle} idle)" if idle else members,
+        found.lag,
+        lag_time_text(found.lag, found.lag_ms, complete=found.lag_ms_complete),
+        eta_text(found.draining, found.eta_ms),
+        found.rebalances_1h,
+        last_rebalance_text(found),
+    )
+
+
+def print_notes(seen: GroupsSeen, looks: Looks) -> None:
+    """Say on stderr what is missing from the table, and how it is had."""
+    if seen.times_left_out and looks.append_times is None:
+        text = "LAG-TIME is left out, since there are so many groups: --append-times 5000 asks the log at the worst"
+        click.echo(text, err=True)
+    elif seen.not_looked_into and not seen.times_left_out:
+        behind = seen.not_looked_into
+        click.echo(f"at {behind} offsets the log did not say since when records wait: LAG-TIME with ≥", err=True)
+    if not looks.watch_ms and any(g.health is None for g in seen.groups):
+        click.echo("HEALTH - is what one look cannot tell: --watch-for 20s looks several times", err=True)

@@ -51,7 +51,7 @@ class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a group rebalanced, from its journal: oldest first; second rounds left out."""
+    """When a group rebalanced so that members were held up, from its journal; second rounds left out."""
 
     opened_at_ms: tuple[int, ...] = ()
 
@@ -120,8 +120,7 @@ def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
 def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     if this.blame == "no_members":
         fact = Evidence("no_members", f"the group is {lag.now.state} and has no members")
-        looked_long = max(this.span_ms, this.time_ms or 0) >= JUDGED_AFTER_MS
-        sure: Confidence = "high" if looked_long else "medium"
+        sure: Confidence = "high" if this.span_ms >= JUDGED_AFTER_MS else "medium"  # Spark commits and is no member
         return HealthVerdict(word="STOP", clause="nobody reads it", confidence=sure, evidence=(fact, _behind(this)))
     fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} has it")
     return HealthVerdict(word="STOP", clause="no member has it", evidence=(fact, _behind(this)))

@@ -90,6 +90,15 @@ def test_an_empty_group_whose_offsets_move_is_read_by_somebody():
     assert words(look(0, [], {0: (5, 90)}), look(20, [], {0: (60, 90)})) == ("OK", ["OK"])
 
 
+def test_an_empty_group_that_keeps_up_is_read_by_somebody_who_is_no_member():
+    fresh = [part(0, 5, 90, committed_record_at_ms=T0)]
+
+    assert words(look(3, [], fresh)) == ("OK", ["OK"])
+    found = report(look(60, [], fresh))
+    assert (found.group.word, found.group.confidence) == ("STOP", "medium")
+    assert report(look(0, [], {0: (5, 9)}), look(20, [], {0: (5, 9)})).group.confidence == "high"
+
+
 def test_while_it_rebalances_nobody_having_a_partition_is_no_stop():
     looks = look(0, [member("a")], {0: (5, 9)}, state="PreparingRebalance")
 

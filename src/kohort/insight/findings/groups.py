@@ -128,7 +128,10 @@ def find_group(
     last = max(told, key=lambda r: r.opened_at_ms, default=None)
     since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
     lag = lag_of(snapshots, since_ms)
-    report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in told)))
+    felt = [
+        r for r in told if r.cause != "GROUP_FORMING" and r.members
+    ]  # nobody is held up who comes first, or goes last
+    report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in felt)))
     now, total = lag.now, lag.total
     looks = [s.at_ms for s in snapshots if s.group == now.group]
     recent = [r for r in told if 0 <= now.at_ms - r.opened_at_ms <= HOUR_MS]

@@ -1,0 +1,183 @@
+"""Looks at groups, as commands need them: one or several snapshots, and what the journal tells, as findings."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kohort.cli.cluster import ClusterAccess
+from kohort.cli.durations import DURATION
+from kohort.cli.exits import NothingThere
+from kohort.cli.options import ADMIN_MS
+from kohort.cli.recent_journal import RecentRebalances, recent_rebalances
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.watch.sampling import GroupSample
+
+F = TypeVar("F", bound=Callable[..., Any])
+MOST_LOOKS: Final = 10
+MANY_GROUPS: Final = 1000
+"""Of more groups the log is not asked how long records have waited, unless ``--append-times`` says so."""
+DEFAULT_TIMES: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How groups are looked at: for how long, and what may be asked of logs. ``append_times`` is None where the
+    command decides."""
+
+    watch_ms: int = 0
+    append_times: int | None = None
+    append_ms: int = 5000
+    journal: bool = True
+
+
+@dataclass(slots=True)
+class GroupsSeen:
+    """What was found, and what could not be."""
+
+    groups: list[GroupFinding]
+    rebalances: RecentRebalances | None
+    errors: dict[str, KohortError] = field(default_factory=dict)
+    not_looked_into: int = 0
+    times_left_out: bool = False
+
+    def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
+        """Return what the journal tells of a group; None without a journal."""
+        return None if self.rebalances is None else self.rebalances.of(group)
+
+
+def look_options(command: F) -> F:
+    """Give a command the options of how it looks, and it the argument ``looks``."""
+
+    @wraps(command)
+    def with_looks(*args: Any, **options: Any) -> Any:
+        looks = Looks(
+            watch_ms=options.pop("watch_ms") or 0,
+            append_times=options.pop("append_times"),
+            append_ms=options.pop("append_ms"),
+            journal=options.pop("journal"),
+        )
+        return command(*args, looks=looks, **options)
+
+    decorated: Any = with_looks
+    for option in (
+        click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
+        click.option(
+            "--append-for", "append_ms", type=DURATION, default="5s", show_default=True,
+            help="For how long logs are asked since when records wait.",
+        ),
+        click.option(
+            "--append-times", type=click.IntRange(min=0), metavar="N",
+            help="At how many offsets; 0 for no times. [5000, of over 1000 groups 0]",
+        ),
+        click.option(
+            "--watch-for", "watch_ms", type=DURATION,
+            help="Look several times, which tells rates; 20s tell who is stuck.",
+        ),
+    ):  # fmt: skip
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bool]) -> GroupsSeen:
+    """Look at every group that ``wanted`` takes by its listing."""
+    from kohort.watch.sampling import READABLE
+
+    with cluster.admin() as admin:
+        listed = admin.list_groups(timeout_ms=ADMIN_MS)
+        names = [g.group_id for g in listed if g.group_type.lower() in READABLE and wanted(g)]
+        others = sorted({g.group_type for g in listed if g.group_type.lower() not in READABLE})
+        if others:
+            click.echo(f"groups of other types are left out: {', '.join(others)}", err=True)
+        return _look(cluster, admin, names, looks)
+
+
+def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[GroupFinding, GroupsSeen]:
+    """Look at one group. Raises NothingThere, with a guess at what was meant, where there is none."""
+    with cluster.admin() as admin:
+        seen = _look(cluster, admin, [group_id], looks)
+        error = seen.errors.get(group_id)
+        if error is not None:
+            raise missing(admin, group_id) if is_missing(error) else error
+        return seen.groups[0], seen
+
+
+def is_missing(error: KohortError) -> bool:
+    """Tell whether an error says that there is no such group."""
+    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def missing(admin: Admin, group_id: str) -> NothingThere:
+    """Return the error that says that a group is not there, with a guess at what was meant."""
+    names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
+    servers = ",".join(admin.config.bootstrap_servers)
+    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave garbage alone for a while: of ten thousand groups nothing is any, and looking for it takes a third of the
+    time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _look(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+    with uncollected():
+        return _seen(cluster, admin, names, looks)
+
+
+def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+    from kohort.insight.findings.groups import find_group
+
+    samples = list(_samples(admin, names, looks))
+    last = samples[-1]
+    history: dict[str, list[GroupSnapshot]] = {snapshot.group: [] for snapshot in last.groups}
+    for sample in samples:
+        for snapshot in sample.groups:
+            if snapshot.group in history:
+                history[snapshot.group].append(snapshot)
+    rebalances = recent_rebalances(cluster, admin, names) if looks.journal else None
+    seen = GroupsSeen(
+        [], rebalances, dict(last.errors), last.not_looked_into, times_left_out=not _times(names, looks) and bool(names)
+    )
+    seen.groups = [find_group(found, seen.rebalances_of(name)) for name, found in history.items()]
+    return seen
+
+
+def _samples(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[GroupSample]:
+    """Take samples; only the last asks logs how long records have waited."""
+    from kohort.watch.sampling import SamplingLimits, sample_groups
+
+    limits = SamplingLimits(append_times=_times(names, looks), append_ms=looks.append_ms, timeout_ms=ADMIN_MS)
+    if looks.watch_ms:
+        count = max(2, min(MOST_LOOKS, looks.watch_ms // 1000))
+        for _ in range(count - 1):
+            yield sample_groups(admin, names, replace(limits, append_times=0))
+            time.sleep(looks.watch_ms / (count - 1) / 1000)
+    yield sample_groups(admin, names, limits)
+
+
+def _times(names: Sequence[str], looks: Looks) -> int:
+    if looks.append_times is not None:
+        return looks.append_times
+    return 0 if len(names) > MANY_GROUPS else DEFAULT_TIMES

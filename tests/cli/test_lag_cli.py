@@ -1,0 +1,225 @@
+"""Stories of how groups are now: ``kohort groups``, ``group status|members|partitions|lag|wait``, ``doctor``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+import kohort
+from kohort import TopicPartition
+
+STRANGE = 'g\x1b[31m<b>"\n'
+
+
+@pytest.fixture
+def admin(broker):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(broker, admin, request):
+    """A topic of the test's own, of two partitions with ten records each that were appended a minute ago."""
+    name = request.function.__name__[:100]
+    admin.create_topics({name: 2})
+    then = time.time_ns() // 1_000_000 - 60_000
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for number in range(20):
+            producer.send(name, b"v", partition=number % 2, timestamp_ms=then + number)
+        producer.flush()
+    yield name
+    admin.delete_topics([name])
+
+
+@pytest.fixture
+def group(admin, topic):
+    """A group without members that has read four records of partition 0 and all of partition 1."""
+    admin.alter_group_offsets("g", {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 10})
+    yield "g"
+    admin.delete_groups(["g"])
+
+
+@pytest.fixture
+def reader(broker, topic):
+    """A member of ``r`` that has read and committed all."""
+    options = {"group.id": "r", "client.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **options}) as consumer:
+        consumer.subscribe([topic])
+        read = 0
+        while read < 20:
+            read += len(consumer.poll(100))
+        consumer.commit()
+        yield consumer
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.delete_groups(["r"])
+
+
+def test_a_group_that_nobody_reads_stands_above_one_that_keeps_up(run, ask, group, reader):
+    found = {g["group"]: g for g in ask("groups")["groups"]}
+
+    assert list(found) == ["g", "r"]
+    assert (found["g"]["health"], found["g"]["lag"], found["g"]["reason"].endswith("nobody reads it")) == (
+        "STOP",
+        6,
+        True,
+    )
+    assert 60_000 <= found["g"]["lag_ms"] < 90_000
+    assert (found["r"]["health"], found["r"]["lag"], found["r"]["lag_ms"], found["r"]["eta_ms"]) == ("OK", 0, 0, 0)
+    assert (found["r"]["rebalances_1h"], found["r"]["last_rebalance"]["cause"]) == (1, "GROUP_FORMING")
+    first = run("groups").stdout.splitlines()[1].split()
+    assert first[:5] == ["STOP", "g", "Empty", "0", "6"]
+
+
+def test_the_time_of_lag_can_be_left_out(run, ask, group):
+    (found,) = [g for g in ask("groups", "--append-times", "0")["groups"] if g["group"] == "g"]
+
+    assert (found["lag"], found["lag_ms"], found["lag_ms_complete"]) == (6, 0, False)
+    line = run("groups", "--append-times", "0", "--no-journal").stdout.splitlines()[1].split()
+    assert line == ["STOP", "g", "Empty", "0", "6", "-", "-", "-", "-"]
+
+
+def test_status_is_a_sentence_first(run, ask, group):
+    result = run("group", "status", "g")
+
+    assert result.stdout.splitlines()[0].startswith("g is Empty, no members, 6 records behind (6")
+    assert result.stdout.splitlines()[0].endswith("nobody reads it.")
+    assert "EVIDENCE        no_members: the group is Empty and has no members" in result.stdout
+    assert ask("group", "status", "g")["status"]["blame"] == "no_members"
+
+
+def test_members_are_told_with_what_they_do(run, ask, reader):
+    (member,) = ask("group", "members", "r")["members"]
+
+    assert (member["who"]["client_id"], member["state"], member["lag"], member["lag_ms"]) == ("reader", "ok", 0, 0)
+    assert len(member["partitions"]) == 2
+    result = run("group", "members", "r")
+    assert (
+        result.stderr
+        == "r is Stable, 1 member, 2 of 2 partitions owned, 0 records behind: nothing waits.\n".replace(
+            "0 records", "no records"
+        )
+    )
+    assert result.stdout.splitlines()[1].split()[:2] == ["ok", "reader"]
+
+
+def test_partitions_are_told_and_those_in_which_nothing_waits_left_out_if_wanted(run, ask, group, topic):
+    found = ask("group", "partitions", "g")["partitions"]
+
+    assert [(p["partition"], p["committed"], p["log_end"], p["lag"], p["status"], p["lead"]) for p in found] == [
+        (0, 4, 10, 6, "STOP", 4),
+        (1, 10, 10, 0, "OK", 10),
+    ]
+    assert [p["partition"] for p in ask("group", "partitions", "g", "--behind")["partitions"]] == [0]
+    assert len(run("group", "partitions", "g", "--behind").stdout.splitlines()) == 2
+
+
+def test_lag_by_topic_and_as_a_check(run, ask, group, topic):
+    (row,) = ask("group", "lag", "g")["topics"]
+
+    assert (row["topic"], row["partitions"], row["behind"], row["lag"], row["stable_lag"]) == (topic, 2, 1, 6, 6)
+    run("group", "lag", "g", "--fail-above", "6")
+    run("group", "lag", "g", "--fail-above", "5m")
+    too_many = run("group", "lag", "g", "--fail-above", "5", code=7)
+    assert too_many.stderr.endswith("kohort group: the lag of 'g' is 6; 5 records are allowed\n")
+    too_long = run("group", "lag", "g", "--fail-above", "30s", code=7)
+    assert "what 'g' reads next has waited for 6" in too_long.stderr
+
+
+def test_a_lag_that_cannot_be_told_does_not_pass_a_check(run, admin, group):
+    unknown = run("group", "lag", "g", "--fail-above", "5m", "--append-times", "0", code=7)
+
+    assert "for a time that cannot be told; 5 min are allowed" in unknown.stderr
+
+
+@pytest.mark.parametrize("limit", ["many", "-1", "1.5", "", "5x", "9" * 30])
+def test_a_limit_that_is_none_is_refused_with_what_is_expected(run, group, limit):
+    refused = run("group", "lag", "g", f"--fail-above={limit}", code=2)
+
+    assert "expected a number of records, as 1000, or a duration, as 30s" in refused.stderr
+
+
+def test_doctor_finds_the_group_that_nobody_reads_and_not_the_one_that_keeps_up(run, ask, group, reader):
+    result = run("doctor", code=7)
+
+    assert "ERROR  g  nobody-reads" in result.stdout
+    assert "ADVICE    start its members" in result.stdout
+    assert result.stderr == "kohort doctor: 1 of 2 groups needs attention\n"
+    well = run("doctor", "r")
+    assert (well.stdout, well.stderr) == (
+        "",
+        "nothing is wrong with 1 group; whether lags are read takes --watch-for 20s\n",
+    )
+    report = json.loads(run("doctor", "g", "--output", "json", code=7).stdout)
+    assert [(f["rule"], f["severity"], f["group"]) for f in report["findings"]] == [("nobody-reads", "error", "g")]
+
+
+def test_several_looks_tell_rates(ask, broker, group, topic, admin):
+    found = ask("group", "partitions", "g", "--watch-for", "1s")["partitions"]
+
+    assert [(p["read_per_s"], p["written_per_s"], p["draining"]) for p in found] == [
+        (0.0, 0.0, "growing"),
+        (0.0, 0.0, "empty"),
+    ]
+
+
+def test_records_that_were_deleted_unread_are_an_error(run, admin, group, topic):
+    admin.delete_records({TopicPartition(topic, 0): 7})
+
+    result = run("doctor", "g", code=7)
+
+    assert f"ERROR  g  records-lost: 3 records of {topic}-0 deleted unread" in result.stdout
+
+
+def test_wait_is_a_gate_that_opens(run, ask, reader):
+    told = ask("group", "wait", "r", "--stable", "--for", "200ms", "--every", "50ms", "--max-lag", "0")
+
+    assert (told["group"], told["lag"], told["members"], told["stable_ms"] >= 200) == ("r", 0, 1, True)
+
+
+def test_wait_tells_not_stable_from_too_far_behind_from_not_there(run, group, reader, topic, broker):
+    quick = ("--for", "100ms", "--timeout", "500ms", "--every", "50ms")
+
+    assert (
+        "was not stable for 0.1 s within 0.5 s: Empty, no members, lag 6"
+        in run("group", "wait", "g", "--stable", *quick, code=4).stderr
+    )
+    assert "group 'nobody' does not exist" in run("group", "wait", "nobody", "--stable", *quick, code=3).stderr
+    assert "further behind than 5: Empty" in run("group", "wait", "g", "--max-lag", "5", *quick, code=7).stderr
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send(topic, b"v", partition=0).result(10_000)
+    assert (
+        "further behind than 0: Stable"
+        in run("group", "wait", "r", "--stable", "--max-lag", "0", *quick, code=7).stderr
+    )
+
+
+def test_what_to_wait_for_must_be_said_and_be_possible(run):
+    assert "say what to wait for" in run("group", "wait", "g", code=2).stderr
+    refused = run("group", "wait", "g", "--stable", "--for", "2m", "--timeout", "1m", code=2)
+    assert "--for 2 min cannot be reached within --timeout 60 s" in refused.stderr
+
+
+@pytest.mark.parametrize("verb", ["status", "members", "partitions", "lag"])
+def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, group, verb):
+    missing = run("group", verb, "gg", code=3)
+
+    assert "group 'gg' does not exist on " in missing.stderr
+    assert missing.stderr.endswith("; did you mean g?\n")
+
+
+def test_names_that_would_draw_on_the_terminal_are_shown_as_they_are_written(run, admin, topic):
+    admin.alter_group_offsets(STRANGE, {TopicPartition(topic, 0): 4})
+    try:
+        for words in (("groups",), ("group", "status", STRANGE), ("group", "partitions", STRANGE)):
+            result = run(*words)
+            assert "\x1b" not in result.stdout + result.stderr
+        assert "\x1b" not in run("doctor", code=7).stdout
+    finally:
+        admin.delete_groups([STRANGE])
+
+
+def test_a_cluster_without_groups_is_well(run):
+    assert run("doctor").stderr.startswith("nothing is wrong with 0 groups")
+    assert len(run("groups").stdout.splitlines()) == 1

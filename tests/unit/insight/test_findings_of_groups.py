@@ -1,0 +1,161 @@
+"""Findings of groups, and the rules of ``doctor``: what each says, and that it says nothing where nothing is to do."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kohort.insight.findings.doctor import ADVICE, SEVERITY_OF, examine, is_bad
+from kohort.insight.findings.groups import find_group
+from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding
+from support.machines.group_looks import T0, look, member, part
+
+A = member("a", 0)
+LONG_AGO = {"committed_record_at_ms": T0 - 600_000}
+
+
+def rebalance(at_s, cause="NEW_MEMBER", who="a", members=("a",), **more):
+    refs = tuple(MemberRef(member_id=f"{name}-id", client_id=name, host="/h") for name in members)
+    return RebalanceFinding(
+        id="g/1",
+        group="g",
+        protocol="classic",
+        opened_at_ms=T0 + round(at_s * 1000),
+        end=more.pop("end", "settled"),
+        cause=cause,
+        confidence="high",
+        sentence="It rebalanced.",
+        evidence=(EvidenceFinding(kind="join_group", value="somebody came"),),
+        trigger=MemberRef(member_id=f"{who}-id", client_id=who, host="/h"),
+        members=refs,
+        **more,
+    )
+
+
+def rules(*looks, rebalances=None):
+    """The rules that fire, with how bad each is."""
+    found = examine(find_group(looks, rebalances), rebalances)
+    assert all(one.advice and one.sentence for one in found)
+    return [(one.rule, one.severity) for one in found]
+
+
+def test_a_group_is_told_in_one_sentence():
+    looks = look(0, [A], [part(0, 5, 9, **LONG_AGO)]), look(20, [A], [part(0, 5, 9, **LONG_AGO)])
+
+    found = find_group(looks)
+
+    assert found.sentence == (
+        "g is Stable, 1 member, 1 of 1 partition owned, 4 records behind (10 min 20 s). "
+        "STALL: t-0, which a-id has: no commit has moved for 20.0 s."
+    )
+    assert (found.health, found.looked_for_ms, found.blame, found.blamed) == (
+        ("STALL", 20_000, "stopped_member", MemberRef(member_id="a-id", client_id="a", host="/h"))
+    )
+    assert (found.rebalances_1h, found.last_rebalance) == (None, None)
+
+
+def test_findings_go_to_json_and_back():
+    found = find_group([look(0, [A], [part(0, 5, 9), part(1, None, 9)])], [rebalance(-60, took_ms=7)])
+
+    assert msgspec.convert(msgspec.to_builtins(found), type(found)) == found
+    one = examine(found)[0]
+    assert msgspec.convert(msgspec.to_builtins(one), type(one)) == one
+
+
+def test_the_journal_tells_of_the_last_hour_and_of_the_last_rebalance():
+    told = [rebalance(-7200), rebalance(-60, took_ms=7), rebalance(-50, parent=1), rebalance(-40, end="no_rebalance")]
+
+    found = find_group([look(0, [A], {0: (9, 9)})], told)
+
+    assert found.rebalances_1h == 1
+    assert found.last_rebalance is not None
+    assert (found.last_rebalance.at_ms, found.last_rebalance.took_ms) == (T0 - 60_000, 7)
+
+
+def test_looks_before_the_last_rebalance_do_not_count():
+    looks = [look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})]
+
+    assert find_group(looks).health == "STALL"
+    assert find_group(looks, [rebalance(10)]).health is None
+
+
+def test_a_storm_is_of_rebalances_that_held_somebody_up():
+    fine = look(0, [A], {0: (9, 9)})
+    assert rules(fine, rebalances=[rebalance(-60 * n) for n in range(6)]) == [("storm", "warning")]
+    jobs = [rebalance(-60 * n, cause="GROUP_FORMING") for n in range(6)]
+    assert rules(fine, rebalances=jobs + [rebalance(-50 * n, members=()) for n in range(6)]) == []
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([look(0, [], {0: (5, 9)})], ("nobody-reads", "error")),
+        ([look(0, [A], {0: (9, 9), 1: (5, 9)})], ("no-owner", "error")),
+        ([look(s, [A], {0: (5, 9)}) for s in (0, 20)], ("stalled", "error")),
+        ([look(s, [A], [part(0, None, 5 + s)]) for s in (0, 20)], ("never-committed", "warning")),
+        ([look(0, [A], {0: (50, 90)}), look(20, [A], {0: (9, 90)})], ("rewound", "warning")),
+        ([look(0, [A], {0: (0, 10)}), look(20, [A], {0: (9, 90)})], ("slow", "warning")),
+        ([look(0, [A], [part(0, 5, 9, last_stable=5, **LONG_AGO)])], ("open-transaction", "warning")),
+        ([look(0, [A], {0: (10, 9)})], ("beyond-the-end", "error")),
+        ([look(0, [A], [part(0, 5, None, error="the topic or partition does not exist (any more)")])],
+         ("topic-missing", "warning")),
+        ([look(0, [], [part(0, 5, None, error="the topic or partition does not exist (any more)")])],
+         ("topic-gone", "info")),
+        ([look(0, [A], [part(0, 5, None, error="not authorised to describe the topic")])], ("not-seen", "info")),
+        ([look(0, [], [], error="not authorised to describe the group")], ("not-seen", "info")),
+        ([look(0, [A, member("b")], {0: (9, 9)})], ("idle", "info")),
+    ],
+)  # fmt: skip
+def test_each_rule_fires_in_its_story(looks, expected):
+    assert rules(*looks) == [expected]
+
+
+def test_skew_is_told_from_a_slow_member():
+    members = [member("a", 0), member("b", 1, 2)]
+    first = look(0, members, {0: (0, 10), 1: (0, 1), 2: (0, 1)})
+
+    assert ("skew", "warning") in rules(first, look(20, members, {0: (100, 9000), 1: (60, 60), 2: (60, 60)}))
+
+
+def test_who_has_far_more_to_read_is_told():
+    members = [member("a", 0), member("b", 1), member("c", 2)]
+
+    assert rules(look(0, members, [part(0, 0, 900, **LONG_AGO), part(1, 9, 9), part(2, 9, 9)])) == [("hot", "warning")]
+
+
+def test_records_that_are_gone_and_those_that_go_next():
+    assert ("records-lost", "error") in rules(look(0, [A], [part(0, 5, 90, log_start=9)]))
+    assert rules(look(0, [A], [part(0, 9, 9, log_start=9)])) == []
+
+    near = look(0, [A], [part(0, 50, 90)]), look(5, [A], [part(0, 50, 90, log_start=30)])
+    assert rules(*near) == [("retention-near", "warning")]
+    far = look(0, [A], [part(0, 50, 90)]), look(5, [A], [part(0, 50, 90, log_start=20)])
+    assert rules(*far) == []
+
+
+def test_who_stopped_polling_and_never_came_back_is_told_and_who_did_is_not():
+    left = rebalance(-600, cause="MAX_POLL_EXCEEDED", who="b", members=("a",))
+    fine = look(0, [A], {0: (9, 9)})
+
+    assert rules(fine, rebalances=[left]) == [("left-unheard", "warning")]
+    assert rules(fine, rebalances=[left, rebalance(-300, who="b", members=("a", "b"))]) == []
+    assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[left]) == []
+
+
+def test_alike_partitions_are_one_finding_with_the_evidence_of_all():
+    (one,) = examine(find_group([look(0, [], dict.fromkeys(range(9), (5, 9)))]))
+
+    assert one.sentence == "t-0, t-1, t-2 and 6 more: nobody reads it"
+    assert (len(one.partitions), len(one.evidence)) == (9, 18)
+
+
+def test_errors_stand_before_what_is_but_worth_knowing():
+    found = examine(find_group([look(0, [A, member("b")], {0: (9, 9), 1: (5, 9)})]))
+
+    assert [one.severity for one in found] == ["error", "info"]
+    assert is_bad(found)
+    assert not is_bad(found[1:])
+
+
+def test_every_rule_has_advice():
+    assert set(SEVERITY_OF) <= set(ADVICE)
