@@ -180,10 +180,14 @@ def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
     assert nothing.stderr == (f"kohort group: the journal of {broker.bootstrap} has no rebalance of group 'quiet'\n")
 
 
-def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders):
+def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("kohort.coordinator.journal.TOPIC", "__no_journal")
 
-    assert "has no journal of rebalances, and no group was ever there" in run("group", "why", "g", code=3).stderr
+    told = run("group", "why", "nobody's", code=3).stderr
+
+    assert "__consumer_offsets has nothing of it; `kohort watch`, left running, would know more" in told
+    assert 'has no rebalance of group "nobody' in told
 
 
 def test_names_are_completed_from_the_cluster(run, broker, orders):

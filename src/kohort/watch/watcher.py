@@ -29,9 +29,11 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "max.poll.records": 5_000,
     "fetch.min.bytes": 65_536,
     "fetch.max.wait.ms": 500,
+    "fetch.max.bytes": 4 << 20,
+    "max.partition.fetch.bytes": 256 << 10,
 }
-"""What the consumer of a watcher needs: it commits nothing, reads from the beginning what it has not read, and rather
-many records a little later than each at once."""
+"""What the consumer of a watcher needs: it commits nothing, reads from the beginning what it has not read, rather many
+records a little later than each at once, and never so many that they fill the memory."""
 DESCRIBED_AT_ONCE: Final = 200
 LOOK_AGAIN_MS: Final = 60_000
 PRUNE_MS: Final = 60_000
