@@ -1,7 +1,7 @@
 """kohort's server-side assignors and those of Apache Kafka's coordinator on the same groups, generated.
 
 Members come in the order of Kafka's own tables, so a group that moves from one coordinator to the other finds the same
-targets. Topics that share a bucket of a hash set are told in the order of their ids: Kafka's would be that of names.
+targets. Topics that share a bucket of a hash set are told in the order of their counts: Kafka's would be that of names.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Case:
         return {
             "id": member,
             "instance": spec.instance_id,
-            "topics": [as_text(topic) for topic in sorted(spec.topics)],
+            "topics": [as_text(topic) for topic in self.counts if topic in spec.topics],
             "owned": [[as_text(topic), sorted(partitions)] for topic, partitions in spec.owned.items()],
         }
 

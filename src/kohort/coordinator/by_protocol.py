@@ -9,8 +9,10 @@ from __future__ import annotations
 from kohort.coordinator.classic.heartbeat import decide_heartbeat
 from kohort.coordinator.classic.join import decide_join
 from kohort.coordinator.classic.leave import decide_leave
+from kohort.coordinator.classic.parked_requests import refuse_join
 from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.migration.classic_joins import join_modern
@@ -18,6 +20,7 @@ from kohort.coordinator.migration.classic_leaves import leave_modern
 from kohort.coordinator.migration.classic_members import heartbeat_in_modern, sync_in_modern
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome
+from kohort.errors import ApiError
 
 
 def decide_join_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
@@ -26,7 +29,12 @@ def decide_join_of_either(groups: Groups, request: GroupRequest, ctx: Context) -
     if modern is None:
         return decide_join(groups, request, ctx)
     if modern.members:
-        return join_modern(groups, modern, request, ctx)
+        try:
+            return join_modern(groups, modern, request, ctx)
+        except ApiError as error:  # which tells no member id, unlike that of a classic group
+            out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
+            note_fenced_in_consumer_group(modern, request, error, ctx, out)
+            return out
     out = decide_join(groups, request, ctx)
     out.records[:0] = group_tombstones(modern)
     return out

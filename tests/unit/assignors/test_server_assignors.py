@@ -12,6 +12,7 @@ from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.assignors.server.iteration import (
     as_kafka_keeps,
     in_member_order,
+    in_name_order,
     in_owned_order,
     in_partition_order,
     in_topic_order,
@@ -101,6 +102,14 @@ class TestBoth:
 class TestUniformEqualSubscriptions:
     def test_members_are_filled_one_after_the_other(self):
         assert uniform({"A": wants("T1 T3"), "B": wants("T1 T3")}, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
+
+    def test_one_expression_of_all_is_an_equal_subscription_and_beside_names_it_is_none(self):
+        of_all = {"A": wants("T1 T3", regex="T.*"), "B": wants("T1 T3", regex="T.*")}
+        assert uniform(of_all, T1=3, T3=2) == {"A": "T3:0,1", "B": "T1:0,1,2"}
+
+        both = {member: spec._replace(names=frozenset(["T1"])) for member, spec in of_all.items()}
+        other = of_all | {"B": wants("T1 T3", regex="T+.*")}
+        assert uniform(both, T1=3, T3=2) == uniform(other, T1=3, T3=2) == {"A": "T1:0,2", "B": "T1:1 T3:0,1"}
 
     def test_with_too_few_partitions_the_last_members_have_one(self):
         assert uniform(dict.fromkeys("ABC", wants("T3")), T3=2) == {"A": "", "B": "T3:0", "C": "T3:1"}
@@ -274,6 +283,10 @@ class TestIteration:
     def test_members_in_one_slot_of_a_group_s_table_come_last_first(self):
         assert as_kafka_keeps(["Aa", "BB"]) == ["BB", "Aa"]
 
+    def test_the_table_of_a_group_that_was_larger_stays_larger(self):
+        assert as_kafka_keeps(["m0", "m2"]) == ["m2", "m0"]  # in one slot of four
+        assert as_kafka_keeps(["m0", "m2"], 5) == ["m0", "m2"]  # in the first and the second of eight
+
     def test_numbers_beyond_the_table_come_first(self):
         assert in_partition_order(frozenset(range(12, 20))) == [16, 17, 18, 19, 12, 13, 14, 15]
 
@@ -284,7 +297,28 @@ class TestIteration:
         low, high = b"\xff" + bytes(15), bytes(16)
         assert topic_rank(low) < topic_rank(high)
 
-    def test_topics_of_one_bucket_come_by_id_or_as_given(self):
+    def test_topics_of_one_bucket_come_as_given(self):
         one, other = bytes(15) + b"\x10", bytes(15) + b"\x20"
-        assert in_topic_order([other, one]) == [one, other]
+        assert in_topic_order([other, one]) == [other, one]
+        assert in_topic_order([one, other]) == [one, other]
         assert in_owned_order([other, one]) == [other, one]
+
+    def test_topics_that_a_member_gains_come_before_those_of_their_bucket(self):
+        one, other, third = (bytes(15) + bytes([n]) for n in (16, 32, 48))
+        first = UNIFORM.assign({"A": MemberSpec(frozenset([one, other]))}, {one: 1, other: 1})
+        assert list(first["A"]) == [other, one]
+
+        then = UNIFORM.assign(
+            {"A": MemberSpec(frozenset([one, other, third]), first["A"])}, dict.fromkeys([one, other, third], 1)
+        )
+        assert list(then["A"]) == [third, other, one]
+
+    def test_a_member_that_must_give_up_keeps_the_first_of_a_bucket(self):
+        one, other = bytes(15) + b"\x10", bytes(15) + b"\x20"
+        members = {"A": MemberSpec(frozenset([one, other]), {other: frozenset([0, 1]), one: frozenset([0, 1])})}
+        members["B"] = MemberSpec(frozenset([one, other]))
+
+        assert UNIFORM.assign(members, {one: 2, other: 2}) == {"A": {other: {0, 1}}, "B": {one: {0, 1}}}
+
+    def test_names_come_by_bucket_and_then_sorted(self):
+        assert in_name_order(["b", "BB", "a", "Aa"]) == ["Aa", "BB", "a", "b"]

@@ -7,7 +7,7 @@ eight or more becomes a tree in Java, in an order of its own, which is not follo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final
 
 from kohort.assignors.spec import java_bucket, table_size
@@ -17,14 +17,14 @@ _FIBONACCI: Final = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own tables."""
 
 
-def as_kafka_keeps(member_ids: Collection[str]) -> list[str]:
+def as_kafka_keeps(member_ids: Collection[str], most: int = 0) -> list[str]:
     """Sort members, given in the order in which they joined, as the table iterates that a group keeps them in.
 
     Kafka's timeline tables begin with 2 slots and double while they are filled over four thirds; a slot is read
-    backwards. A table that was larger once stays larger: that is not known here.
+    backwards. A table that was larger once stays larger: ``most`` is how many members there have been at a time.
     """
     slots = 2
-    while (len(member_ids) + 1) * 3 > slots * 4:
+    while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
     shift = 64 - (slots.bit_length() - 1)
     kept = list(member_ids)[::-1]
@@ -38,14 +38,17 @@ def in_member_order(member_ids: Collection[str]) -> list[str]:
     return sorted(member_ids, key=lambda member_id: java_bucket(java_string_hash(member_id), size))
 
 
-def in_topic_order(topics: Iterable[bytes]) -> list[bytes]:
-    """Sort as a HashSet made of a set of topic ids does.
+def in_name_order(names: Collection[str]) -> list[str]:
+    """Sort names of topics as the HashSet of a member's subscription does, which was read from sorted names."""
+    size = _set_size(len(names))
+    return sorted(sorted(names), key=lambda name: java_bucket(java_string_hash(name), size))
 
-    Within a bucket Kafka's order is that of the topics' names in another hash set; here it is that of the ids.
-    """
-    by_id = sorted(topics)
-    size = _set_size(len(by_id))
-    return sorted(by_id, key=lambda topic: java_bucket(_uuid_hash(topic), size))
+
+def in_topic_order(topics: Collection[bytes]) -> list[bytes]:
+    """Sort as a HashSet made of topic ids does; those of one bucket stay in the order given, in Kafka's case that of
+    their names (``in_name_order``)."""
+    size = _set_size(len(topics))
+    return sorted(topics, key=lambda topic: java_bucket(_uuid_hash(topic), size))
 
 
 def in_owned_order(topics: Collection[bytes]) -> list[bytes]:

@@ -23,8 +23,12 @@ class RangeAssignor:
         """Return the target of every member: static ones go first, by instance id, then dynamic ones by member id."""
         check_topics(members, partition_counts)
         subscribers: dict[bytes, list[str]] = {}
+        in_order: dict[frozenset[bytes], list[bytes]] = {}
         for member_id in _ordered(members):
-            for topic in members[member_id].topics:
+            topics = members[member_id].topics
+            if topics not in in_order:
+                in_order[topics] = [topic for topic in partition_counts if topic in topics]
+            for topic in in_order[topics]:
                 subscribers.setdefault(topic, []).append(member_id)
         targets: Targets = {member_id: {} for member_id in members}
         for topic, of_topic in subscribers.items():

@@ -15,8 +15,8 @@ class MemberSpec(NamedTuple):
 
     ``topics`` are the ids (16 bytes) of the existing topics that it subscribes to, by name or by pattern; ``owned`` is
     its previous target: partitions by topic id. Kafka's assignors look at no rack. ``names`` are those that it
-    subscribes to by name, existing or not, and ``by_regex`` tells that it has an expression: where one does, or
-    names differ, ``uniform`` deals as to members with different topics.
+    subscribes to by name, existing or not, and ``regex`` is its expression: where names or expressions differ, or a
+    member has both, ``uniform`` deals as to members with different topics.
     """
 
     topics: frozenset[bytes]
@@ -24,7 +24,7 @@ class MemberSpec(NamedTuple):
     rack_id: str | None = None
     instance_id: str | None = None
     names: frozenset[str] = frozenset()
-    by_regex: bool = False
+    regex: str = ""
 
 
 Targets = dict[str, dict[bytes, frozenset[int]]]
@@ -44,7 +44,7 @@ class ServerAssignor(Protocol):
 
         ``members`` by id; where Kafka's result depends on the order of a hash map, members that share a bucket come
         in the order given. ``iteration.as_kafka_keeps`` puts those of a group as Kafka does; a member that joins at
-        this moment comes after them.
+        this moment comes after them. So do topics, in the order of ``partition_counts``: ``iteration.in_name_order``.
 
         Raises UsageError if a member subscribes to a topic that ``partition_counts`` lacks.
         """

@@ -31,7 +31,9 @@ class UniformAssignor:
 
 
 def _subscribes_as(first: MemberSpec, member: MemberSpec) -> bool:
-    return member.topics == first.topics and member.names == first.names and not member.by_regex
+    if member.names and member.regex:
+        return False
+    return (member.topics, member.names, member.regex) == (first.topics, first.names, first.regex)
 
 
 UNIFORM: Final = UniformAssignor()

@@ -28,7 +28,7 @@ class EqualTargets:
         nobody: set[int] = set()
         self._unassigned = [
             (topic, partition)
-            for topic in in_topic_order(topics)
+            for topic in in_topic_order([topic for topic in partition_counts if topic in topics])
             for taken in (previous.taken.get(topic, nobody),)
             for partition in range(partition_counts[topic])
             if partition not in taken
@@ -60,9 +60,10 @@ class EqualTargets:
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                del target[topic]
                 if room:
-                    target[topic] = frozenset(in_order[:room])
+                    target[topic] = frozenset(in_order[:room])  # in its place among the others, as in a hash map
+                else:
+                    del target[topic]
             room -= min(room, len(partitions))
         return may_have - room
 
@@ -70,6 +71,9 @@ class EqualTargets:
         gained: dict[bytes, list[int]] = {}
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
-        target = self._targets[member_id]
-        for topic, partitions in gained.items():
-            target[topic] = target.get(topic, frozenset()).union(partitions)
+        had = self._targets[member_id]
+        # Java's computeIfAbsent puts what is new before what is in its bucket.
+        target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
+        for topic, partitions in had.items():
+            target[topic] = partitions.union(gained[topic]) if topic in gained else partitions
+        self._targets[member_id] = target

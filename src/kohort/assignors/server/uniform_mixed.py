@@ -108,10 +108,11 @@ class MixedTargets:
         }
 
 
-def _renewed(before: Mapping[bytes, frozenset[int]], now: Mapping[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Returns ``now`` as sets; the topics from before come first, as in a hash map that they never left."""
+def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
+    """Returns ``now`` as sets; the topics that are new come first, the last one before the others, as in a bucket of
+    Java's that computeIfAbsent fills."""
     target = {}
-    for topic in (*before, *(topic for topic in now if topic not in before)):
+    for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:
             partitions = frozenset(now[topic])
             target[topic] = before[topic] if before.get(topic) == partitions else partitions

@@ -43,6 +43,7 @@ FIRST_WITH_SEVERAL: Final = 4
 FIRST_WITH_ABORTABLE: Final = 4
 FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
 FIRST_COMMIT_THAT_ADDS: Final = 5
+FIRST_COMMIT_BY_TOPIC_ID: Final = 6
 OLD_CLIENT: Final = 0
 LOOK_US: Final = 2.5
 
@@ -202,9 +203,19 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
             adds=request.version >= FIRST_COMMIT_THAT_ADDS,
             knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
         )
-        join_transaction(state, write, request.now_ms)
+        if _names_a_partition(state, message, request.version):
+            join_transaction(state, write, request.now_ms)
     except KohortError as error:
         code = refusal_of(error).code
         asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
         return refuse_commit_in_transaction(asked, APPEND_ERRORS.get(code, code)).message
     return group_request(state, request)
+
+
+def _names_a_partition(state: BrokerState, message: TxnOffsetCommitRequest, version: int) -> bool:
+    """Tells whether anything that there is is committed: else the group is no part of the transaction, as in Kafka."""
+    by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
+    found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
+    return any(
+        0 <= p.partition_index < len(topic.partitions) for topic, t in found if topic is not None for p in t.partitions
+    )

@@ -32,7 +32,7 @@ def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> N
     """Refuse every JoinGroup and SyncGroup that waits."""
     for member in members:
         if member.join is not None:
-            out.replies.append(refuse_join(member.join, code))
+            out.replies.append(refuse_join(member.join, code, member.member_id))
         if member.sync is not None:
             out.replies.append(refuse_sync(member.sync, code))
         member.join = member.sync = None

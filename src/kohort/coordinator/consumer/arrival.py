@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohort.clock import uuid_text
 from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current, Held, Target
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import ConsumerMember, new_member_id
 from kohort.coordinator.consumer.reconcile import Owned
 from kohort.coordinator.context import Context
 from kohort.errors import ApiError, ErrorCode
@@ -40,10 +39,10 @@ def arrive(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Ow
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
     """
-    _check_room(group, message, ctx)
+    check_room(group, message.member_id, message.instance_id, ctx)
     if message.member_epoch != JOINING_EPOCH:
         return arrival_of(group, _check_heartbeat(group, message, owned))
-    member_id = message.member_id or uuid_text(ctx.rng)
+    member_id = message.member_id or new_member_id(ctx.rng)
     holder = None if message.instance_id is None else _holder(group, message.instance_id)
     if holder is not None:
         _check_released(holder, member_id)
@@ -92,12 +91,10 @@ def _check_heartbeat(group: ModernGroup, message: ConsumerGroupHeartbeatRequest,
     return member
 
 
-def _check_room(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, ctx: Context) -> None:
+def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED for who would be one too many: neither a member, nor in a static member's place."""
     most = ctx.config.group_consumer_max_size
-    if len(group.members) < most or message.member_id in group.members:
-        return
-    holder = None if message.instance_id is None else _holder(group, message.instance_id)
-    if holder is None or holder.epoch != LEAVING_FOR_A_WHILE_EPOCH:
+    if len(group.members) >= most and not (member_id in group.members or instance_id in group.instances):
         problem = f"The consumer group has reached its maximum capacity of {most} members."
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, problem)
 

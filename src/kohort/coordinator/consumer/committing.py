@@ -21,7 +21,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Presence
     """
     if commit.epoch < 0 and not group.members:
         return None
-    if commit.in_transaction and commit.names_nobody:
+    if commit.in_transaction and commit.names_nobody and commit.epoch == NO_EPOCH:
         return None
     member = group.check_member(commit.member_id)
     if not commit.in_transaction and not member.speaks_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:

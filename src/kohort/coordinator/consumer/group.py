@@ -81,6 +81,8 @@ class ModernGroup:
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         # Indices over what is written.
+        self.most_members = 0
+        """How many there have been at a time: Kafka's table of members, whose order matters, never shrinks."""
         self.instances: dict[str, str] = {}
         """Instance id to member id."""
         self.owners: dict[tuple[bytes, int], str] = {}

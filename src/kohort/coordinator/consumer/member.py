@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kohort.clock import Rng
 from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
 from kohort.coordinator.journal import Vitals, Who
+from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 
@@ -42,6 +44,15 @@ class ConsumerMember:
     @property
     def who(self) -> Who:
         return who_says(self.member_id, self.said)
+
+
+def new_member_id(rng: Rng) -> str:
+    """Return an id for a member that brings none: Kafka's text form of a random UUID, which never begins with '-'."""
+    while True:
+        bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
+        member_id = uuid_to_text(bits.to_bytes(16))
+        if not member_id.startswith("-"):
+            return member_id
 
 
 @dataclass(slots=True)

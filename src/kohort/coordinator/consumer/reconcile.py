@@ -26,6 +26,8 @@ class Goal(NamedTuple):
     """The ids of the topics that it subscribes to: others are not for it, whatever an older target says."""
     subscription_changed: bool = False
     """With this heartbeat."""
+    names_none: bool = False
+    """It subscribes to no name at all, be it of a topic that there is not."""
 
 
 def reconciled(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
@@ -97,16 +99,17 @@ def _without_others(current: Current, goal: Goal, owned: Owned | None) -> Curren
     """Takes away what the member does not subscribe to any more, ahead of the next target."""
     gone = {topic: of for topic, of in current.assigned.items() if topic not in goal.topics}
     if not gone:
-        return current
+        # Kafka begins such an epoch anew where nothing is subscribed to, and nothing is to be given up.
+        begins = goal.names_none and not current.pending
+        return _same_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in goal.topics}
     pending = dict(current.pending)
     for topic, of in gone.items():
         pending[topic] = {**pending.get(topic, {}), **of}
+    current = current._replace(previous_epoch=current.epoch, assigned=assigned or NOTHING)
     if _owns(owned, pending):
-        return current._replace(
-            state=ReconciliationState.UNREVOKED_PARTITIONS, assigned=assigned or NOTHING, pending=pending
-        )
-    return current._replace(assigned=assigned or NOTHING)
+        return current._replace(state=ReconciliationState.UNREVOKED_PARTITIONS, pending=pending)
+    return current
 
 
 def _same_if_equal(current: Current, then: Current) -> Current:

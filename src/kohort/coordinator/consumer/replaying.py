@@ -67,9 +67,14 @@ def _replay_member(group: ModernGroup, member_id: str, said: ConsumerGroupMember
     if said.instance_id is not None:
         group.instances[said.instance_id] = member_id
     if member is None:
-        group.members[member_id] = ConsumerMember(member_id, said)
+        _add_member(group, ConsumerMember(member_id, said))
     else:
         member.said = said
+
+
+def _add_member(group: ModernGroup, member: ConsumerMember) -> None:
+    group.members[member.member_id] = member
+    group.most_members = max(group.most_members, len(group.members))
 
 
 def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) -> None:
@@ -115,7 +120,8 @@ def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
             member.current = ConsumerMember(member.member_id, member.said).current
         return
     if member is None:
-        member = group.members[record.member_id] = ConsumerMember(record.member_id, ConsumerGroupMemberMetadataValue())
+        member = ConsumerMember(record.member_id, ConsumerGroupMemberMetadataValue())
+        _add_member(group, member)
     _release(group, member)
     member.current = current_of(record.value)
     for topic_id, partition, _ in member.current.held():

@@ -6,6 +6,8 @@ values, from what the one before has made.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kohort.coordinator.consumer.arrival import Arrival
 from kohort.coordinator.consumer.assignment import (
     Current,
@@ -49,6 +51,20 @@ def advance(
     raised = _say(group, arrival, said, who, ctx, out)
     computed = _compute_target(group, arrival, said, raised, ctx, out)
     return _reconcile(group, arrival, said, (computed, owned, who), ctx, out)
+
+
+def advance_without_target(
+    group: ModernGroup, arrival: Arrival, said: Said, owned: Owned | None, ctx: Context, out: Outcome
+) -> Current:
+    """Do as ``advance`` in a group that becomes a classic one: no target is computed, and the member stays where it is
+    if one would be due."""
+    if arrival.replaces is not None:
+        _take_place(group, arrival, arrival.replaces, ctx, out)
+    who = Who(arrival.member_id, said.client_id, said.client_host, said.instance_id)
+    raised = _say(group, arrival, said, who, ctx, out)
+    if raised is not None or group.epoch > group.target_epoch:
+        return arrival.current
+    return _reconcile(group, arrival, said, (None, owned, who), ctx, out)
 
 
 def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, ctx: Context, out: Outcome) -> None:
@@ -138,7 +154,8 @@ def _reconcile(
     if before.state is ReconciliationState.STABLE and before.epoch == target_epoch and not changed:
         return before
     target = own_target(computed, arrival.member_id, arrival.target)
-    goal = Goal(target_epoch, target, _topic_ids(group, said, ctx), changed)
+    names = group.topics_of(said)
+    goal = Goal(target_epoch, target, _topic_ids(names, ctx), changed, names_none=not names)
     after = reconciled(before, goal, owned, lambda topic, partition: (topic, partition) not in group.owners)
     if after is before:
         return before
@@ -156,8 +173,8 @@ def _subscribes_otherwise(before: Said, said: Said) -> bool:
     )
 
 
-def _topic_ids(group: ModernGroup, said: Said, ctx: Context) -> frozenset[bytes]:
-    ids = (ctx.topics.topic_id(name) for name in group.topics_of(said))
+def _topic_ids(names: Iterable[str], ctx: Context) -> frozenset[bytes]:
+    ids = (ctx.topics.topic_id(name) for name in names)
     return frozenset(topic_id for topic_id in ids if topic_id is not None)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
+from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order, in_name_order
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_value_of
 from kohort.coordinator.consumer.group import ModernGroup
@@ -65,7 +65,8 @@ def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Cont
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, problem) from error
     changed = []
     for member_id in in_member_order(specs):
-        had = None if member_id == newcomer.replaces else group.targets.get(member_id)
+        replaces = newcomer.replaces if member_id == newcomer.member_id else None
+        had = group.targets.get(replaces or member_id)
         if had is None or had != targets[member_id]:
             changed.append(member_id)
     records: list[Record] = [
@@ -88,7 +89,7 @@ def _specs(
     def topic_ids(names: tuple[str, ...]) -> frozenset[bytes]:
         """Returns the ids of names that are sorted, found once for all expressions that match the same."""
         if names not in ids_of:
-            known = {name: topic_id for name in names if (topic_id := topics.topic_id(name)) is not None}
+            known = {n: topic_id for n in in_name_order(names) if (topic_id := topics.topic_id(n)) is not None}
             counts.update({topic_id: topics.partition_count(name) or 0 for name, topic_id in known.items()})
             ids_of[names] = frozenset(known.values())
         return ids_of[names]
@@ -98,23 +99,19 @@ def _specs(
         if key not in found:
             matched = topic_ids(group.matches_of(said))
             ids = topic_ids(key[0]) | matched if key[0] else matched
-            found[key] = MemberSpec(ids, names=frozenset(key[0]), by_regex=bool(key[1]))
+            found[key] = MemberSpec(ids, names=frozenset(key[0]), regex=key[1])
         return found[key]
 
     def spec(said: Said, owned: Target) -> MemberSpec:
         return subscription_of(said)._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
 
-    kept = as_kafka_keeps(group.members)
-    specs = {
-        member_id: spec(group.members[member_id].said, group.target(member_id))
-        for member_id in kept
-        if member_id not in (newcomer.replaces, newcomer.member_id)
-    }
     mine = spec(newcomer.said, newcomer.owned)
-    if newcomer.replaces is None and newcomer.member_id in group.members:
-        specs = {m: mine if m == newcomer.member_id else specs[m] for m in kept}
-    else:
-        specs[newcomer.member_id] = mine
+    specs = {
+        m: mine if m == newcomer.member_id else spec(group.members[m].said, group.target(m))
+        for m in as_kafka_keeps(group.members, group.most_members)
+        if m == newcomer.member_id or m != newcomer.replaces
+    }
+    specs.setdefault(newcomer.member_id, mine)  # who is new, or has a new id, comes last
     return specs, counts
 
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from kohort.clock import uuid_text
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
 from kohort.coordinator.classic.parked_requests import refuse_join
 from kohort.coordinator.classic.protocols import protocols_of, rebalance_timeout_of
-from kohort.coordinator.consumer.arrival import Arrival, arrival_of, check_static, replacement_of
-from kohort.coordinator.consumer.assignment import NEW_MEMBER
+from kohort.coordinator.consumer.arrival import Arrival, arrival_of, check_room, check_static, replacement_of
+from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import Said
-from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.member import ConsumerMember, new_member_id
+from kohort.coordinator.consumer.regexes import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, renew_session
-from kohort.coordinator.consumer.steps import advance
+from kohort.coordinator.consumer.steps import advance, advance_without_target
 from kohort.coordinator.consumer.timers import rejoin_timer, resync_timer
+from kohort.coordinator.consumer.validation import UNCHANGED
 from kohort.coordinator.context import Context
+from kohort.coordinator.migration.downgrade import downgraded_by, is_last_modern
 from kohort.coordinator.migration.embedded import partitions_by_id
+from kohort.coordinator.migration.policy import may_mix
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.errors import ApiError, ErrorCode, ProtocolError
@@ -34,40 +37,47 @@ def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: 
     """Take a member of the classic protocol in, or a step further. Raises ApiError."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
-    _check_room(group, message, ctx)
+    if not may_mix(ctx.config):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "groups of both protocols are switched off")
+    check_room(group, message.member_id, message.group_instance_id, ctx)
     _check_protocols(group, message)
     out = Outcome(round_changed=False)
-    member_id = message.member_id or uuid_text(ctx.rng)
+    member_id = message.member_id or new_member_id(ctx.rng)
     is_dynamic = message.group_instance_id is None
     if is_dynamic and not message.member_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return out
-    subscription = _subscription(message)
     arrival = _arrive(group, message, member_id)
+    subscription = _subscription(message)
     said = _said(arrival.said, request, message, subscription)
     owned = partitions_by_id(subscription.owned_partitions, ctx.topics)
+    holder = group.members.get(group.instances.get(message.group_instance_id or "", ""))
+    if holder is not None and is_last_modern(group, holder, ctx):
+        current = advance_without_target(group, arrival, said, owned, ctx, out)
+        out.replies.append(_answer(request, message, member_id, current))
+        return downgraded_by(groups, group, holder, out, ctx)
     current = advance(group, arrival, said, owned, ctx, out)
     if arrival.said is None or arrival.replaces is not None:
         out.then = partial(begin_sessions_of, groups, group.group_id, member_id, request.connection, ctx)
     else:
         group.presence[member_id].rejoin_by_ms = None
         out.timers += renew_session(group, ConsumerMember(member_id, said, current), request.connection, ctx)
+    out.timers += refresh_timers(group, said, request, ctx)
     out.timers.append(CancelTimer(rejoin_timer(group.group_id, member_id)))
-    sync_by_ms = ctx.now_ms + max(0, said.rebalance_timeout_ms)
+    sync_by_ms = ctx.now_ms + max(0, rebalance_timeout_of(request, message))
     out.timers.append(SetTimer(resync_timer(group.group_id, member_id), sync_by_ms))
+    out.replies.append(_answer(request, message, member_id, current))
+    return out
+
+
+def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, current: Current) -> Reply:
     answer = JoinGroupResponse(
         generation_id=current.epoch,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=message.protocols[0].name,
         member_id=member_id,
     )
-    out.replies.append(Reply(request, answer))
-    return out
-
-
-def _check_room(group: ModernGroup, message: JoinGroupRequest, ctx: Context) -> None:
-    if len(group.members) >= ctx.config.group_consumer_max_size and message.member_id not in group.members:
-        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {len(group.members)} members")
+    return Reply(request, answer)
 
 
 def _check_protocols(group: ModernGroup, message: JoinGroupRequest) -> None:
@@ -105,14 +115,20 @@ def _arrive(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Ar
 
 def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription) -> Said:
     """Return what is known of the member from now on; the very ``before`` where that is nothing new."""
+    instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
+    if before is not None:
+        instance_id = before.instance_id if instance_id is None else instance_id
+        rebalance_timeout_ms = (
+            before.rebalance_timeout_ms if rebalance_timeout_ms == UNCHANGED else rebalance_timeout_ms
+        )
     said = Said(
-        instance_id=message.group_instance_id,
+        instance_id=instance_id,
         rack_id=subscription.rack_id or (None if before is None else before.rack_id),
         client_id=request.client_id,
         client_host=request.client_host,
         subscribed_topic_names=sorted(set(subscription.topics)),
         subscribed_topic_regex="",
-        rebalance_timeout_ms=rebalance_timeout_of(request, message),
+        rebalance_timeout_ms=rebalance_timeout_ms,
         server_assignor=None if before is None else before.server_assignor,
         classic_member_metadata=ClassicMemberMetadata(
             session_timeout_ms=message.session_timeout_ms,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.coordinator.classic.group import generation_of
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.rebalance import begin_sessions, open_round
@@ -16,6 +17,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_of
 from kohort.coordinator.consumer.ending import group_tombstones
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.timers import timers_of
 from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, TargetWritten
 from kohort.coordinator.context import Context
@@ -35,8 +37,6 @@ class _Remains(NamedTuple):
     members: dict[str, ConsumerGroupMemberMetadataValue]
     targets: dict[str, Target]
     removed: list[str]
-    is_replaced: bool
-    """Nobody is missing: a static member came back with the classic protocol, under a new id."""
     is_current: bool
     """The target is that of the group's epoch, which stays."""
 
@@ -48,28 +48,47 @@ def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Out
     if group is None or not any(isinstance(record, MemberWritten) and record.value is None for record in out.records):
         return out
     after = _after(group, out.records)
-    if not after.removed or not _is_due(after, ctx):
+    is_replaced = len(after.members) == len(group.members)
+    if not after.removed or is_replaced or not _is_due(after, ctx):
         return out
-    return _convert(groups, group, after, out, ctx)
+    return _convert(groups, group, after, group.members[after.removed[0]], out, ctx)
+
+
+def is_last_modern(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
+    """Tell whether the group becomes classic when ``member``, a static one, comes back with the classic protocol."""
+    if member.speaks_classic or group.classic_members != len(group.members) - 1:
+        return False
+    return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size
+
+
+def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
+    """Return the conversion of the group by ``replaced``, which came back with the classic protocol, maybe under a new
+    id. What it says, in ``out``, is written before the end of the modern group, as Kafka does."""
+    after = _after(group, out.records)
+    instead = _convert(groups, group, after, replaced, out, ctx)
+    end = [record for record in instead.records if isinstance(record, GroupWritten)]
+    instead.records = [*out.records, *group_tombstones(group, after.members), *end]
+    return instead
 
 
 def _after(group: ModernGroup, records: list[Record]) -> _Remains:
-    members = {member_id: member.said for member_id, member in group.members.items()}
+    kept = as_kafka_keeps(group.members, group.most_members)
+    members = {member_id: group.members[member_id].said for member_id in kept}
     targets = dict(group.targets)
     removed: list[str] = []
     is_current = group.epoch == group.target_epoch
     for record in records:
         if isinstance(record, MemberWritten):
+            was = members.pop(record.member_id, None)
             if record.value is not None:
                 members[record.member_id] = record.value
-            elif members.pop(record.member_id, None) is not None:
+            elif was is not None:
                 removed.append(record.member_id)
         elif isinstance(record, TargetWritten) and record.value is not None:
             targets[record.member_id] = target_of(record.value)
         elif isinstance(record, EpochWritten):
             is_current = False
-    is_replaced = bool(removed) and len(members) == len(group.members)
-    return _Remains(members, targets, removed, is_replaced, is_current)
+    return _Remains(members, targets, removed, is_current)
 
 
 def _is_due(after: _Remains, ctx: Context) -> bool:
@@ -78,20 +97,22 @@ def _is_due(after: _Remains, ctx: Context) -> bool:
     return all(said.classic_member_metadata is not None for said in after.members.values())
 
 
-def _convert(groups: Groups, group: ModernGroup, after: _Remains, out: Outcome, ctx: Context) -> Outcome:
+def _convert(
+    groups: Groups, group: ModernGroup, after: _Remains, by: ConsumerMember, out: Outcome, ctx: Context
+) -> Outcome:
     this = _round_of(group, after, ctx)
     instead = Outcome(
         records=[*group_tombstones(group), GroupWritten(group.group_id, generation_of(this))],
         replies=out.replies,
         timers=[*(change for change in out.timers if isinstance(change, CancelTimer))],
         journal=[entry for entry in out.journal if not entry.CLAIMS_WRITTEN],
+        otherwise=out.otherwise,
     )
     instead.timers += [CancelTimer(key) for key in timers_of(group)]
     who = tuple(member.who for member in this.members.values())
-    gone = group.members[after.removed[0]].who
     instead.journal.append(
         GroupConverted(
-            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=this.generation_id, members=who, by=gone
+            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=this.generation_id, members=who, by=by.who
         )
     )
 
@@ -100,8 +121,8 @@ def _convert(groups: Groups, group: ModernGroup, after: _Remains, out: Outcome, 
         classic.round = this
         then = Outcome()
         begin_sessions(classic, ctx, then)
-        if not (after.is_replaced and after.is_current):
-            open_round(classic, ctx, then, Trigger(event="downgraded", who=gone))
+        if len(after.members) < len(group.members) or not after.is_current:
+            open_round(classic, ctx, then, Trigger(event="downgraded", who=by.who))
         return then
 
     instead.then = go_on

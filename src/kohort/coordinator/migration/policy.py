@@ -9,6 +9,11 @@ from kohort.config import BrokerConfig
 BOTH_WAYS: Final = "bidirectional"
 
 
+def may_mix(config: BrokerConfig) -> bool:
+    """Tell whether a member of the classic protocol may join a group of the new one."""
+    return config.group_consumer_migration_policy != "disabled"
+
+
 def may_upgrade(config: BrokerConfig) -> bool:
     """Tell whether a classic group with members may become one of the new protocol."""
     return config.group_consumer_migration_policy in (BOTH_WAYS, "upgrade")

@@ -5,11 +5,13 @@ The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 
 from __future__ import annotations
 
+from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.member import Presence, who_says
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.timers import member_session_timer
@@ -47,7 +49,8 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
     _check(group, ctx)
     this = group.round
     try:
-        members = [_Converted(member, this.protocol_name, ctx.topics) for member in this.members.values()]
+        in_order = in_member_order(this.members)
+        members = [_Converted(this.members[member_id], this.protocol_name, ctx.topics) for member_id in in_order]
     except ProtocolError as error:
         raise _refused(group, "the embedded consumer protocol is malformed.") from error
     if any(member.user_data for member in members):
@@ -57,10 +60,14 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             "assignor before re-attempting the upgrade.",
         )
     modern = ModernGroup(group.group_id)
-    records = _records_of(group.group_id, this.generation_id, members)
-    for record in records:
+    topics = {name for member in members for name in member.said.subscribed_topic_names}
+    metadata_hash = hash_of_topics(topics, ctx.topics)
+    for record in _records_of(group.group_id, this.generation_id, members, metadata_hash):
         replay_consumer_group(modern, record)
-    out.records += [GroupWritten(group.group_id, None), *records]
+    by_id = {member.member_id: member for member in members}
+    kept = [by_id[member_id] for member_id in as_kafka_keeps(in_order)]
+    out.records.append(GroupWritten(group.group_id, None))
+    out.records += _records_of(group.group_id, this.generation_id, kept, metadata_hash)
     for member in this.members.values():
         expires_at_ms = ctx.now_ms + member.session_timeout_ms
         modern.presence[member.member_id] = Presence(
@@ -116,6 +123,7 @@ class _Converted:
             client_id=member.client_id,
             client_host=member.client_host,
             subscribed_topic_names=sorted(set(subscription.topics)),
+            subscribed_topic_regex="",
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             classic_member_metadata=ClassicMemberMetadata(
                 session_timeout_ms=member.session_timeout_ms,
@@ -124,10 +132,10 @@ class _Converted:
         )
 
 
-def _records_of(group_id: str, epoch: int, members: list[_Converted]) -> list[ConsumerGroupRecord]:
+def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_hash: int) -> list[ConsumerGroupRecord]:
     """Return the records of a whole group, kind by kind as Kafka writes them."""
     records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.said) for m in members]
-    records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch)))
+    records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]
     records.append(TargetEpochWritten(group_id, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)))
     for m in members:

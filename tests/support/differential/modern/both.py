@@ -1,8 +1,8 @@
 """Two brokers side by side, ours as a machine and another at an address: each is asked the same, one step at a time.
 
 What a broker makes up by chance and what then decides, ids of topics and of members, is told to ours as the other has
-it: the order of hash tables depends on ids. Time stands still for ours, so a script has to end before any timer of the
-other.
+it: the order of hash tables depends on ids. Time all but stands still for ours, so a script has to end before any timer
+of the other.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ from __future__ import annotations
 import random
 import re
 import time
+import uuid
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from kohort.model import uuid_from_text
 from kohort.wire.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest
-from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.producer_ids import InitProducerIdRequest
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -37,6 +41,7 @@ CLUSTER_WIDE = ""
 INTERVAL = "group.consumer.assignment.interval.ms"
 SET, DELETE, BROKER = 0, 1, 4
 RESOLVED_S = 3.0
+LATE_S = 8.0
 HEX_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -87,18 +92,31 @@ class Both:
         self.ours = FedStage(
             group_max_size=5,
             group_min_session_timeout_ms=500,
+            group_consumer_min_session_timeout_ms=500,
+            group_consumer_min_heartbeat_interval_ms=100,
             group_consumer_assignment_interval_ms=0,
         )
         self.mark = self.theirs.mark
         self.words = Words(self.mark)
+        self._begun = time.monotonic()
         self.told: list[str] = []
         """What was asked, one line each."""
         self._wires: dict[str, tuple[Client, Any]] = {}
         self.waiting: dict[str, tuple[Message, int]] = {}
+        self.hears: dict[str, Callable[[Any], None]] = {}
+        """Who wants to hear its answers, be they to requests that waited."""
+        self._client_id = ""
+        self._producers = ((-1, -1), (-1, -1))
+        self._early: dict[str, Any] = {}
         self._admin = self.ours.connect()
 
     def close(self) -> None:
         self.theirs.close()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a script had better end: an expression is resolved anew after ten seconds."""
+        return time.monotonic() - self._begun > LATE_S
 
     def group(self, name: str) -> str:
         group = self.theirs.group(name)
@@ -142,16 +160,48 @@ class Both:
         self.waiting[actor] = (message, version)
         ours, theirs = self._wires.setdefault(actor, self._connect(actor))
         if isinstance(message, JoinGroupRequest) and not message.member_id:
-            return self._ask_for_id(actor, message, version)
-        ours.send(message, version)
-        theirs.send(message, version)
-        self.ours.advance(0)
+            there = set(self._members_of_theirs(message.group_id))
+            theirs.send(message, version)
+            self._tell_id(self._id_given(actor, message, theirs, there))
+        else:
+            theirs.send(self._own(message, 1), version)
+        ours.send(self._own(message, 0), version)
+        self.ours.advance(1)  # one step of a search for topics is done in a millisecond
+        self.ours.chance.told.clear()
         answered = {
             name: answer for name in sorted(self.waiting) if (answer := self._wires[name][0].take()) is not None
         }
         for name, answer in answered.items():
-            self._compare(name, answer, _take(self._wires[name][1], SILENCE_S))
+            self._compare(name, answer, self._theirs_to(name))
+        if actor not in answered:
+            self.theirs.let_others_be_heard(self.mark)
+        for name, answer in answered.items():
+            if name in self.hears:
+                self.hears[name](answer)
         return answered
+
+    def ours_alone(self, message: Message, version: int) -> Any:
+        """What ours answers to what theirs is not asked."""
+        return self._admin.ask(message, version)
+
+    def members_of_classic(self, group: str) -> int:
+        """How many members a group has, if it is a classic one."""
+        found = None if (groups := self._groups_beside(group)) is None else groups.by_id.get(group)
+        return 0 if found is None else len(found.round.members)
+
+    def has_members(self, group: str) -> bool:
+        """Whether there is somebody in a group, of either kind."""
+        found = None if (groups := self._groups_beside(group)) is None else groups.consumer.get(group)
+        return bool(self.members_of_classic(group) or (found is not None and found.members))
+
+    def _groups_beside(self, group: str) -> Any:
+        coordinator = self.ours.broker.state.coordinator
+        shard = coordinator._shards.get(coordinator.partition_of(group))
+        return None if shard is None else shard.groups
+
+    def speak_alike(self) -> None:
+        """Let all be processes of one client id: that of a static member's first process is told on by Kafka alone."""
+        self._client_id = "c"
 
     def await_same_epoch(self, group: str) -> None:
         """Until theirs has the epoch of ours, or a deadline: expressions are resolved beside the heartbeats."""
@@ -161,6 +211,24 @@ class Both:
         while self.theirs.ask(look, 1).groups[0].group_epoch != epoch and time.monotonic() < deadline:
             pass
 
+    def await_heard(self, group: str, topic: str, partitions: int) -> None:
+        """Until the coordinator of theirs that has ``group`` gives out so many partitions of a topic, to groups of one
+        member that are there for no more than that."""
+        coordinator = self.ours.broker.state.coordinator
+        partition = coordinator.partition_of(group)
+
+        def given() -> int:
+            names = (f"probe-{uuid.uuid4()}" for _ in range(1000))
+            probe = next(name for name in names if coordinator.partition_of(name) == partition)
+            joins = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+            join = ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=0, **joins)
+            answer = self.theirs.ask(join, 1)
+            assert answer.error_code == 0, answer
+            self.theirs.ask(ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=-1), 1)
+            return sum(len(of.partitions) for of in answer.assignment.topic_partitions)
+
+        eventually(lambda: given() == partitions, f"the coordinator has not heard of {topic}")
+
     def nobody_else(self) -> None:
         """Judge that whom ours lets wait is not answered by the other."""
         for name in sorted(self.waiting):
@@ -168,18 +236,34 @@ class Both:
             if answer != NO_ANSWER:
                 raise Parted(f"{name} waits for ours, and is told by theirs {answer}")
 
-    def _ask_for_id(self, actor: str, message: Message, version: int) -> dict[str, Any]:
-        """Who is given an id is given theirs by ours."""
-        ours, theirs = self._wires[actor]
-        theirs.send(message, version)
-        answer = _take(theirs, SILENCE_S)
-        self._tell_id(getattr(answer, "member_id", ""))
-        ours.send(message, version)
-        self.ours.advance(0)
-        mine = ours.take()
-        self.ours.chance.told.clear()
-        self._compare(actor, NO_ANSWER if mine is None else mine, answer)
-        return {actor: mine}
+    def _members_of_theirs(self, group: str) -> list[str]:
+        return [m.member_id for m in self.theirs.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0].members]
+
+    def _id_given(self, actor: str, message: JoinGroupRequest, theirs: Any, there: set[str]) -> str:
+        """The id that theirs makes for a member: in its answer, or in a look at the group that the member waits for."""
+        deadline = time.monotonic() + SILENCE_S
+        while time.monotonic() < deadline:
+            answer = _take(theirs, 0.05)
+            if answer != NO_ANSWER:
+                self._early[actor] = answer
+                return getattr(answer, "member_id", "")
+            for member_id in self._members_of_theirs(message.group_id):
+                if member_id not in there:
+                    return member_id
+        raise Parted(f"{actor} is given no id by theirs")
+
+    def _theirs_to(self, name: str) -> Any:
+        if name in self._early:
+            return self._early.pop(name)
+        return _take(self._wires[name][1], SILENCE_S)
+
+    def _own(self, message: Message, whose: int) -> Message:
+        """A request with the id and the epoch of the producer that each broker has given."""
+        if not hasattr(message, "producer_id") or isinstance(message, InitProducerIdRequest):
+            return message
+        given = {field.name: getattr(message, field.name) for field in message.FIELDS}
+        given["producer_id"], given["producer_epoch"] = self._producers[whose]
+        return type(message)(**given)
 
     def _tell_id(self, member_id: str) -> None:
         if found := HEX_ID.search(member_id):
@@ -188,13 +272,15 @@ class Both:
             self.ours.tell(uuid_from_text(member_id))
 
     def _connect(self, actor: str) -> tuple[Client, Any]:
-        return Client(self.ours, f"c-{actor}"), self.theirs.connect(f"c-{actor}")
+        client_id = self._client_id or f"c-{actor}"
+        return Client(self.ours, client_id), self.theirs.connect(client_id)
 
     def _compare(self, actor: str, ours: Any, theirs: Any) -> None:
         message, version = self.waiting.pop(actor)
         asked = type(message).__name__
         if CLOSED in (ours, theirs):
             del self._wires[actor]
+        self._note_producers(ours, theirs)
         one, other = self.words.plain(ours), self.words.plain(theirs)
         found = [
             f"{path}: ours {a!r}, theirs {b!r}"
@@ -202,4 +288,11 @@ class Both:
             if not is_allowed_of_modern(asked, path, a, b)
         ]
         if found:
-            raise Parted(f"{asked} v{version} of {actor}: " + "; ".join(found))
+            whole = f"\nours   {one}\ntheirs {other}\n"
+            raise Parted(f"{asked} v{version} of {actor}: " + "; ".join(found) + whole)
+
+    def _note_producers(self, ours: Any, theirs: Any) -> None:
+        """Keep the producer's id and epoch that each broker has told."""
+        if all(getattr(answer, "producer_id", -1) >= 0 and not answer.error_code for answer in (ours, theirs)):
+            one, other = ((answer.producer_id, answer.producer_epoch) for answer in (ours, theirs))
+            self._producers = one, other

@@ -57,16 +57,20 @@ def _batches(wire: Peer | RawClient, partition: int) -> Iterator[list[ReadRecord
 
 
 def _without_needless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Kafka also ends what was never written: a classic group that had only offsets, an expression not yet resolved;
-    ours repeats the target of whoever takes the place of a static member."""
+    """Kafka also ends what was never written: a classic group that had only offsets, an expression not yet resolved. It
+    ends twice an offset that is committed, and in a transaction to be committed anew."""
     written: set[tuple[str, str]] = set()
-    targets: dict[str, Any] = {}
+    ended: set[tuple[str, int]] = set()
     kept = []
     for record in records:
-        if record["record"] == "TargetWritten":
-            if record["member_id"] in targets and targets[record["member_id"]] == record["value"] is not None:
+        if record["record"] == "OffsetCommitted":
+            place = record["topic"], record["partition"]
+            if record["value"] is not None:
+                ended.discard(place)
+            elif place in ended:
                 continue
-            targets[record["member_id"]] = record["value"]
+            else:
+                ended.add(place)
         of = record["record"], record.get("regex", "")
         if of[0] in ("GroupWritten", "RegexResolved"):
             if record["value"] is not None:
@@ -87,4 +91,9 @@ def _without_own(value: Any) -> Any:
 
 def _runs(records: list[dict[str, Any]]) -> list[Any]:
     """Records in the order of the log, those of one kind together sorted."""
-    return [sorted(run, key=repr) for _, run in groupby(records, key=lambda record: record["record"])]
+    return [sorted(run, key=repr) for _, run in groupby(records, key=_kind)]
+
+
+def _kind(record: dict[str, Any]) -> str:
+    """Who of several members is taken out first is chance in Kafka, too."""
+    return "the end of a member" if record["value"] is None and "member_id" in record else record["record"]

@@ -52,10 +52,12 @@ class Outsider:
         )
         self.ask(message, version)
 
-    def _topics(self) -> list[str]:
+    def some_topics(self) -> list[str]:
+        """One or two of those that there are, or might be."""
         return self.chance.sample(self.topics, self.chance.randint(1, 2))
 
-    def _id(self, topic: str) -> bytes:
+    def id_of(self, topic: str) -> bytes:
+        """The id of the latest topic of that name, or one of no topic."""
         name = topic.replace(self.both.mark, "*").removesuffix("-*")
         return {n: i for i, n in self.both.words.topics.items()}.get(name, b"\x02" * 16)
 
@@ -80,7 +82,7 @@ class Outsider:
         topics = [
             OffsetCommitRequestTopic(
                 name=topic,
-                topic_id=self._id(topic),
+                topic_id=self.id_of(topic),
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=p, committed_offset=self.chance.randrange(99), committed_metadata="m"
@@ -88,7 +90,7 @@ class Outsider:
                     for p in self.chance.sample(range(4), self.chance.randint(1, 3))
                 ],
             )
-            for topic in self._topics()
+            for topic in self.some_topics()
         ]
         version = self.chance.choice((9, 9, 10, 10, 8))
         self.ask(OffsetCommitRequest(group_id=self.group, topics=topics, **who), version)
@@ -106,8 +108,8 @@ class Outsider:
             )
         )
         topics = [
-            OffsetFetchRequestTopics(name=t, topic_id=self._id(t), partition_indexes=[0, 1, 2, 9])
-            for t in self._topics()
+            OffsetFetchRequestTopics(name=t, topic_id=self.id_of(t), partition_indexes=[0, 1, 2, 9])
+            for t in self.some_topics()
         ]
         entry = OffsetFetchRequestGroup(
             group_id=self.group, topics=topics if self.chance.random() < 0.6 else None, **who
@@ -116,7 +118,7 @@ class Outsider:
 
     def remove_offsets(self) -> None:
         partitions = [OffsetDeleteRequestPartition(partition_index=p) for p in (0, 1)]
-        topics = [OffsetDeleteRequestTopic(name=t, partitions=partitions) for t in self._topics()]
+        topics = [OffsetDeleteRequestTopic(name=t, partitions=partitions) for t in self.some_topics()]
         self.ask(OffsetDeleteRequest(group_id=self.group, topics=topics), 0)
 
     def remove_group(self) -> None:

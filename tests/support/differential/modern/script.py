@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from support.differential.modern.both import Both, Parted
 from support.differential.modern.log import compare_logs
@@ -14,13 +15,19 @@ SIZES = (1, 2, 2, 3, 3, 4, 5, 6, 8, 12)
 
 def play(bootstrap: str, seed: int, steps: int = 50) -> int:
     """Play one script; returns how many requests that were. Raises Parted with all that was asked."""
+    return played(bootstrap, str(seed), lambda both: _play(both, random.Random(seed), steps))
+
+
+def played(bootstrap: str, seed: str, script: Callable[[Both], None]) -> int:
+    """Play a script; returns how many requests that were. Raises Parted with all that was asked."""
     both = Both(bootstrap)
     try:
-        _play(both, random.Random(seed), steps)
+        script(both)
         return len(both.told)
     except (Parted, AssertionError, LookupError) as error:
         asked = "\n".join(both.told)
-        raise Parted(f"seed {seed}, after {len(both.told)} requests: {error}\n{asked}") from error
+        ids = ", ".join(f"{name} {topic_id.hex()}" for topic_id, name in both.words.topics.items())
+        raise Parted(f"seed {seed}, after {len(both.told)} requests: {error}\n{asked}\n{both.mark}: {ids}") from error
     finally:
         both.close()
 
@@ -36,6 +43,8 @@ def _play(both: Both, chance: random.Random, steps: int) -> None:
         member.assignors = assignors
     outsider = Outsider(both, chance, group, names)
     for _ in range(steps):
+        if both.is_late:
+            break
         member = chance.choice(members)
         kind = chance.random()
         if kind < 0.62:

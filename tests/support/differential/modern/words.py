@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kohort.errors import ProtocolError
+from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.consumer_group_records import CurrentTopicPartitions
 from kohort.wire.schema import Message
 
 OF_EVERYONE = {"ListGroupsResponse"}
+ASSIGNMENTS = {"assignment", "member_assignment"}
 
 
 class Words:
@@ -20,7 +23,7 @@ class Words:
     def plain(self, value: Any) -> Any:
         """``value`` as dicts, lists and texts."""
         if isinstance(value, CurrentTopicPartitions):
-            epochs = value.assignment_epochs or [None] * len(value.partitions)
+            epochs: list[Any] = list(value.assignment_epochs or ()) or [None] * len(value.partitions)
             since = dict(sorted(zip(value.partitions, epochs, strict=True)))
             return {"topic_id": self.plain(value.topic_id), "partitions": since}
         if isinstance(value, Message):
@@ -40,6 +43,21 @@ class Words:
 
     def _field(self, message: Message, name: str) -> Any:
         value = getattr(message, name)
+        if (
+            name in ASSIGNMENTS
+            and isinstance(value, bytes | memoryview)
+            and (share := _share(bytes(value))) is not None
+        ):
+            return self.plain(share)
         if type(message).__name__ in OF_EVERYONE and name == "groups":
             value = [v for v in value if self.mark in v.group_id]
         return self.plain(value)
+
+
+def _share(blob: bytes) -> list[Any] | None:
+    """What the blob of an assignment says, in no order; None for one that says nothing or is none."""
+    try:
+        read = parse_assignment(blob)
+    except ProtocolError:
+        return None
+    return [blob[:2].hex(), str(read.user_data), *(f"{topic}:{number}" for topic, number in sorted(read.partitions))]

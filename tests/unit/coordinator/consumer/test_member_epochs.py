@@ -2,8 +2,10 @@
 
 import pytest
 
+from kohort.coordinator.consumer_records import TargetWritten
 from kohort.coordinator.journal import EpochRaised, RequestFenced, StaticAway, StaticReplaced
 from kohort.errors import ErrorCode
+from kohort.model import uuid_from_text
 from support.machines.coordinator_stage import CoordinatorStage
 
 ABANDON = "The member must abandon all its partitions and rejoin."
@@ -64,7 +66,8 @@ def test_an_expression_that_cannot_be_read_is_refused():
 def test_in_version_0_the_broker_makes_the_member_id():
     answer = CoordinatorStage().come("", version=0)
     assert (answer.error_code, answer.member_epoch) == (0, 2)
-    assert len(answer.member_id) > 20
+    assert len(answer.member_id) == 22  # Kafka's text form of a UUID
+    assert uuid_from_text(answer.member_id)[6] >> 4 == 4
 
 
 def test_an_answer_that_was_lost_is_given_again():
@@ -117,6 +120,8 @@ def test_a_full_group_takes_its_own_members_only():
     assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert answer.error_message == "The consumer group has reached its maximum capacity of 1 members."
     assert stage.beat("m1", 2).error_code == 0
+    # A place that somebody has is none that is missing.
+    assert stage.come("m3", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     stage.beat("m1", -2, instance_id="i")
     assert stage.come("m3", instance_id="i").error_code == 0
 
@@ -148,6 +153,18 @@ def test_a_static_member_that_comes_back_has_its_place_again(new_id):
         assert fenced.error_message == "Static member s1 with instance id i1 was fenced by member s2."
         assert stage.beat("s1", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     stage.restart()
+
+
+def test_a_target_that_a_new_id_takes_over_is_written_once():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("s1", instance_id="i1")
+    stage.beat("s1", -2, instance_id="i1")
+    seen = len(stage.records())
+
+    stage.come("s2", "t", "later", instance_id="i1")  # a new epoch, in which it is to have what it had
+
+    written = [record for record in stage.records()[seen:] if isinstance(record, TargetWritten)]
+    assert [(record.member_id, record.value is None) for record in written] == [("s1", True), ("s2", False)]
 
 
 def test_a_static_member_that_stays_away_is_removed():

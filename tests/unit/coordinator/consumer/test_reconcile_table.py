@@ -78,10 +78,17 @@ CASES = {
     ),
     "it does not subscribe any more to what it has": (
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), None, (),
-        at(5, 4, UNREVOKED, {}, held(5, 1)),
+        at(5, 5, UNREVOKED, {}, held(5, 1)),
     ),
     "it does not subscribe any more, and owns nothing": (
-        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 4, STABLE),
+        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 5, STABLE),
+    ),
+    "it subscribes to nothing any more, and has nothing": (
+        at(5, 4, STABLE), Goal(5, {}, frozenset(), subscription_changed=True, names_none=True), None, (),
+        at(5, 5, STABLE),
+    ),
+    "it subscribes to what there is not, and has nothing": (
+        at(5, 4, STABLE), Goal(5, {}, frozenset(), subscription_changed=True), None, (), None,
     ),
     "an unsubscribed topic in an older target is not given": (
         at(4, 4, STABLE), wants(5, 1, topics={U}), None, (), at(5, 4, STABLE),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.journal import GroupConverted, RoundOpened
-from kohort.errors import ErrorCode
+from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, RegexResolved
+from kohort.coordinator.journal import GroupConverted, RequestFenced, RoundOpened
+from kohort.coordinator.records import GroupWritten
+from kohort.errors import ErrorCode, StorageError
 from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.group_classic import MemberIdentity
 from support.consumer_protocol import subscription
@@ -62,6 +64,19 @@ def test_when_its_session_ends_it_is_the_same(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_what_could_not_be_written_is_tried_again(stage):
+    classic, epoch = beside(stage, session_ms=200_000)
+    stage.refuse_with = StorageError("the disk is full")
+    stage.advance(50_000)
+    assert not stage.entries(GroupConverted)
+
+    stage.refuse_with = None
+    stage.advance(500)
+
+    assert stage.entries(GroupConverted)
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_failover_finds_the_classic_group(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
@@ -72,9 +87,8 @@ def test_a_failover_finds_the_classic_group(stage):
     assert stage.come("again").error_code == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_where_groups_may_not_go_back_the_group_stays_modern(policy):
-    stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy=policy)
+def test_where_groups_may_not_go_back_the_group_stays_modern():
+    stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="upgrade")
     classic, epoch = beside(stage)
 
     stage.beat("new", -1)
@@ -82,6 +96,15 @@ def test_where_groups_may_not_go_back_the_group_stays_modern(policy):
     assert not stage.entries(GroupConverted)
     assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # until somebody computes the target
     assert stage.answer(stage.join(classic)).generation_id == epoch + 1
+
+
+def test_where_groups_of_both_are_switched_off_nobody_joins_with_the_classic_protocol():
+    stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="disabled")
+    stage.come("new")
+
+    assert stage.answer(stage.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    stage.beat("new", -1)
+    assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group is not one of both
 
 
 def test_with_another_modern_member_it_stays_as_it_is(stage):
@@ -115,6 +138,114 @@ def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_its_pla
     assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
     synced = stage.answer(stage.sync(joined.member_id, joined.generation_id, instance_id="i"))
     assert sorted(parse_assignment(synced.assignment).partitions) == ALL
+
+
+def test_a_static_member_comes_back_with_the_classic_protocol_under_its_own_id(stage):
+    stage.come("new", instance_id="i")
+
+    joined = stage.answer(stage.join("new", instance_id="i"))
+
+    assert (joined.error_code, joined.member_id, joined.generation_id) == (ErrorCode.NONE, "new", 2)
+    assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
+    synced = stage.answer(stage.sync("new", 2, instance_id="i"))
+    assert sorted(parse_assignment(synced.assignment).partitions) == ALL
+    stage.restart()
+    assert stage.heartbeat("new", 2, instance_id="i") == ErrorCode.NONE
+
+
+def test_where_the_target_is_not_of_the_last_epoch_all_join_again(stage):
+    stage.come("new", instance_id="i")
+
+    joined = stage.answer(stage.join(instance_id="i", protocols=(("range", subscription("t", "u")),)))
+
+    # What it subscribes to makes an epoch that nobody assigns for any more: it is told that it has none.
+    assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 0)
+    assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
+    assert stage.entries(RoundOpened)[-1].trigger.event == "downgraded"
+    again = stage.answer(stage.join(joined.member_id, instance_id="i"))
+    assert (again.error_code, again.generation_id, again.leader) == (ErrorCode.NONE, 3, joined.member_id)
+
+
+def test_a_dynamic_member_that_changes_its_protocol_leaves_a_modern_group_behind(stage):
+    stage.come("new")
+
+    joined = stage.answer(stage.join("new", protocols=owning(*ALL)))
+
+    assert (joined.error_code, joined.member_id) == (ErrorCode.NONE, "new")
+    assert not stage.entries(GroupConverted)
+    # Nor does one of the classic members that takes its own place again.
+    first = stage.answer(stage.join(instance_id="i")).member_id
+    again = stage.answer(stage.join(instance_id="i"))
+    assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
+    assert not stage.entries(GroupConverted)
+
+
+def test_what_a_replaced_member_says_is_on_the_log_before_the_group_ends(stage):
+    stage.come("new", instance_id="i")
+    seen = len(stage.records())
+
+    classic = stage.answer(stage.join(instance_id="i")).member_id
+
+    written = stage.records()[seen:]
+    members = [(r.member_id, r.value is None) for r in written if isinstance(r, MemberWritten)]
+    assert members == [("new", True), (classic, False), (classic, False), (classic, True)]
+    assert isinstance(written[-1], GroupWritten)
+    assert written[-2] == EpochWritten(GROUP, None)
+
+
+def test_a_refused_join_names_no_member(stage):
+    stage.come("new", instance_id="i")
+
+    for ticket in (stage.join("me", protocol_type="connect"), stage.join("me", instance_id="i")):
+        refused = stage.answer(ticket)
+        assert refused.error_code in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.FENCED_INSTANCE_ID)
+        assert refused.member_id == ""
+    assert [entry.error for entry in stage.entries(RequestFenced)] == ["FENCED_INSTANCE_ID"]
+
+
+def test_whoever_is_not_known_is_told_so_before_what_it_says_is_read(stage):
+    stage.come("new", instance_id="i")
+    unreadable = (("range", b"\x00"),)
+
+    assert stage.answer(stage.join("me", instance_id="j", protocols=unreadable)).error_code == 25
+    assert stage.answer(stage.join("me", protocols=unreadable)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_what_a_join_does_not_say_is_as_it_was(stage):
+    stage.come("other")
+    static = stage.answer(stage.join(instance_id="i", rebalance_ms=50_000)).member_id
+
+    assert stage.answer(stage.join(static, rebalance_ms=-1)).error_code == ErrorCode.NONE
+
+    said = [r.value for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == static and r.value]
+    assert said
+    assert {(value.instance_id, value.rebalance_timeout_ms) for value in said} == {("i", 50_000)}
+
+
+def test_the_join_of_a_classic_member_has_expressions_resolved_that_are_not_yet(stage):
+    stage.come("one", subscribed_topic_regex="t+", subscribed_topic_names=None)
+    stage.advance(1)
+    stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)  # not within ten seconds of the first
+    stage.advance(1)
+    stage.beat("one", -1)
+    stage.advance(1)
+    assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+"}
+
+    stage.join()  # version 9: this asks for an id alone
+    stage.join("classic")
+    stage.advance(1)
+
+    assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+", "t*"}
+
+
+def test_a_full_group_takes_static_members_back():
+    stage = CoordinatorStage(**NEWEST, group_consumer_max_size=2)
+    stage.come("new")
+    first = stage.answer(stage.join(instance_id="i")).member_id
+
+    assert stage.answer(stage.join()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    again = stage.answer(stage.join(instance_id="i"))
+    assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
 
 
 def test_a_member_that_was_told_to_join_again_and_does_not_is_removed(stage):

@@ -77,7 +77,9 @@ def test_the_group_is_on_the_log_as_a_modern_one(stage):
     written = stage.records()[seen:]
     assert written[0] == GroupWritten(GROUP, None)
     assert [r.member_id for r in written if isinstance(r, MemberWritten)] == [classic, "new"]
-    assert [r.value.epoch for r in written if isinstance(r, EpochWritten)] == [generation, generation + 1]
+    epochs = [r.value for r in written if isinstance(r, EpochWritten)]
+    assert [value.epoch for value in epochs] == [generation, generation + 1]
+    assert epochs[0].metadata_hash == epochs[1].metadata_hash != 0  # the topics are those that it is made with
     (entry,) = stage.entries(GroupConverted)
     assert (entry.to, entry.epoch, entry.by.member_id) == ("consumer", generation, "new")
     stage.restart()
@@ -93,8 +95,21 @@ def test_who_waits_for_a_join_or_a_sync_is_told_to_join_again(stage):
     stage.come("new")
 
     assert stage.answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(waiting).member_id == other
     assert stage.answer(stage.join(other)).error_code == ErrorCode.NONE
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_static_member_that_waits_for_its_join_is_told_its_new_id(stage):
+    one_classic_member(stage)
+    waiting = stage.join(instance_id="i")
+    assert stage.answer(waiting) is None
+
+    stage.come("new")
+
+    told = stage.answer(waiting)
+    assert told.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(stage.join(told.member_id, instance_id="i")).error_code == ErrorCode.NONE
 
 
 def test_where_nothing_can_be_written_the_classic_group_stays(stage):

@@ -147,6 +147,7 @@ class TestCommitsInTransactions:
             (5, {"member_id": "m", "generation_id": 3}, OLD),
             (6, {"member_id": "stranger", "generation_id": 5}, STRANGER),
             (6, {}, NONE),
+            (6, {"generation_id": -2}, STRANGER),  # of a static member that is away: nobody in particular says -1
         ],
     )
     def test_who_may(self, group, version, who, code):

@@ -1,0 +1,102 @@
+"""A script of a group whose members speak both protocols, made by chance from a seed, and played to both brokers.
+
+Groups become modern and classic again as members come and go; options of the group, topics and transactions change
+what is asked in between.
+"""
+
+from __future__ import annotations
+
+import random
+
+from kohort.wire.messages.group_admin import DescribeGroupsRequest
+from support.differential.modern.administrator import Administrator
+from support.differential.modern.both import Both
+from support.differential.modern.classic_member import ClassicMember
+from support.differential.modern.log import compare_logs
+from support.differential.modern.member import VALID_REGEXES, ModernMember
+from support.differential.modern.outsider import Outsider
+from support.differential.modern.script import played
+from support.differential.modern.transacting import Transactor
+
+Member = ModernMember | ClassicMember
+
+
+def play_mixed(bootstrap: str, seed: int, steps: int = 60) -> int:
+    """Play one script; returns how many requests that were. Raises Parted with all that was asked."""
+    return played(bootstrap, f"mixed {seed}", lambda both: _Mixed(both, random.Random(f"mixed {seed}")).play(steps))
+
+
+class _Mixed:
+    def __init__(self, both: Both, chance: random.Random) -> None:
+        self.both = both
+        self.chance = chance
+        self.sizes: dict[str, int] = {}
+        for name in "abc"[: chance.randint(1, 3)]:
+            size = chance.randint(1, 6)
+            self.sizes[both.create(name, size)] = size
+        self.group = both.group("g")
+        names = [*self.sizes, f"d-{both.mark}"]
+        few = chance.choice((1, 1, 2, 2, 3, 4))
+        both.speak_alike()
+        self.modern = [ModernMember(both, chance, f"m{i}", self.group, names) for i in range(few)]
+        for member in self.modern:
+            # Where an expression is refused by a classic group, Kafka has told those who waited to join again.
+            member.regexes = VALID_REGEXES
+        many = chance.choice((1, 2, 2, 3, 3, 4, 5))
+        self.classic = [ClassicMember(both, chance, f"k{i}", self.group, self.sizes) for i in range(many)]
+        self.outsider = Outsider(both, chance, self.group, names)
+        self.transactor = Transactor(both, self.outsider, chance)
+        self.administrator = Administrator(both, chance, self.group, self.sizes)
+
+    def play(self, steps: int) -> None:
+        for step in range(steps):
+            if self.both.is_late:
+                break
+            # Classic members alone begin some groups, and end some.
+            ratio = 0.15 if (step // 15) % 2 else self.chance.choice((0.2, 0.5))
+            self._step(ratio)
+            if any(one.regex for one in self.modern):
+                self.both.await_same_epoch(self.group)
+            self.outsider.look()
+        self.transactor.end()
+        self.both.nobody_else()
+        compare_logs(self.both, self.group)
+
+    def _step(self, ratio: float) -> None:
+        member: Member = self.chance.choice(self.modern if self.chance.random() < ratio else self.classic)
+        kind = self.chance.random()
+        if kind < 0.70:
+            member.act()
+        elif kind < 0.74:
+            self._change_protocol()
+        elif kind < 0.79:
+            self.outsider.commit(member.member_id, member.epoch)
+        elif kind < 0.83 and self.both.has_members(self.group):
+            self.transactor.commit(member.member_id, member.epoch, member.instance_id)
+        elif kind < 0.87:
+            self.outsider.fetch(member.member_id, member.epoch)
+        elif kind < 0.89:
+            self.outsider.look_otherwise()
+        elif kind < 0.91:
+            self.outsider.ask(DescribeGroupsRequest(groups=[self.group]), 6)
+        elif kind < 0.92:
+            self.outsider.remove_offsets()
+        elif kind < 0.925:
+            self.outsider.remove_group()
+        elif kind < 0.965:
+            self.administrator.alter_options()
+        else:
+            self.administrator.change_topics()
+
+    def _change_protocol(self) -> None:
+        """Let a member come with the other protocol under the names that it has."""
+        modern, classic = self.chance.choice(self.modern), self.chance.choice(self.classic)
+        if classic.name in self.both.waiting:
+            return
+        if self.chance.random() < 0.5 and classic.member_id:
+            modern.member_id, modern.instance_id = classic.member_id, classic.instance_id
+            modern.join()
+        else:
+            classic.instance_id = modern.instance_id
+            classic.member_id = self.chance.choice((modern.member_id, "" if modern.instance_id else modern.member_id))
+            classic.join()
