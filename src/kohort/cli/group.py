@@ -6,6 +6,7 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.describe import describe_group
+from kohort.cli.events import events, fenced
 from kohort.cli.group_lag import lag, members, partitions, status
 from kohort.cli.group_offsets import clone, delete_offsets
 from kohort.cli.group_state import check_inactive, describe
@@ -14,6 +15,7 @@ from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.reset import reset, reset_offsets
 from kohort.cli.results.groups import GroupsDeleted
+from kohort.cli.timeline import timeline
 from kohort.cli.wait import wait
 from kohort.cli.why import why
 
@@ -53,6 +55,9 @@ def delete(group_ids: tuple[str, ...], yes: bool, cluster: ClusterAccess, output
 
 group.add_command(describe_group)
 group.add_command(why)
+group.add_command(timeline)
+group.add_command(events)
+group.add_command(fenced)
 group.add_command(reset_offsets)
 group.add_command(reset)
 group.add_command(delete_offsets)

@@ -1,0 +1,135 @@
+"""``kohort group events`` and ``kohort group fenced``: the journal of a group, line by line and by culprit."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.exits import NothingThere
+from kohort.cli.following import follow_journal
+from kohort.cli.journal import read_journal
+from kohort.cli.output import line_of, output_of, print_lines, print_result
+from kohort.cli.reset_plan import parse_duration
+from kohort.cli.results.journal import GroupEvents, GroupFenced
+from kohort.cli.show import cell, print_prose, time_text
+from kohort.cli.why_story import ago, print_fact
+from kohort.insight.findings.events import EventFinding, find_events
+from kohort.insight.findings.fenced import FencedFinding, find_fenced
+from kohort.insight.findings.model import name_of_member
+
+if TYPE_CHECKING:
+    from kohort.coordinator.journal import JournalEntry
+
+EVENTS_HELP = """Print what happened to GROUP, an entry of the journal a line, oldest first.
+
+--follow goes on with what comes, until Ctrl-C. Entries that a watcher saw from the outside are marked with ~.
+
+\b
+Examples:
+  kohort group events my-group
+  kohort group events my-group --since 30m
+  kohort group events my-group --follow --output ndjson
+"""
+since_option = click.option("--since", metavar="30m", help="Only so long back: 90s, 30m, 2h, 1d, PT2H.")
+
+
+@click.command(help=EVENTS_HELP, short_help="Print what happened to a group, a line for each entry.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@since_option
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@cluster_options
+@output_of(GroupEvents)
+def events(group_id: str, since: str | None, follow: bool, cluster: ClusterAccess, output: str) -> None:
+    from_ms = since_ms(since)
+    if follow:
+        if output == "json":
+            raise click.UsageError("--follow has no end, and JSON would have one: take --output ndjson")
+        for entries in follow_journal(cluster, group_id):
+            show_events([e for e in entries if e.at_ms >= from_ms], output)
+        return
+    entries = read_journal(cluster, group_id)
+    if not entries:
+        raise nothing_known(cluster, group_id)
+    found = [entry for entry in entries if entry.at_ms >= from_ms]
+    if output == "json":
+        print_result(GroupEvents(group=group_id, events=find_events(found)), output)
+    else:
+        show_events(found, output)
+
+
+def show_events(entries: list[JournalEntry], output: str) -> None:
+    """Print entries, a line each."""
+    if output == "ndjson":
+        print_lines(line_of(GroupEvents, event) for event in find_events(entries))
+        return
+    for event in find_events(entries):
+        click.echo(event_line(event))
+
+
+def event_line(event: EventFinding) -> str:
+    """Return when, what kind, and the sentence."""
+    seen = "~" if event.observed else " "
+    return f"{time_text(event.at_ms)[:-4]} {seen}{event.kind:<18}  {cell(event.sentence)}"
+
+
+def since_ms(since: str | None) -> int:
+    """Return the time that ``--since`` means; 0 without it. Raises BadParameter for what is no duration."""
+    return 0 if since is None else max(0, int(time.time() * 1000) - parse_duration(since))
+
+
+def nothing_known(cluster: ClusterAccess, group_id: str) -> NothingThere:
+    """Return the error that the journal is silent about a group."""
+    return NothingThere(f"the journal of {cluster.address} has nothing of group {group_id!r}")
+
+
+FENCED_HELP = """Show the requests of GROUP's members that were refused, by who sent them, and what that means.
+
+A zombie is out of the group and works on; who is behind is a member and works for an older generation; a duplicate is a
+second process with the same instance id. What they have read since their last good commit is read again by others.
+
+\b
+Examples:
+  kohort group fenced my-group
+  kohort group fenced my-group --since 1h --output ndjson | jq .sentence
+"""
+
+
+@click.command(help=FENCED_HELP, short_help="Show refused and zombie requests, by culprit.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@since_option
+@cluster_options
+@output_of(GroupFenced)
+def fenced(group_id: str, since: str | None, cluster: ClusterAccess, output: str) -> None:
+    from_ms = since_ms(since)
+    entries = read_journal(cluster, group_id)
+    if not entries:
+        raise nothing_known(cluster, group_id)
+    found = [this for this in find_fenced(entries) if this.last_at_ms >= from_ms]
+    if output != "table":
+        print_result(GroupFenced(group=group_id, fenced=found), output)
+    elif not found:
+        click.echo(f"no request to {cell(group_id)} was refused", err=True)
+    for i, this in enumerate(found if output == "table" else ()):
+        if i:
+            click.echo()
+        print_culprit(this)
+
+
+def print_culprit(this: FencedFinding) -> None:
+    """Print what one sender did."""
+    requests = ", ".join(f"{cell(api)} {number}" for api, number in this.by_api.items())
+    click.echo(
+        f"{this.verdict.upper()}  {cell(name_of_member(this.who))}  {cell(this.error)}  ({ago(this.last_at_ms)})"
+    )
+    print_prose(cell(this.sentence))
+    print_fact("REQUESTS", requests)
+    print_fact("CLIENT", f"{cell(this.who.client_id)} at {cell(this.who.host)}, member id {cell(this.who.member_id)}")
+    print_fact("FIRST", time_text(this.first_at_ms))
+    print_fact("LAST", time_text(this.last_at_ms))
+    if this.removed_at_ms is not None:
+        print_fact("OUT SINCE", f"{time_text(this.removed_at_ms)} ({cell((this.removed_why or '').replace('_', ' '))})")
+    for other in this.others:
+        print_fact("ALSO", f"{cell(name_of_member(other))}: {cell(other.client_id)} at {cell(other.host)}")

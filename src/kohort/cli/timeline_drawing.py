@@ -1,0 +1,161 @@
+"""A timeline as text that fits a width: a lane for each member, or each partition, a column for each generation.
+
+Columns that do not fit beside each other go on below, in a new block with the lanes again. Nothing is cut in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.cli.modern_group import in_ranges
+from kohort.cli.show import cell, time_text
+from kohort.insight.findings.model import name_of_member
+from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, TimelineFinding
+from kohort.insight.names import seconds
+from kohort.model import TopicPartition
+
+NAME_MAX: Final = 18
+NARROWEST: Final = 12
+WIDEST: Final = 28
+LANES_SHOWN: Final = 60
+LINE, EDGE, FENCED, OUT, LEFT, REBALANCE, NOBODY = "─", "┊", "⚑", "✕", "←", "▼", "·"
+PLAIN: Final = {ord(LINE): "-", ord(EDGE): "|", ord(FENCED): "!", ord(OUT): "x", ord(LEFT): "<", ord(REBALANCE): "v"}
+PLAIN_TOO: Final = {ord(NOBODY): ".", ord("…"): "~"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextLane:
+    """A lane as it is drawn: its name, and for each column the text, the marks, and whether the line goes through."""
+
+    name: str
+    cells: tuple[tuple[str, str, bool], ...]
+
+
+def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
+    """Return the lines of a timeline, each at most ``width`` characters long; ``by`` is member or partition, ``plain``
+    for terminals that have ASCII alone."""
+    one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
+    lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
+    shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
+    names = min(NAME_MAX, max((len(lane.name) for lane in shown), default=0))
+    heads = [_head(column) for column in found.columns]
+    longest = max((len(text) + len(marks) + 2 for lane in shown for text, marks, _ in lane.cells), default=0)
+    room = max(min(WIDEST, max(longest, *(len(head) for head in heads), NARROWEST)) if heads else NARROWEST, NARROWEST)
+    room = min(room, max(NARROWEST, width - names - 4))
+    per_block = max(1, (width - names - 1) // (room + 2))
+    lines: list[str] = []
+    for first in range(0, len(heads), per_block):
+        part = range(first, min(first + per_block, len(heads)))
+        if lines:
+            lines.append("")
+        lines.append((" " * (names + 1) + _row([heads[i].ljust(room) for i in part])).rstrip())
+        for lane in shown:
+            drawn = [_drawn(*lane.cells[i], room) for i in part]
+            if any(text.strip() for text in drawn):
+                lines.append(f"{_fit(lane.name, names).ljust(names)} {_row(drawn)}".rstrip())
+        lines += [_fit(text, width) for i in part if (text := _footnote(found.columns[i]))]
+    if left:
+        lines.append(_fit(f"... and {len(left)} more: --output json has them all", width))
+    return [line.translate(PLAIN | PLAIN_TOO) for line in lines] if plain else lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"{EDGE} ".join(cells)
+
+
+def _head(column: ColumnFinding) -> str:
+    word = "epoch" if column.protocol == "consumer" else "gen"
+    number = "?" if column.generation is None else str(column.generation)
+    return f"{word} {number}  {time_text(column.from_ms)[11:19]}"
+
+
+def _footnote(column: ColumnFinding) -> str:
+    """Return what the rebalance at the beginning of a column was about."""
+    if column.cause is None:
+        return ""
+    who = f" {cell(name_of_member(column.trigger))}" if column.trigger is not None else ""
+    took = f"  {seconds(column.took_ms)}" if column.took_ms is not None else ""
+    return f"{REBALANCE} {_head(column)}  {cell(column.cause)}{who}{took}"
+
+
+def _drawn(text: str, marks: str, through: bool, room: int) -> str:
+    """Return a cell: the text, a line to its end where the member stays, and what happened there."""
+    if not text and not marks:
+        return " " * room
+    tail = f" {marks}" if marks else ""
+    shown = _fit(text, max(1, room - len(tail) - 1))
+    body = f"{shown} " if shown else ""
+    fill = LINE * (room - len(body) - len(tail)) if through else ""
+    return f"{body}{fill}{tail}".ljust(room)[:room]
+
+
+def _fit(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    if room < 3:
+        return text[:room]
+    tail = (room - 1) // 3
+    return f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
+    """Return what a lane has at the end of a column, None where it was not there, and whether it stayed to its end."""
+    end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
+    within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
+    if not within:
+        return None, False
+    last = within[-1]
+    return frozenset(last.partitions), last.until_ms is None or last.until_ms >= end_ms
+
+
+def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
+    signs = {"fenced": FENCED, "removed": OUT, "left": LEFT}
+    return "".join(
+        signs.get(mark.kind, "")
+        for mark in lane.marks
+        if mark.at_ms >= column.from_ms and (column.until_ms is None or mark.at_ms < column.until_ms)
+    )[:5]
+
+
+def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
+    lanes = []
+    for lane in found.lanes:
+        cells: list[tuple[str, str, bool]] = []
+        before: frozenset[str] | None = None
+        for column in found.columns:
+            has, through = _held(lane, column, found.until_ms)
+            marks = _marks(lane, column)
+            if has is None:
+                cells.append(("", marks, False))
+            else:
+                kept, new = (has, frozenset[str]()) if before is None else (has & before, has - before)
+                text = " ".join(filter(None, (_short(kept, one_topic), _short(new, one_topic, "+"))))
+                cells.append((text or NOBODY, marks, through))
+            before = frozenset() if has is None else has
+        lanes.append(TextLane(cell(name_of_member(lane.who)), tuple(cells)))
+    return lanes
+
+
+def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
+    """Return partitions in short; where all are of one topic, their numbers alone."""
+    if not names:
+        return ""
+    places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
+    text = in_ranges(places)
+    return sign + cell(text.rpartition(":")[2] if one_topic else text)
+
+
+def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
+    held = [{i: _held(lane, column, found.until_ms) for i, column in enumerate(found.columns)} for lane in found.lanes]
+    owners: dict[str, dict[int, tuple[str, str, bool]]] = {}
+    for lane, of_lane in zip(found.lanes, held, strict=True):
+        for i, (names, through) in of_lane.items():
+            for name in names or ():
+                owners.setdefault(name, {})[i] = (_fit(cell(name_of_member(lane.who)), NAME_MAX), "", through)
+    ordered = sorted(owners, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))
+    nobody = (NOBODY, "", False)
+    return [
+        TextLane(cell(name), tuple(owners[name].get(i, nobody) for i in range(len(found.columns)))) for name in ordered
+    ]

@@ -1,0 +1,240 @@
+"""Every entry of the journal in a line: when, what, who, in words; for both protocols and any watcher.
+
+A sentence states what the entry states, and concludes nothing: causes are found in ``rebalances`` beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    EpochRaised,
+    GenerationSeen,
+    GroupConverted,
+    GroupDeleted,
+    GroupLoaded,
+    GroupUnloaded,
+    JournalEntry,
+    MemberArrived,
+    MemberReconciled,
+    MemberRemoved,
+    RequestFenced,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    RoundSettled,
+    StaticAway,
+    StaticReplaced,
+    TargetComputed,
+    Who,
+)
+from kohort.insight.findings.model import MemberRef, member_ref
+from kohort.insight.names import count, name_of, printable, seconds
+
+E = TypeVar("E", bound=JournalEntry)
+Sentence = Callable[[Any], str]
+
+
+class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a journal. ``entry`` has its own fields, as they are kept; free text of clients is as it came."""
+
+    at_ms: int
+    group: str
+    kind: str
+    sentence: str
+    who: MemberRef | None = None
+    generation: int | None = None
+    """Of a modern group: an epoch."""
+    observed: bool = False
+    """Seen from the outside, not written by the coordinator."""
+    entry: dict[str, Any] = {}
+
+
+def find_events(entries: Iterable[JournalEntry]) -> list[EventFinding]:
+    """Return the entries as events, in their order."""
+    return [event_finding(entry) for entry in entries]
+
+
+def event_finding(entry: JournalEntry) -> EventFinding:
+    """Return one entry as an event. A kind without a sentence of its own is named, and no more."""
+    kind = str(entry.__struct_config__.tag)
+    tell = SENTENCES.get(type(entry))
+    who = _who(entry)
+    fields = msgspec.to_builtins(entry)
+    left_out = ("kind", "at_ms", "group", "observed")
+    return EventFinding(
+        at_ms=entry.at_ms,
+        group=entry.group,
+        kind=kind,
+        sentence=kind.replace("_", " ") if tell is None else tell(entry),
+        who=None if who is None else member_ref(who),
+        generation=_generation(entry),
+        observed=entry.observed,
+        entry={name: value for name, value in fields.items() if name not in left_out},
+    )
+
+
+def _who(entry: JournalEntry) -> Who | None:
+    """Return whom an entry is about."""
+    if isinstance(entry, RoundOpened):
+        return entry.trigger.who
+    if isinstance(entry, EpochRaised):
+        return entry.cause.who
+    for field in ("who", "last", "by"):
+        who = getattr(entry, field, None)
+        if isinstance(who, Who):
+            return who
+    return None
+
+
+def _generation(entry: JournalEntry) -> int | None:
+    """Return the generation, or epoch, that an entry is about."""
+    for field in ("generation", "epoch", "from_generation"):
+        number = getattr(entry, field, None)
+        if isinstance(number, int):
+            return number
+    return None
+
+
+def _opened(entry: RoundOpened) -> str:
+    trigger = entry.trigger
+    who = f" {name_of(trigger.who)}" if trigger.who is not None else ""
+    others = f" and {len(trigger.others)} more" if trigger.others else ""
+    return (
+        f"rebalance after generation {entry.from_generation}: {_words(trigger.event)}{who}{others}"
+        f"{_because(trigger.reason)}; {count(len(entry.members), 'member')}"
+    )
+
+
+def _arrived(entry: MemberArrived) -> str:
+    new = " (new)" if entry.new else ""
+    return f"{name_of(entry.who)}{new} joined after {seconds(entry.after_ms)}{_because(entry.reason)}"
+
+
+def _removed(entry: MemberRemoved) -> str:
+    by = f", by {name_of(entry.by)}" if entry.by is not None else ""
+    return f"{name_of(entry.who)} is out: {_words(entry.why)}{by}{_because(entry.reason)}"
+
+
+def _closed(entry: RoundClosed) -> str:
+    names = {who.member_id: name_of(who) for who in entry.members}
+    leader = f", leader {names.get(entry.leader, printable(entry.leader))}" if entry.leader else ""
+    protocol = f", {printable(entry.protocol)}" if entry.protocol else ""
+    return (
+        f"generation {entry.generation}: {count(len(entry.members), 'member')}{leader}{protocol}, "
+        f"all joined after {seconds(entry.took_ms)}"
+    )
+
+
+def _assigned(entry: AssignmentWritten) -> str:
+    return (
+        f"generation {entry.generation} is assigned after {seconds(entry.took_ms)}; "
+        f"{count(len(entry.moves), 'partition')} changed hands"
+    )
+
+
+def _settled(entry: RoundSettled) -> str:
+    return f"generation {entry.generation} works: the last, {name_of(entry.last)}, after {seconds(entry.took_ms)}"
+
+
+def _dropped(entry: RoundDropped) -> str:
+    return f"the rebalance after generation {entry.generation} was dropped: {printable(entry.error)}"
+
+
+def _replaced(entry: StaticReplaced) -> str:
+    return f"{name_of(entry.who)} came back under a new id and kept its partitions"
+
+
+def _fenced(entry: RequestFenced) -> str:
+    which = f", generation {entry.generation} at {entry.current}" if entry.generation != entry.current else ""
+    return f"{printable(entry.api)} of {name_of(entry.who)} refused: {printable(entry.error)}{which}"
+
+
+def _raised(entry: EpochRaised) -> str:
+    cause = entry.cause
+    who = f" {name_of(cause.who)}" if cause.who is not None else ""
+    others = f" and {len(cause.others)} more" if cause.others else ""
+    return (
+        f"epoch {entry.epoch}: {_words(cause.event)}{who}{others}{_because(cause.reason)}; "
+        f"{count(entry.members, 'member')}"
+    )
+
+
+def _computed(entry: TargetComputed) -> str:
+    after = f" after {seconds(entry.after_ms)}" if entry.after_ms is not None else ""
+    return (
+        f"target of epoch {entry.epoch}{after}, {printable(entry.assignor)}: "
+        f"{count(len(entry.moves), 'partition')} to change hands"
+    )
+
+
+def _reconciled(entry: MemberReconciled) -> str:
+    numbers = (
+        ("is to give up", sum(map(len, entry.revoking.values()))),
+        ("gave up", sum(map(len, entry.revoked.values()))),
+        ("got", len(entry.given)),
+        ("waits for", len(entry.awaited)),
+    )
+    steps = ", ".join(f"{verb} {number}" for verb, number in numbers if number)
+    return f"{name_of(entry.who)} at epoch {entry.epoch} of {entry.target_epoch}{': ' if steps else ''}{steps}"
+
+
+def _away(entry: StaticAway) -> str:
+    return f"{name_of(entry.who)} left and keeps its place until its session ends"
+
+
+def _loaded(entry: GroupLoaded) -> str:
+    members = count(len(entry.members), "member")
+    return f"the group was read from the log: generation {entry.generation}, {members}"
+
+
+def _unloaded(entry: GroupUnloaded) -> str:
+    return f"the group went to another coordinator at generation {entry.generation}"
+
+
+def _converted(entry: GroupConverted) -> str:
+    by = f", through {name_of(entry.by)}" if entry.by is not None else ""
+    return f"the group goes on with the {entry.to} protocol at epoch {entry.epoch}{by}"
+
+
+def _deleted(entry: GroupDeleted) -> str:
+    return "the group was deleted" if entry.why == "deleted" else "the group is gone: its last offset expired"
+
+
+def _seen(entry: GenerationSeen) -> str:
+    return f"generation {entry.generation} was seen: {count(len(entry.members), 'member')}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _because(reason: str | None) -> str:
+    return f' ("{printable(reason)}")' if reason else ""
+
+
+SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
+    RoundOpened: _opened,
+    MemberArrived: _arrived,
+    MemberRemoved: _removed,
+    RoundClosed: _closed,
+    AssignmentWritten: _assigned,
+    RoundSettled: _settled,
+    RoundDropped: _dropped,
+    StaticReplaced: _replaced,
+    RequestFenced: _fenced,
+    EpochRaised: _raised,
+    TargetComputed: _computed,
+    MemberReconciled: _reconciled,
+    StaticAway: _away,
+    GroupLoaded: _loaded,
+    GroupUnloaded: _unloaded,
+    GroupConverted: _converted,
+    GroupDeleted: _deleted,
+    GenerationSeen: _seen,
+}
+"""How each kind is told. A kind that is not here, of a later version, is told by its name."""

@@ -1,0 +1,160 @@
+"""Refused requests, by who sent them: what they tell of a member that is not, or no longer, what it believes to be.
+
+The order of a coordinator's checks is static id, member, generation, state: so each error says how far a request came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.coordinator.journal import JournalEntry, MemberRemoved, RequestFenced, Who
+from kohort.insight.findings.model import MemberRef, member_ref
+from kohort.insight.names import name_of, printable, seconds
+
+COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
+GONE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
+BEHIND: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"})
+DUPLICATE: Final = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
+BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS"})
+
+
+class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """All refused requests of one member, with one error."""
+
+    group: str
+    who: MemberRef
+    error: str
+    verdict: str
+    """``zombie``: out of the group, and working on; ``behind``: still in it, for an older generation; ``duplicate``:
+    two processes of one instance id; ``benign``; ``unknown``."""
+    sentence: str
+    noted: int
+    """How many the journal holds: the first of each kind in a generation; there may have been any number more."""
+    by_api: dict[str, int]
+    first_at_ms: int
+    last_at_ms: int
+    generation: int
+    """What the last request named; the group was at ``current``."""
+    current: int
+    commits: int
+    """How many of them were commits: what it had read by then is read again by somebody else."""
+    removed_at_ms: int | None = None
+    removed_why: str | None = None
+    others: tuple[MemberRef, ...] = ()
+    """Of a duplicate: who else was refused under its instance id."""
+
+
+class _Others:
+    """What the journal says besides: who was removed when, and who came under which instance id."""
+
+    def __init__(self, entries: Iterable[JournalEntry]) -> None:
+        self.removed: dict[tuple[str, str], list[tuple[int, MemberRemoved]]] = {}
+        self.instances: dict[tuple[str, str], dict[str, Who]] = {}
+        for place, entry in enumerate(entries):
+            who = getattr(entry, "who", None)
+            if not isinstance(who, Who):
+                continue
+            if isinstance(entry, MemberRemoved) and who.member_id:
+                self.removed.setdefault((entry.group, who.member_id), []).append((place, entry))
+            if who.instance_id is not None:
+                self.instances.setdefault((entry.group, who.instance_id), {})[_identity(who)] = who
+
+    def removal(self, request: RequestFenced, place: int) -> MemberRemoved | None:
+        """Return the last removal of the sender that came before its request."""
+        known = self.removed.get((request.group, request.who.member_id), [])
+        return next((entry for at, entry in reversed(known) if at < place), None)
+
+    def namesakes(self, request: RequestFenced) -> tuple[Who, ...]:
+        """Return others that gave the same instance id, one for each place that they came from."""
+        who = request.who
+        known = self.instances.get((request.group, who.instance_id or ""), {})
+        found = {(other.client_host, other.client_id): other for name, other in known.items() if name != _identity(who)}
+        return tuple(found.values())
+
+
+def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
+    """Return refused requests grouped by member and error, those with the most first."""
+    senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
+    places: dict[tuple[str, str, str], int] = {}
+    for place, entry in enumerate(entries):
+        if isinstance(entry, RequestFenced):
+            key = (entry.group, _identity(entry.who), entry.error)
+            senders.setdefault(key, []).append(entry)
+            places[key] = place
+    others = _Others(entries)
+    found = [_finding(requests, others, places[key]) for key, requests in senders.items()]
+    return sorted(found, key=lambda this: (-this.noted, this.first_at_ms))
+
+
+def _identity(who: Who) -> str:
+    """Return what makes two requests those of one sender; who gave no member id is known by client and host."""
+    return who.member_id or f"\0{who.client_id}\0{who.client_host}\0{who.instance_id}"
+
+
+def _finding(requests: list[RequestFenced], journal: _Others, place: int) -> FencedFinding:
+    first, last = requests[0], requests[-1]
+    removal = journal.removal(last, place)
+    by_api: dict[str, int] = {}
+    for request in requests:
+        by_api[request.api] = by_api.get(request.api, 0) + 1
+    verdict = _verdict(last.error)
+    others = journal.namesakes(last) if verdict == "duplicate" else ()
+    commits = sum(number for api, number in by_api.items() if api in COMMITS)
+    return FencedFinding(
+        group=last.group,
+        who=member_ref(last.who),
+        error=last.error,
+        verdict=verdict,
+        sentence=_sentence(verdict, requests, removal, others, commits),
+        noted=len(requests),
+        by_api=dict(sorted(by_api.items(), key=lambda pair: (-pair[1], pair[0]))),
+        first_at_ms=first.at_ms,
+        last_at_ms=last.at_ms,
+        generation=last.generation,
+        current=last.current,
+        commits=commits,
+        removed_at_ms=None if removal is None else removal.at_ms,
+        removed_why=None if removal is None else removal.why,
+        others=tuple(member_ref(who) for who in others),
+    )
+
+
+def _verdict(error: str) -> str:
+    kinds = (("zombie", GONE), ("behind", BEHIND), ("duplicate", DUPLICATE), ("benign", BENIGN))
+    return next((verdict for verdict, errors in kinds if error in errors), "unknown")
+
+
+def _sentence(
+    verdict: str, requests: Sequence[RequestFenced], removal: MemberRemoved | None, others: Sequence[Who], commits: int
+) -> str:
+    last = requests[-1]
+    name = name_of(last.who)
+    asked = " and ".join(sorted({printable(request.api) for request in requests}))
+    took = last.at_ms - requests[0].at_ms
+    over = f" for {seconds(took)}" if took else ""
+    lost = "; what it read since its last good commit is read again by others" if commits else ""
+    if verdict == "zombie":
+        since = "" if removal is None else f" ({_words(removal.why)}, {seconds(last.at_ms - removal.at_ms)} before)"
+        return f"{name} is not a member any more{since} and went on with {asked}{over}{lost}"
+    if verdict == "behind":
+        return (
+            f"{name} is a member and sent {asked} for generation {last.generation} while the group was at "
+            f"{last.current}: its work went on over a rebalance{lost}"
+        )
+    if verdict == "duplicate":
+        hosts = sorted({printable(who.client_host) for who in (last.who, *others) if who.client_host})
+        where = f", seen at {' and '.join(hosts)}" if len(hosts) > 1 else ""
+        return (
+            f"two processes have the instance id {printable(last.who.instance_id or '')}{where}: {asked} of {name} was "
+            f"refused{over}; give each process its own group.instance.id"
+        )
+    if verdict == "benign":
+        return f"{name} sent {asked} in the middle of a rebalance, which is no fault: it tries again after it"
+    return f"{asked} of {name} was refused{over}: {printable(last.error)}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,226 @@
+"""Events, refused requests and timelines, found in a journal."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kohort.coordinator.journal import (
+    KINDS,
+    AssignmentWritten,
+    EpochCause,
+    EpochRaised,
+    GivenPartition,
+    GroupDeleted,
+    MemberReconciled,
+    MemberRemoved,
+    RequestFenced,
+    RoundClosed,
+    RoundOpened,
+    RoundSettled,
+    StaticReplaced,
+    Trigger,
+    Who,
+)
+from kohort.insight.findings.events import SENTENCES, event_finding, find_events
+from kohort.insight.findings.fenced import find_fenced
+from kohort.insight.findings.timeline import find_timeline
+
+A, B = Who("a-1", "reader-a", "/10.0.0.1"), Who("b-1", "reader-b", "/10.0.0.2")
+STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
+
+
+def generation(at_ms, number, members, partitions, *, event="member_joined", who=None):
+    """The entries of one rebalance."""
+    about = {"group": "g"}
+    return [
+        RoundOpened(
+            at_ms=at_ms, **about, trigger=Trigger(event=event, who=who), from_generation=number - 1,
+            members=tuple(members), timeout_ms=1000,
+        ),
+        RoundClosed(
+            at_ms=at_ms + 10, **about, generation=number, members=tuple(members),
+            leader=members[0].member_id if members else None, protocol_type="consumer", protocol="range", took_ms=10,
+        ),
+        *(
+            [
+                AssignmentWritten(at_ms=at_ms + 20, **about, generation=number, took_ms=10, partitions=partitions),
+                RoundSettled(at_ms=at_ms + 30, **about, generation=number, last=members[-1], took_ms=10),
+            ]
+            if members
+            else []
+        ),
+    ]  # fmt: skip
+
+
+def fenced(at_ms, who, error, api="OffsetCommit", generation=3, current=4):
+    return RequestFenced(at_ms=at_ms, group="g", who=who, api=api, error=error, generation=generation, current=current)
+
+
+def removed(at_ms, who, why="session_expired"):
+    return MemberRemoved(at_ms=at_ms, group="g", who=who, why=why)
+
+
+def test_every_kind_of_entry_has_a_sentence():
+    assert set(KINDS) - set(SENTENCES) == set()
+
+
+def test_events_say_what_the_journal_says():
+    found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B))
+
+    assert [event.sentence for event in found] == [
+        "rebalance after generation 3: member joined reader-b/b-1; 2 members",
+        "generation 4: 2 members, leader reader-a/a-1, range, all joined after 10 ms",
+        "generation 4 is assigned after 10 ms; no partitions changed hands",
+        "generation 4 works: the last, reader-b/b-1, after 10 ms",
+    ]
+    assert [event.generation for event in found] == [3, 4, 4, 4]
+    assert found[0].who.client_id == "reader-b"
+    assert found[1].entry["leader"] == "a-1"
+
+
+def test_a_hostile_reason_is_printable_in_the_sentence_and_whole_in_the_entry():
+    evil = "\x1b[2J" + "x" * 100_000
+    found = event_finding(removed(1, Who(evil, evil, evil))).sentence
+
+    assert found.isprintable()
+    assert len(found) < 500
+    entry = MemberRemoved(at_ms=1, group="g", who=A, why="left", reason=evil)
+    assert event_finding(entry).entry["reason"] == evil
+
+
+def test_a_zombie_is_named_with_when_it_was_put_out_and_what_that_costs():
+    entries = [
+        removed(1_000, A),
+        fenced(5_000, A, "UNKNOWN_MEMBER_ID", "Heartbeat"),
+        fenced(11_000, A, "UNKNOWN_MEMBER_ID"),
+        fenced(12_000, B, "ILLEGAL_GENERATION"),
+    ]
+
+    zombie, behind = find_fenced(entries)
+
+    assert (zombie.verdict, zombie.noted, zombie.commits, zombie.by_api) == (
+        ("zombie", 2, 1, {"Heartbeat": 1, "OffsetCommit": 1})
+    )
+    assert (zombie.removed_at_ms, zombie.removed_why) == (1_000, "session_expired")
+    assert zombie.sentence == (
+        "reader-a/a-1 is not a member any more (session expired, 10.0 s before) and went on with Heartbeat and "
+        "OffsetCommit for 6.0 s; what it read since its last good commit is read again by others"
+    )
+    assert (behind.verdict, behind.generation, behind.current) == ("behind", 3, 4)
+    assert "while the group was at 4" in behind.sentence
+
+
+def test_two_processes_with_one_instance_id_are_named_with_their_hosts():
+    other = Who("s-2", "billing", "/10.0.0.9", "billing-3")
+    entries = [
+        StaticReplaced(at_ms=1, group="g", who=other, old_member_id="s-1"),
+        fenced(2, STATIC, "FENCED_INSTANCE_ID", "Heartbeat"),
+    ]
+
+    (found,) = find_fenced(entries)
+
+    assert found.verdict == "duplicate"
+    assert [who.host for who in found.others] == ["/10.0.0.9"]
+    assert "instance id billing-3, seen at /10.0.0.3 and /10.0.0.9" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [("REBALANCE_IN_PROGRESS", "benign"), ("SOMETHING_NEW", "unknown"), ("STALE_MEMBER_EPOCH", "behind")],
+)
+def test_other_errors_have_their_verdict(error, verdict):
+    (found,) = find_fenced([fenced(1, A, error)])
+
+    assert found.verdict == verdict
+    assert found.sentence.isprintable()
+
+
+def test_ten_thousand_culprits_are_found_at_once():
+    entries = []
+    for n in range(10_000):
+        who = Who(f"m-{n}", "reader", "/10.0.0.1", f"i-{n}")
+        entries += [removed(n, who), fenced(n + 1, who, "UNKNOWN_MEMBER_ID"), fenced(n + 2, who, "FENCED_INSTANCE_ID")]
+
+    assert len(find_fenced(entries)) == 20_000
+
+
+def spells(lane):
+    return [(s.from_ms, s.until_ms, s.partitions) for s in lane.spells]
+
+
+def test_a_timeline_of_a_classic_group():
+    entries = [
+        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
+        *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
+        removed(3_000, B),
+        *generation(3_000, 3, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", who=B),
+        fenced(4_000, B, "UNKNOWN_MEMBER_ID"),
+    ]
+
+    found = find_timeline(entries, group="g", from_ms=0, until_ms=10_000)
+
+    assert [(c.generation, c.from_ms, c.until_ms, c.trigger.member_id) for c in found.columns] == [
+        (1, 1_000, 2_000, "a-1"), (2, 2_000, 3_000, "b-1"), (3, 3_000, None, "b-1"),
+    ]  # fmt: skip
+    a, b = found.lanes
+    assert spells(a)[-3:] == [(1_020, 2_020, ("t-0", "t-1")), (2_020, 3_020, ("t-0",)), (3_020, None, ("t-0", "t-1"))]
+    assert spells(b) == [(2_010, 2_020, ()), (2_020, 3_000, ("t-1",))]
+    assert [(m.at_ms, m.kind) for m in b.marks] == [(3_000, "removed"), (4_000, "fenced")]
+
+
+def test_a_timeline_begins_where_it_is_asked_to_and_knows_what_was_before():
+    entries = [
+        *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
+        *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
+    ]
+
+    found = find_timeline(entries, group="g", from_ms=40_000, until_ms=60_000)
+
+    assert [(c.generation, c.from_ms) for c in found.columns] == [(1, 40_000), (2, 50_000)]
+    assert spells(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
+
+
+def test_a_static_member_that_comes_back_goes_on_in_its_lane():
+    again = msgspec.structs.replace(STATIC, member_id="s-2")
+    entries = [
+        *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, who=STATIC),
+        StaticReplaced(at_ms=2_000, group="g", who=again, old_member_id="s-1"),
+    ]
+
+    (lane,) = find_timeline(entries, group="g", from_ms=0, until_ms=5_000).lanes
+
+    assert lane.who.member_id == "s-2"
+    assert spells(lane)[-1] == (1_020, None, ("t-0",))
+
+
+def test_a_timeline_of_a_modern_group_and_its_end():
+    def reconciled(at_ms, who, epoch, given=(), revoked=None, revoking=None):
+        return MemberReconciled(
+            at_ms=at_ms, group="g", who=who, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
+            given=tuple(GivenPartition("t", n) for n in given), revoked=revoked or {}, revoking=revoking or {},
+        )  # fmt: skip
+
+    entries = [
+        EpochRaised(at_ms=1, group="g", epoch=1, cause=EpochCause(event="member_joined", who=A), members=1),
+        reconciled(2, A, 1, given=(0, 1)),
+        EpochRaised(at_ms=10, group="g", epoch=2, cause=EpochCause(event="member_joined", who=B), members=2),
+        reconciled(11, A, 1, revoking={"t": (1,)}),
+        reconciled(12, A, 2, revoked={"t": (1,)}),
+        reconciled(13, B, 2, given=(1,)),
+        EpochRaised(at_ms=20, group="g", epoch=3, cause=EpochCause(event="session_expired", who=B), members=1),
+        GroupDeleted(at_ms=30, group="g", why="deleted"),
+    ]
+
+    found = find_timeline(entries, group="g", from_ms=0, until_ms=100)
+
+    a, b = found.lanes
+    assert spells(a)[-2:] == [(2, 12, ("t-0", "t-1")), (12, 30, ("t-0",))]
+    assert spells(b)[-1] == (13, 20, ("t-1",))
+    assert [mark.kind for mark in b.marks] == ["removed"]
+
+
+def test_an_empty_journal_is_an_empty_timeline():
+    found = find_timeline([], group="g", from_ms=0, until_ms=1)
+
+    assert (found.columns, found.lanes) == ((), ())
