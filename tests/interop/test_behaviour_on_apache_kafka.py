@@ -25,9 +25,11 @@ CLIENTS = [
     "test_async_consumer_group.py",
     "test_consumer_face.py",
     "test_consumer_group_faces.py",
+    "test_first_records.py",
     "test_own_assignor.py",
     "test_mistakes.py",
     "test_producer_faces.py",
+    "test_samples_of_groups.py",
     "test_upgrade_to_cooperative.py",
 ]
 """Every face of the client: what it must make of any broker."""

@@ -22,7 +22,8 @@ HELP = """List the consumer groups, the worst first.
 LAG is how many records a group has yet to read, LAG-TIME for how long the next of them has waited, by its time stamp
 in the log. ETA is when all will be read if it goes on so. HEALTH is OK, WARN (the lag grows), STALL (an owner commits
 no progress), STOP (nobody reads), REWIND (an offset went back), REBALANCING or STORM; - is what one look cannot tell:
-give --watch-for 20s. REBALANCES-1H and LAST-REBALANCE are from the journal of a kohort broker.
+give --watch-for 20s. REBALANCES-1H and LAST-REBALANCE are from the journal of a kohort broker or of kohort watch, and
+tell of the last hour.
 
 \b
 Examples:

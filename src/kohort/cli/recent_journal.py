@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 BACK_MS: Final = 3_600_000
 POLL_MS: Final = 200
+WATCHED_MOST: Final = 200
 READ_S: Final = 2.0
 """A command that lists groups waits no longer for what is but a column of it."""
 
@@ -46,7 +48,7 @@ def recent_rebalances(cluster: ClusterAccess, admin: Admin, groups: Sequence[str
 
     described = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
     if TOPIC in described.errors:
-        return None
+        return _watched(admin, groups)
     partitions = [TopicPartition(TOPIC, p.partition) for p in described[TOPIC].partitions]
     reader = JournalReader(groups[0] if len(groups) == 1 else None)
     try:
@@ -61,6 +63,30 @@ def recent_rebalances(cluster: ClusterAccess, admin: Admin, groups: Sequence[str
     found = RecentRebalances()
     for this in find_rebalances(reader.entries):
         found.by_group.setdefault(this.group, []).append(this)
+    return found
+
+
+def _watched(admin: Admin, groups: Sequence[str]) -> RecentRebalances | None:
+    """Return what ``kohort watch`` has kept of this cluster on this machine; None where it has kept nothing, or there
+    are too many groups to look for."""
+    from kohort.insight.findings.rebalances import find_rebalances
+    from kohort.watch.places import store_path
+    from kohort.watch.store import read_entries
+
+    if len(groups) > WATCHED_MOST:
+        return None
+    path = store_path(admin.describe_cluster(timeout_ms=ADMIN_MS).cluster_id, os.environ)
+    if not path.exists():
+        return None
+    since_ms = time.time_ns() // 1_000_000 - BACK_MS
+    found = RecentRebalances()
+    try:
+        for group in groups:
+            entries = [entry for entry in read_entries(path, group)[0] if entry.at_ms >= since_ms]
+            found.by_group[group] = find_rebalances(entries)
+    except KohortError as error:
+        click.echo(f"the journal of rebalances cannot be read: {error}", err=True)
+        return None
     return found
 
 

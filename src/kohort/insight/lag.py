@@ -343,14 +343,14 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
     at = lag.at
     if topics is not None and at.partition.topic not in topics and lag.owner is None:
         return "not_subscribed"
-    moves = lag.looks[-1].committed > lag.looks[0].committed
-    fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    if not now.members and not moves:  # who commits without being a member, as Spark does, reads all the same
-        return "between_commits" if fresh else "no_members"
     if lag.owner is None and now.members:
         return "unknown" if now.state in IN_ROUND else "no_owner"
     if at_open_transaction(at):
         return "open_transaction"
+    moves = lag.looks[-1].committed > lag.looks[0].committed
+    fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
+    if not now.members and not moves:  # who commits without being a member, as Spark does, reads all the same
+        return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
         return "catching_up"
     if fresh:

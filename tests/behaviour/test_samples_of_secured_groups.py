@@ -1,0 +1,75 @@
+"""Snapshots for who may not see everything: what is hidden is told, and is not 0."""
+
+from __future__ import annotations
+
+import pytest
+
+import kohort
+from kohort import AclBinding, TopicPartition
+from kohort.insight.findings.groups import find_group
+from kohort.watch.sampling import SamplingLimits, sample_groups
+
+pytestmark = pytest.mark.ours
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LIMITS = SamplingLimits(append_ms=30_000)
+SEEN, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
+
+
+@pytest.fixture
+def alice():
+    """An admin client of alice, and one of an administrator; groups ``g`` and ``h`` of two topics."""
+    options = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
+        root.create_topics({"seen": 1, "hidden": 1})
+        with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            for topic in ("seen", "hidden"):
+                producer.send(topic, b"v", timestamp_ms=1000).result(10_000)
+        for group in ("g", "h"):
+            root.alter_group_offsets(group, {SEEN: 0, HIDDEN: 0})
+        user = {"sasl.username": "alice", "sasl.password": "a-secret"}
+        with kohort.Admin({"bootstrap.servers": broker.bootstrap_of("SASL"), **login, **user}) as alice:
+            yield alice, root
+
+
+def test_a_group_that_must_not_be_described_is_told_beside_those_that_may(alice):
+    admin, root = alice
+    root.create_acls([AclBinding("group", "g", "User:alice", "describe")])
+
+    sample = sample_groups(admin, ["g", "h"], LIMITS)
+
+    assert [s.group for s in sample.groups] == ["g"]
+    assert str(sample.errors["h"]).startswith("GROUP_AUTHORIZATION_FAILED: ")
+    assert find_group(sample.groups).lag is None
+
+
+def test_who_may_describe_and_not_read_knows_the_lag_and_not_its_time(alice):
+    admin, root = alice
+    root.create_acls(
+        [AclBinding("group", "g", "User:alice", "describe"), AclBinding("topic", "seen", "User:alice", "describe")]
+    )
+
+    (found,) = sample_groups(admin, ["g"], LIMITS).groups
+
+    (part,) = found.partitions  # Kafka leaves offsets out whose topic must not be described
+    assert (part.partition, part.committed, part.log_end, part.committed_record_at_ms) == (SEEN, 0, 1, None)
+    told = find_group([found])
+    assert (told.lag, told.lag_ms, told.lag_ms_complete) == (1, None, False)
+
+
+def test_who_may_read_knows_the_time_too(alice):
+    admin, root = alice
+    root.create_acls(
+        [AclBinding("group", "g", "User:alice", "describe"), AclBinding("topic", "seen", "User:alice", "read")]
+    )
+
+    (found,) = sample_groups(admin, ["g"], LIMITS).groups
+
+    assert [p.committed_record_at_ms for p in found.partitions] == [1000]
