@@ -227,6 +227,16 @@ def complete_members(ctx: click.Context, _param: click.Parameter, incomplete: st
     return _complete(ctx, incomplete, names)
 
 
+def complete_places(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the partitions that the group that is named has committed, as ``orders:3``, for the shell."""
+
+    def names(admin: Admin) -> list[str]:
+        found = admin.list_group_offsets(str(ctx.params.get("group_id") or ""), timeout_ms=COMPLETION_MS)
+        return [f"{tp.topic}:{tp.partition}" for tp in sorted(found)]
+
+    return _complete(ctx, incomplete, names)
+
+
 def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return names of users for the shell."""
     return _complete(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.durations import DURATION
 from kohort.cli.exits import NothingThere
 from kohort.cli.following import follow_journal
 from kohort.cli.journal import read_journal
 from kohort.cli.output import line_of, output_of, print_lines, print_result
-from kohort.cli.reset_plan import parse_duration
 from kohort.cli.results.journal import GroupEvents, GroupFenced
 from kohort.cli.show import cell, print_prose, time_text
 from kohort.cli.why_story import ago, print_fact
@@ -33,7 +33,7 @@ Examples:
   kohort group events my-group --since 30m
   kohort group events my-group --follow --output ndjson
 """
-since_option = click.option("--since", metavar="30m", help="Only so long back: 90s, 30m, 2h, 1d, PT2H.")
+since_option = click.option("--since", type=DURATION, help="Only so long back: 90s, 30m, 2h, 1d.")
 
 
 @click.command(help=EVENTS_HELP, short_help="Print what happened to a group, a line for each entry.")
@@ -42,7 +42,7 @@ since_option = click.option("--since", metavar="30m", help="Only so long back: 9
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
 @cluster_options
 @output_of(GroupEvents)
-def events(group_id: str, since: str | None, follow: bool, cluster: ClusterAccess, output: str) -> None:
+def events(group_id: str, since: int | None, follow: bool, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
     if follow:
         if output == "json":
@@ -75,9 +75,9 @@ def event_line(event: EventFinding) -> str:
     return f"{time_text(event.at_ms)[:-4]} {seen}{event.kind:<18}  {cell(event.sentence)}"
 
 
-def since_ms(since: str | None) -> int:
-    """Return the time that ``--since`` means; 0 without it. Raises BadParameter for what is no duration."""
-    return 0 if since is None else max(0, int(time.time() * 1000) - parse_duration(since))
+def since_ms(since: int | None) -> int:
+    """Return the time that ``--since`` means; 0 without it."""
+    return 0 if since is None else max(0, int(time.time() * 1000) - since)
 
 
 def nothing_known(cluster: ClusterAccess, group_id: str) -> NothingThere:
@@ -102,7 +102,7 @@ Examples:
 @since_option
 @cluster_options
 @output_of(GroupFenced)
-def fenced(group_id: str, since: str | None, cluster: ClusterAccess, output: str) -> None:
+def fenced(group_id: str, since: int | None, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
     entries = read_journal(cluster, group_id)
     if not entries:

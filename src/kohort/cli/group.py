@@ -13,10 +13,12 @@ from kohort.cli.group_state import check_inactive, describe
 from kohort.cli.membership import remove_member
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
+from kohort.cli.peek import peek
 from kohort.cli.reset import reset, reset_offsets
 from kohort.cli.results.groups import GroupsDeleted
 from kohort.cli.timeline import timeline
 from kohort.cli.wait import wait
+from kohort.cli.watch_group import watch
 from kohort.cli.why import why
 
 
@@ -58,6 +60,8 @@ group.add_command(why)
 group.add_command(timeline)
 group.add_command(events)
 group.add_command(fenced)
+group.add_command(peek)
+group.add_command(watch)
 group.add_command(reset_offsets)
 group.add_command(reset)
 group.add_command(delete_offsets)

@@ -36,8 +36,7 @@ def escaped(text: str) -> str:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
     """Print a table. Numbers are set to the right; None is ``-``. On a terminal it fits the width, and where it has no
     rows ``none`` says so; in a pipe every value is whole."""
-    cells = tuple(tuple(cell(value) for value in row) for row in rows)
-    table = Table(tuple(columns), cells, tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns))))
+    table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
             click.echo(line)
@@ -47,6 +46,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: 
         lines = lines_of(table, terminal_width())
         for number, line in enumerate(lines):
             click.echo(click.style(line, bold=True) if number < headings(table, lines) else line)
+
+
+def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a table of values as text, harmless."""
+    cells = tuple(tuple(cell(value) for value in row) for row in rows)
+    return Table(tuple(columns), cells, tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns))))
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:

@@ -38,7 +38,7 @@ DAY_MS = 86_400_000
 @click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="What has a lane.")
 @cluster_options
 @output_of(GroupTimeline)
-def timeline(group_id: str, since: str | None, by: str, cluster: ClusterAccess, output: str) -> None:
+def timeline(group_id: str, since: int | None, by: str, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
     entries = read_journal(cluster, group_id)
     if not entries:

@@ -154,3 +154,36 @@ class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.rem
 
     group: str
     removed: list[RemovedMember]
+
+
+class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """A header of a record; bytes that are no text are ``{"base64": ...}``."""
+
+    name: str
+    value: str | dict[str, str] | None
+
+
+class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record near a committed offset; ``read`` is yes, next or no. Bytes that are no text are ``{"base64": ...}``."""
+
+    read: str
+    offset: int
+    timestamp_ms: int | None
+    key: str | dict[str, str] | None
+    value: str | dict[str, str] | None
+    headers: list[PeekedHeader]
+
+
+class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
+    """The records around what a group has committed for a partition."""
+
+    LINES: ClassVar[str] = "records"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("group", "topic", "partition")
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    log_start_offset: int
+    log_end_offset: int
+    records: list[PeekedRecord]

@@ -1,0 +1,154 @@
+"""``kohort group watch``: one group, live: how it is, where it waits, and what happens to it."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.durations import DURATION
+from kohort.cli.events import event_line
+from kohort.cli.exits import NothingThere
+from kohort.cli.fit import lines_of
+from kohort.cli.following import follow_journal
+from kohort.cli.group_lag import PARTITION_COLUMNS, partition_cells
+from kohort.cli.looking import is_missing, missing
+from kohort.cli.output import line_of, output_of, print_lines
+from kohort.cli.results.journal import GroupWatched, WatchedMoment
+from kohort.cli.show import cell, table_of, time_text
+from kohort.insight.findings.events import EventFinding, find_events
+from kohort.insight.findings.groups import GroupFinding, find_group
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.coordinator.journal import JournalEntry
+    from kohort.insight.snapshot import GroupSnapshot
+
+WATCH_HELP = """Watch GROUP: how it is, the partitions that wait the most, and what happens to it, until Ctrl-C.
+
+On a terminal the picture is drawn anew; into a pipe goes a line of JSON for each look. Events are those of the journal
+that a kohort broker keeps.
+
+\b
+Examples:
+  kohort group watch my-group
+  kohort group watch my-group --every 5s | jq '.status.lag'
+"""
+LOOKS_KEPT: Final = 10
+EVENTS_SHOWN: Final = 6
+EVENTS_KEPT: Final = 100
+
+
+@click.command("watch", help=WATCH_HELP, short_help="Watch a group live.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option("--every", "every_ms", type=DURATION, default="2s", show_default=True, help="How often to look.")
+@click.option("--looks", type=click.IntRange(min=1), help="Stop after so many.")
+@cluster_options
+@output_of(GroupWatched)
+def watch(group_id: str, every_ms: int, looks: int | None, cluster: ClusterAccess, output: str) -> None:
+    if output == "json":
+        raise click.UsageError("watching has no end, and JSON would have one: take --output ndjson")
+    with cluster.admin() as admin:
+        moments = moments_of(cluster, admin, group_id, every_ms)
+        wanted = moments if looks is None else itertools.islice(moments, looks)
+        if output == "ndjson" or not sys.stdout.isatty():
+            print_lines(line_of(GroupWatched, moment) for moment in wanted)
+        else:
+            draw_live(wanted)
+
+
+def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: int) -> Iterator[WatchedMoment]:
+    """Yield what is seen of a group, again and again. Raises NothingThere for a group that is not there at first."""
+    snapshots: deque[GroupSnapshot] = deque(maxlen=LOOKS_KEPT)
+    journal = Journal(cluster, group_id)
+    began_ms = int(time.time() * 1000)
+    while True:
+        due = time.monotonic() + every_ms / 1000
+        snapshot, why = look(admin, group_id)
+        if snapshot is None and not snapshots and why is None:
+            raise missing(admin, group_id)
+        if snapshot is not None:
+            snapshots.append(snapshot)
+        events = [entry for entry in journal.until(due) if entry.at_ms >= began_ms]
+        yield WatchedMoment(
+            at_ms=int(time.time() * 1000),
+            group=group_id,
+            status=find_group(list(snapshots)) if snapshot is not None else None,
+            unseen=why or ("the group is gone" if snapshot is None else None),
+            events=find_events(events),
+        )
+
+
+def look(admin: Admin, group_id: str) -> tuple[GroupSnapshot | None, str | None]:
+    """Return the group as it is now; or None, and why it could not be seen, which is None where it is not there."""
+    from kohort.watch.sampling import sample_groups
+
+    sample = sample_groups(admin, [group_id])
+    error = sample.errors.get(group_id)
+    if error is None:
+        return sample.groups[0], None
+    return None, None if is_missing(error) else str(error)
+
+
+class Journal:
+    """The entries of the journal that come while one watches; none where no journal is kept."""
+
+    def __init__(self, cluster: ClusterAccess, group_id: str) -> None:
+        self._batches: Iterator[list[JournalEntry]] | None = follow_journal(cluster, group_id)
+
+    def until(self, due: float) -> list[JournalEntry]:
+        """Return what came by the time ``due`` (monotonic seconds), and wait for it."""
+        found: list[JournalEntry] = []
+        while time.monotonic() < due:
+            if self._batches is None:
+                time.sleep(max(0.0, due - time.monotonic()))
+                break
+            try:
+                found += next(self._batches)
+            except NothingThere:
+                self._batches = None
+        return found
+
+
+def draw_live(moments: Iterator[WatchedMoment]) -> None:
+    """Draw each moment in the place of the one before."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    happened: deque[EventFinding] = deque(maxlen=EVENTS_KEPT)
+    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+        for moment in moments:
+            happened.extend(moment.events)
+            size = shutil.get_terminal_size()
+            lines = picture(moment, list(happened), width=size.columns, height=size.lines - 1)
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+
+
+def picture(moment: WatchedMoment, events: Sequence[EventFinding], *, width: int, height: int) -> list[str]:
+    """Return the lines of a moment: the sentence, the partitions that wait the most, the last events."""
+    head = [f"{time_text(moment.at_ms)[11:19]}  {cell(sentence_of_moment(moment))}"]
+    tail = [event_line(event)[11:] for event in events[-EVENTS_SHOWN:]]
+    room = max(1, height - len(head) - len(tail) - 3)
+    lines = [*head, ""]
+    if moment.status is not None and moment.status.partitions:
+        waiting = sorted(moment.status.partitions, key=lambda one: (-(one.lag or 0), one.topic, one.partition))
+        drawn = lines_of(table_of(PARTITION_COLUMNS, [partition_cells(one) for one in waiting[:room]]), width)
+        lines += drawn[:room]
+        if len(waiting) > len(drawn):
+            lines.append(f"... of {len(waiting)} partitions")
+    lines += ["", *tail] if tail else []
+    return [line if len(line) <= width else line[: width - 1] + "…" for line in lines[:height]]
+
+
+def sentence_of_moment(moment: WatchedMoment) -> str:
+    """Return how the group is, or why that is not known."""
+    found: GroupFinding | None = moment.status
+    return found.sentence if found is not None else f"{moment.group}: {moment.unseen}"

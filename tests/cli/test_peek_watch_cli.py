@@ -1,0 +1,103 @@
+"""Stories of ``kohort group peek`` and ``kohort group watch``, and of what the shell completes for them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.shell_completion import ShellComplete
+
+import kohort
+from kohort.cli.main import main
+from kohort.cli.results.journal import WatchedMoment
+from kohort.cli.watch_group import picture
+from kohort.insight.findings.events import EventFinding
+
+
+@pytest.fixture
+def orders(run, broker):
+    """Ten records, of which group ``g`` has read five; the sixth is hostile."""
+    run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for n in range(10):
+            value = b"\x1b[2J\n\xff" + b"x" * 5000 if n == 5 else b"value-%d" % n
+            producer.send("orders", value, b"k%d" % n, partition=0, headers=[("h", b"\xfe")])
+    run("consume", "orders", "--group", "g", "--partition", "0", "--max", "5", code=2)
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("g", {kohort.TopicPartition("orders", 0): 5})
+    yield "orders"
+    run("group", "delete", "g", "--yes")
+    run("topics", "delete", "orders", "--yes")
+
+
+def test_what_was_read_last_and_what_is_read_next(run, ask, orders):
+    shown = run("group", "peek", "g", "orders:0")
+
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert rows[0] == ["READ", "OFFSET", "TIME", "KEY", "VALUE"]
+    assert [(row[0], row[1]) for row in rows[1:]] == (
+        [("yes", "2"), ("yes", "3"), ("yes", "4"), ("next", "5"), ("no", "6"), ("no", "7")]
+    )
+    assert r"\x1b[2J\n\\xff" in shown.stdout or r"\x1b[2J\n\xff" in shown.stdout
+    assert "characters in all)" in shown.stdout
+    assert shown.stdout.replace("\n", "").isprintable()
+    assert shown.stderr == "orders-0: committed 5, 5 behind the end of the log, 10\n"
+    about = ask("group", "peek", "g", "orders:0", "-B", "0", "-A", "1")
+    (record,) = about["records"]
+    assert (record["offset"], record["read"], record["key"]) == (5, "next", "k5")
+    assert set(record["value"]) == {"base64"}
+    assert record["headers"] == [{"name": "h", "value": {"base64": "/g=="}}]
+
+
+def test_at_the_ends_of_the_log(run, ask, broker, orders):
+    place = kohort.TopicPartition("orders", 0)
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("g", {place: 10})
+        at_end = run("group", "peek", "g", "orders:0", "-B", "1")
+        assert "everything is read" in at_end.stderr
+        assert [line.split()[:2] for line in at_end.stdout.splitlines()[1:]] == [["yes", "9"]]
+        admin.alter_group_offsets("g", {place: 99})
+        beyond = run("group", "peek", "g", "orders:0")
+        assert "committed 99, beyond the end of the log, 10" in beyond.stderr
+        admin.alter_group_offsets("g", {place: 2})
+        admin.delete_records({place: 6})
+        lost = run("group", "peek", "g", "orders:0", "-A", "6")
+        assert "4 offsets were deleted before they were read" in lost.stderr
+        assert [line.split()[:2] for line in lost.stdout.splitlines()[1:]] == [["no", "6"], ["no", "7"]]
+
+
+def test_what_is_not_there_is_said(run, orders):
+    assert "committed nothing for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
+    assert "no such partition" in run("group", "peek", "g", "orders:7", code=3).stderr
+    assert "does not exist" in run("group", "peek", "nobody", "orders:0", code=3).stderr
+    assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders", code=2).stderr
+    assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders:-1", code=2).stderr
+
+
+def test_places_are_completed(broker, orders):
+    complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
+    words = ["group", "peek", "--bootstrap", broker.bootstrap, "g"]
+
+    assert [item.value for item in complete.get_completions(words, "ord")] == ["orders:0"]
+    assert complete.get_completions(["group", "peek", "--bootstrap", "127.0.0.1:1", "g"], "") == []
+
+
+def test_a_group_is_watched_in_a_pipe(run, broker, orders):
+    lines = run("group", "watch", "g", "--every", "100ms", "--looks", "2").stdout.splitlines()
+
+    moments = [json.loads(line) for line in lines]
+    assert [m["schema"] for m in moments] == ["kohort/v1/group.watch.line"] * 2
+    assert [m["status"]["lag"] for m in moments] == [5, 5]
+    assert "does not exist" in run("group", "watch", "nobody", "--looks", "1", code=3).stderr
+    assert "take --output ndjson" in run("group", "watch", "g", "--output", "json", code=2).stderr
+
+
+def test_the_picture_fits_the_terminal_and_shows_what_is_hostile_harmlessly():
+    evil = "\x1b[2J\u202e" + "x" * 1000
+    events = [EventFinding(at_ms=n, group="g", kind="round_opened", sentence=evil) for n in range(50)]
+    moment = WatchedMoment(at_ms=0, group=evil, status=None, unseen=evil, events=[])
+
+    lines = picture(moment, events, width=60, height=12)
+
+    assert len(lines) <= 12
+    assert all(len(line) <= 60 and line.isprintable() for line in lines)
