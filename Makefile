@@ -43,6 +43,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/causes.py --check
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
 	$(BIN)/python tools/generations.py --check
@@ -84,6 +85,7 @@ wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
 
 docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the code, and build the site into build/site.
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/causes.py
 	$(BIN)/python tools/rooms.py
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/generations.py

@@ -59,6 +59,12 @@ class Topics:
     def partition_count(self, name: str) -> int | None:
         return self._partitions if name == "t" else None
 
+    def end_offset(self, _name: str, _partition: int) -> int | None:
+        return None
+
+    def made_at_ms(self, _name: str) -> int | None:
+        return None
+
 
 class Bench:
     """A coordinator, and requests made as fast as they are answered."""

@@ -8,9 +8,13 @@ from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 
 
-def subscription(*topics: str, owned: Sequence[tuple[str, int]] = (), user_data: bytes | None = None) -> bytes:
+def subscription(
+    *topics: str, owned: Sequence[tuple[str, int]] = (), user_data: bytes | None = None, rack: str | None = None
+) -> bytes:
     partitions = [TopicPartition(*p) for p in owned]
-    return build_subscription(Subscription(list(topics), owned_partitions=partitions, user_data=user_data))
+    return build_subscription(
+        Subscription(list(topics), owned_partitions=partitions, user_data=user_data, rack_id=rack)
+    )
 
 
 def assignment(*partitions: tuple[str, int]) -> bytes:

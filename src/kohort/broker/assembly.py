@@ -74,7 +74,7 @@ def assemble(
         offsets_topic=offsets_topic,
         own_topics={
             offsets_topic.name: offsets_topic.ensure,
-            journal.name: journal.ensure,
+            journal.name: journal.ensure_whole,
             cluster.transactions.name: cluster.transactions.ensure,
         },
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),

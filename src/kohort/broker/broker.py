@@ -147,7 +147,7 @@ class Broker:
 
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
-        self._write_journal(now_ms)
+        self._write_journal(now_ms, last=True)
         if self._state.cluster.is_alone:
             self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
 
@@ -489,10 +489,10 @@ class Broker:
         self._state.amendments.pop(number, None)
         self._state.coordinator.connection_closed(number, now_ms)
 
-    def _write_journal(self, now_ms: int) -> bool:
+    def _write_journal(self, now_ms: int, *, last: bool = False) -> bool:
         """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""
         entries = self._state.coordinator.take_journal()
-        if entries:
+        if entries or last:
             self._counters.journal_written(entries)
-            self._notes.extend(self._journal.append(entries, now_ms))
+            self._notes.extend(self._journal.append(entries, now_ms, last=last))
         return bool(entries)

@@ -1,6 +1,7 @@
 """``__kohort_journal``: what happened to groups, as records of an ordinary topic that any consumer can read.
 
 Every node writes what its own groups did, whoever leads the one partition: that node is told, for its readers.
+An entry that can wait is written with the next one that cannot, or when somebody asks for the topic.
 
 Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A
 journal that cannot be written is told in the broker's log and delays nothing: groups do not depend on it.
@@ -22,6 +23,8 @@ from kohort.wire.record_batch import NewRecord, build_batch
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 BATCH_BYTES: Final = 1 << 19
 MESSAGE_MAX_BYTES: Final = 1 << 24
+WAITING_MOST: Final = 1_000
+"""Entries that wait for others to be written with."""
 
 
 class GroupJournal:
@@ -31,6 +34,9 @@ class GroupJournal:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._waiting: list[JournalEntry] = []
+        self._untold: list[Note] = []
+        """What could not be written when somebody asked for the topic."""
 
     def ensure(self, now_ms: int) -> Topic:
         """Return the topic; it is made now if it is not there yet. Raises KohortError if that fails."""
@@ -44,8 +50,20 @@ class GroupJournal:
         }
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
-    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> list[Note]:
-        """Append ``entries``; return what to tell the operator, which is nothing unless that fails."""
+    def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
+        """Append ``entries``; return what to tell the operator if that fails. Those that can wait do, for others,
+        for a reader, or until the ``last`` are written."""
+        self._waiting += entries
+        untold, self._untold = self._untold, []
+        if not last and all(entry.QUIET for entry in entries) and len(self._waiting) < WAITING_MOST:
+            return untold
+        return [*untold, *self.flush(now_ms)]
+
+    def flush(self, now_ms: int) -> list[Note]:
+        """Append what waits; return what to tell the operator if that fails."""
+        entries, self._waiting = self._waiting, []
+        if not entries:
+            return []
         try:
             topic = self.ensure(now_ms)
             for records in _by_size(entries):
@@ -56,6 +74,12 @@ class GroupJournal:
         except KohortError as error:
             return [warning(f"{len(entries)} journal entries are lost: {error}", "journal")]
         return []
+
+    def ensure_whole(self, now_ms: int) -> Topic:
+        """Return the topic for somebody who asks for it, and is to find everything there. Raises KohortError."""
+        topic = self.ensure(now_ms)
+        self._untold += self.flush(now_ms)
+        return topic
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:

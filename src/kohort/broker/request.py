@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.config.listeners import DEFAULT_LISTENER
+from kohort.coordinator.journal import Who
 from kohort.errors import ProtocolError
 from kohort.notes import warning
 from kohort.security.principal import ANONYMOUS, Principal
@@ -55,6 +56,17 @@ class Request:
     def client_host(self) -> str:
         """Where it comes from, as Kafka writes addresses: ``/127.0.0.1``."""
         return f"/{self.caller.host}"
+
+
+def principal_of(request: Request) -> str:
+    """Return as whom the caller is logged in, as the journal of groups tells it; nothing for nobody."""
+    principal = request.caller.principal
+    return "" if principal == ANONYMOUS else str(principal)
+
+
+def sender_of(request: Request) -> Who:
+    """Return who sent a request, as the journal of groups tells it."""
+    return Who("", request.client_id, request.client_host, principal=principal_of(request))
 
 
 class Unanswered(Enum):

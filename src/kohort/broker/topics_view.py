@@ -30,6 +30,16 @@ class CatalogueView:
     def names(self) -> Iterable[str]:
         return (topic.name for topic in self._topics)
 
+    def end_offset(self, name: str, partition: int) -> int | None:
+        topic = self._topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition].high_watermark
+
+    def made_at_ms(self, name: str) -> int | None:
+        topic = self._topics.get(name)
+        return topic.made_at_ms if topic is not None else None
+
     @property
     def version(self) -> int:
         return self._topics.version

@@ -12,10 +12,30 @@ from kohort.insight.findings.model import name_of_member
 from kohort.insight.names import seconds, short_id
 
 if TYPE_CHECKING:
-    from kohort.insight.findings.model import MoveFinding, RebalanceFinding, StandingFinding
+    from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, StandingFinding
 
 MOVES_SHOWN: Final = 20
+PATTERN_FACTS_SHOWN: Final = 6
+LATE: Final = {
+    "dead": "its connection had closed",
+    "silent": "nothing was heard of it meanwhile",
+    "not_polling": "it sent heartbeats, and did not poll",
+    "slow_to_revoke": "it was giving up what it had",
+    "broker_stalled": "the broker itself stood still",
+}
 UNDER_WAY: Final = ("open", "assigning", "reconciling")
+
+
+def print_pattern(this: PatternFinding) -> None:
+    """Print what several rebalances mean together: a head line, and what it stands on."""
+    when = f"{time_text(this.from_ms)} to {time_text(this.until_ms)}"
+    print_prose(f"{this.pattern}: {this.sentence}  ({len(this.rebalances)} rebalances, {when})")
+    for fact in this.evidence[:PATTERN_FACTS_SHOWN]:
+        print_fact("EVIDENCE", f"{fact.kind}: {fact.value}")
+    if len(this.evidence) > PATTERN_FACTS_SHOWN:
+        print_fact("", f"and {len(this.evidence) - PATTERN_FACTS_SHOWN} more: --output json has them all")
+    if this.advice is not None:
+        print_fact("ADVICE", this.advice)
 
 
 def print_rebalance(this: RebalanceFinding) -> None:
@@ -24,8 +44,13 @@ def print_rebalance(this: RebalanceFinding) -> None:
     print_prose(this.sentence)
     print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
     if this.took_ms is not None:
-        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items())
-        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}")
+        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items() if name != "resume")
+        resume = this.phases_ms.get("resume")
+        then = f", then {seconds(resume)} until all that moved was fetched" if resume is not None else ""
+        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}{then}")
+    if this.blocker is not None and this.blocker.because is not None:
+        why = LATE.get(this.blocker.because, this.blocker.because)
+        print_fact("HELD UP", f"by {name_of_member(this.blocker.who)} for {seconds(this.blocker.waited_ms)}: {why}")
     for fact in this.evidence:
         if not fact.kind.startswith("phase_"):
             when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
@@ -49,7 +74,8 @@ def heading(this: RebalanceFinding) -> str:
         return "no rebalance"
     word = "epoch" if this.protocol == "consumer" else "generation"
     before, after = ("?" if n is None else str(n) for n in (this.from_generation, this.generation))
-    return f"{word} {before} -> {after}"
+    second = f" (second round of {this.parent})" if this.parent is not None else ""
+    return f"{word} {before} -> {after}{second}"
 
 
 def print_fact(what: str, text: str) -> None:

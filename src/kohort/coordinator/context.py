@@ -1,8 +1,8 @@
-"""What a decision may look at: the time, chance, the options, the topics, and when connections closed."""
+"""What a decision may look at: the time, chance, the options, the topics, and what is remembered for the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -10,8 +10,8 @@ from kohort.clock import Rng
 from kohort.config import BrokerConfig
 from kohort.config.group import NO_OPTIONS, GroupOptions
 from kohort.coordinator.outcome import TopicsView
+from kohort.coordinator.remembered import Remembered
 
-REMEMBERED_CONNECTIONS: Final = 10_000
 SEARCH_LOST_MS: Final = 1_000
 """A search that was not gone on with for so long does not keep others waiting: its group is gone."""
 
@@ -24,21 +24,13 @@ def no_options(_group_id: str) -> GroupOptions:
     return NO_OPTIONS
 
 
-class ClosedConnections:
-    """When the latest few thousand connections closed. Evidence for the journal: nothing is decided on it."""
+LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
+"""How many records wait in partitions of a group, by what it has committed; None where that is not known."""
 
-    def __init__(self, limit: int = REMEMBERED_CONNECTIONS) -> None:
-        self._closed_at_ms: dict[int, int] = {}
-        self._limit = limit
 
-    def add(self, connection: int, now_ms: int) -> None:
-        self._closed_at_ms[connection] = now_ms
-        if len(self._closed_at_ms) > self._limit:
-            del self._closed_at_ms[next(iter(self._closed_at_ms))]
-
-    def closed_at_ms(self, connection: int) -> int | None:
-        """Return when ``connection`` closed, or None: it is open, or closed too long ago to be remembered."""
-        return self._closed_at_ms.get(connection)
+def unknown_lag(_group_id: str, _places: Iterable[tuple[str, int]]) -> int | None:
+    """Return None: nobody knows."""
+    return None
 
 
 class SearchTurns:
@@ -77,6 +69,8 @@ class Context:
     config: BrokerConfig
     rng: Rng
     topics: TopicsView
-    connections: ClosedConnections
+    remembered: Remembered
+    """Evidence for the journal, as ``lag_of`` is: nothing is decided on it."""
     options_of_group: OptionsOfGroup = no_options
     searches: SearchTurns = field(default_factory=SearchTurns)
+    lag_of: LagOfGroup = unknown_lag

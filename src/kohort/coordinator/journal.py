@@ -69,6 +69,8 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     instance_id: str | None = None
     classic: bool = False
     """It speaks the classic protocol, in a modern group, which may have members of both."""
+    principal: str = ""
+    """As whom it is logged in (``User:alice``); told of those who act on others."""
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -84,6 +86,13 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     commits: int = 0
     last_progress_ms: int | None = None
     """When a commit of this member last moved an offset forward."""
+    last_commit_ms: int | None = None
+    lag: int | None = None
+    """Records that waited in what it had committed, when it left; None where that is not known."""
+    stalled_ms: int = 0
+    """How long the broker itself stood still since ``last_seen_ms``."""
+    stalled_at_ms: int | None = None
+    """When it began to, first."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -98,6 +107,12 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The subscription differs in the partitions owned, as in the second round of a cooperative rebalance."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Subscribed topics whose number of partitions changed since the generation began: before and after."""
+    topics_made: tuple[str, ...] = ()
+    """Of ``topics_added``: those that did not exist when the generation began."""
+    topics_gone: tuple[str, ...] = ()
+    """Of ``topics_removed``: those that do not exist any more."""
+    racks: tuple[str | None, str | None] | None = None
+    """Where the member ran and runs (KIP-881), if that differs."""
 
 
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -121,6 +136,9 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     CLAIMS_WRITTEN: ClassVar[bool] = False
     """The entry says that records are on the log, so it goes when their append fails."""
+
+    QUIET: ClassVar[bool] = False
+    """It may wait to be written, with an entry that may not, or for somebody who asks for the journal."""
 
     at_ms: int
     group: str
@@ -147,6 +165,8 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     new: bool
     reason: str | None = None
     api_version: int | None = None
+    vitals: Vitals | None = None
+    """Of one that let others wait: what was known of it just before it came."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
@@ -219,6 +239,15 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
     old_member_id: str
 
 
+class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An offset that somebody commits, or tries to; ``before`` is what was committed, None for nothing."""
+
+    topic: str
+    partition: int
+    after: int
+    before: int | None = None
+
+
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
     """A request was refused because its sender is not, or no longer, what it believes to be."""
 
@@ -228,6 +257,79 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     generation: int
     """What the request named; the group is at ``current``."""
     current: int
+    offsets: tuple[OffsetMove, ...] = ()
+    """Of a commit: the first few that it tried, with what is committed."""
+    more: int = 0
+    """How many more it tried."""
+
+
+class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
+    """Somebody was not let in, as the group has as many ``members`` as it may have."""
+
+    QUIET: ClassVar[bool] = True
+
+    who: Who
+    members: int
+
+
+class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
+    """The connection of a member that had left closed, ``after_ms`` after it left."""
+
+    QUIET: ClassVar[bool] = True
+
+    who: Who
+    after_ms: int
+
+
+class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
+    """Offsets were committed by somebody who is no member, for nobody could be fenced.
+
+    Told of each client once an hour, and whenever offsets go back.
+    """
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+    QUIET: ClassVar[bool] = True
+
+    who: Who
+    offsets: tuple[OffsetMove, ...]
+    more: int = 0
+    """How many more there were."""
+    backwards: int = 0
+    """How many offsets went back."""
+    in_transaction: bool = False
+
+
+class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
+    """Options of the group were altered: what each was and is; None is the broker's."""
+
+    QUIET: ClassVar[bool] = True
+
+    options: dict[str, tuple[int | None, int | None]]
+    by: Who | None = None
+
+
+class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition that its new owner fetches for the first time."""
+
+    topic: str
+    partition: int
+    offset: int
+    """Where it begins."""
+    lag: int | None = None
+    """Records from there to the end, now."""
+    lag_before: int | None = None
+    """Records from what was committed to the end, when the rebalance opened."""
+
+
+class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions_resumed"):
+    """Members that were given partitions began to fetch them; at most one note per partition that moved."""
+
+    QUIET: ClassVar[bool] = True
+
+    who: Who
+    generation: int
+    """Or epoch, of the member."""
+    partitions: tuple[ResumedPartition, ...]
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -263,6 +365,8 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the client said about it."""
     signs: SignsOfLife | None = None
     """Of a member that is gone, where nobody but a watcher saw it."""
+    by: Who | None = None
+    """Who asked for it, where that was not the member itself."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
@@ -429,6 +533,11 @@ AnyEntry = (
     | GroupUnloaded
     | GroupConverted
     | GroupDeleted
+    | MemberTurnedAway
+    | MemberDisconnected
+    | CommitUnfenced
+    | OptionsChanged
+    | PartitionsResumed
 )
 KINDS: Final[tuple[type[JournalEntry], ...]] = get_args(AnyEntry)
 

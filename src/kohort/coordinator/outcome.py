@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.records import Record
 from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
@@ -64,7 +64,7 @@ class GroupRequest:
 
     ``client_host`` is in Kafka's textual form (``/127.0.0.1``). ``connection`` serves as evidence only: the
     coordinator never acts on a connection's end. ``may_describe`` tells whether the caller may know of a topic: an
-    expression that it subscribes by finds no others.
+    expression that it subscribes by finds no others. ``principal`` is as whom it is logged in, as evidence, too.
     """
 
     message: Message
@@ -74,6 +74,12 @@ class GroupRequest:
     reply_to: Hashable
     connection: int = -1
     may_describe: MayDescribe = may_describe_all
+    principal: str = ""
+
+    @property
+    def sender(self) -> Who:
+        """Who sent it, for the journal, where that is no member: without a member id."""
+        return Who("", self.client_id, self.client_host, principal=self.principal)
 
 
 class Reply(NamedTuple):
@@ -119,6 +125,12 @@ class TopicsView(Protocol):
 
     def names(self) -> Iterable[str]:
         """Return every topic there is, those of the broker's own among them."""
+
+    def end_offset(self, name: str, partition: int) -> int | None:
+        """Return the offset that the next record will have, as evidence; None where that is not known here."""
+
+    def made_at_ms(self, name: str) -> int | None:
+        """Return when a topic was made, as evidence; None where that was before this broker started."""
 
     @property
     def version(self) -> int:

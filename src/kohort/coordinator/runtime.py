@@ -17,7 +17,7 @@ from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.invariants import check_consumer_group
-from kohort.coordinator.context import ClosedConnections, Context, OptionsOfGroup, SearchTurns, no_options
+from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
 from kohort.coordinator.counters import OffsetCounters
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
@@ -38,6 +38,7 @@ from kohort.coordinator.outcome import (
 )
 from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
+from kohort.coordinator.remembered import Remembered, Stall
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard
 from kohort.coordinator.shards import Shards
@@ -72,7 +73,7 @@ class Coordinator:
         self._checked = checked
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
-        self._connections = ClosedConnections()
+        self._remembered = Remembered()
         self._searches = SearchTurns()
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
@@ -139,7 +140,17 @@ class Coordinator:
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
         """Remember it as evidence for the journal. Members go by their timers, never by their connections."""
-        self._connections.add(connection, now_ms)
+        self._remembered.connections.add(connection, now_ms)
+        if (closed := self._remembered.leavers.closed(connection, now_ms)) is not None:
+            self._journal.append(closed)
+
+    def stood_still(self, from_ms: int, now_ms: int) -> None:
+        """Remember as evidence that this broker did nothing from ``from_ms`` until now, whatever there was to do."""
+        self._remembered.stalls.add(Stall(from_ms, now_ms))
+
+    def note(self, entry: JournalEntry) -> None:
+        """Take an entry about a group from another part of the broker into the journal."""
+        self._journal.append(entry)
 
     def take_journal(self) -> list[JournalEntry]:
         """Return the entries since the last call, in order."""
@@ -151,6 +162,18 @@ class Coordinator:
         known."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
+
+    def lag_of(self, group_id: str, places: Iterable[tuple[str, int]]) -> int | None:
+        """Return how many records wait in those of the partitions that the group has committed; None if not known."""
+        offsets = self.committed(group_id)
+        if offsets is None:
+            return None
+        lags = []
+        for topic, partition in places:
+            held, end = offsets.get(topic, partition), self._topics.end_offset(topic, partition)
+            if held is not None and end is not None:
+                lags.append(max(0, end - held.offset))
+        return sum(lags) if lags else None
 
     def groups_beside(self, group_id: str) -> Groups | None:
         """Return the groups of the partition that holds this one, for whoever looks from inside the process; None where
@@ -256,9 +279,10 @@ class Coordinator:
             self._config,
             self._rng,
             self._topics,
-            self._connections,
+            self._remembered,
             options_of_group=self._options_of_group,
             searches=self._searches,
+            lag_of=self.lag_of,
         )
 
     # How a decision becomes real.

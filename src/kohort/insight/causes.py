@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kohort.coordinator.journal import Change, MemberRemoved, RequestFenced, TriggerEvent, Vitals, Who
-from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds
-from kohort.insight.rebalances import Rebalance, stopped_polling
+from kohort.coordinator.journal import (
+    Change,
+    MemberDisconnected,
+    MemberRemoved,
+    RequestFenced,
+    TriggerEvent,
+    Vitals,
+    Who,
+)
+from kohort.insight.names import actor, count, limit, name_and_place, name_of, printable, seconds
+from kohort.insight.rebalances import Rebalance, closes_in_order, stopped_polling
 
 Confidence = Literal["proof", "high", "medium", "low"]
 
@@ -32,34 +40,47 @@ class Finding:
     evidence: tuple[Evidence, ...]
 
 
+HANG_UP_MS: Final = 10_000
+"""Within which a client that is closed has closed its connection, too."""
 AUTO_COMMIT_MS: Final = 5000
 """How long after its last poll a member may still commit by itself: the usual ``auto.commit.interval.ms``."""
-ADVICE: Final[dict[str, str]] = {
-    "MAX_POLL_EXCEEDED": "raise max.poll.interval.ms, lower max.poll.records, or process off the poll loop",
-    "SESSION_TIMEOUT.process_died": "find out why the process ended; one that closes its consumer is not waited for",
-    "SESSION_TIMEOUT.frozen": "look for long pauses (collector, swap, suspension), or raise session.timeout.ms",
-    "SESSION_TIMEOUT.starved": "its heartbeats came ever later: give it CPU, or raise session.timeout.ms",
-    "SESSION_TIMEOUT.unreachable": "look at the host and the network between it and the broker",
-    "STATIC_EXPIRED": "its partitions had no owner all the while: raise session.timeout.ms above its restart time",
-    "JOIN_TIMEOUT": "its poll loop was busy for longer than max.poll.interval.ms; shorten what it does between polls",
-    "SYNC_TIMEOUT": "the member ended or froze between joining and being assigned",
-    "LEADER_LOST": "the leader ended or froze while it computed the assignment",
-    "STATIC_DUPLICATE": "give every process a group.instance.id of its own, and stop the one that was taken over",
-    "STATIC_REJOIN": "give every member the same list of assignors before restarting one by one",
-    "SUBSCRIPTION_CHANGED": "members of one group should subscribe to the same topics; change them together",
-    "ASSIGNOR_CHANGED": "expected while a new list of assignors is rolled out",
-    "LEADER_REJOIN": "the leader gave no reason; at a fixed period it is usually a client that refreshes its metadata",
-    "OVER_CAPACITY": "raise group.max.size, or run fewer members",
-    "ASSIGNMENT_STORE_FAILED": "the broker could not write; look at its disk",
-    "REVOCATION_TIMEOUT": "its revoke callback took longer than max.poll.interval.ms, or it did not poll; shorten that",
-    "CLIENT_RESET": "see the rebalance in which the member was removed",
-}
-"""What to do; causes that need nothing done are not here."""
 
 
 def find_cause(this: Rebalance) -> Finding:
     """Return the cause of a rebalance, from what opened its round."""
-    return FINDERS[this.trigger.event](this)
+    return _after_failover(this) or FINDERS[this.trigger.event](this)
+
+
+def _after_failover(this: Rebalance) -> Finding | None:
+    """Return the cause of a rebalance that began since the group was read from its log, and because of that."""
+    loaded = this.loaded
+    if loaded is None or this.trigger.event not in ("member_joined", "member_rejoined"):
+        return None
+    since = seconds(this.opened_at_ms - loaded.at_ms)
+    evidence = [Evidence("group_loaded", f"at generation {loaded.generation}, {since} before", loaded.at_ms)]
+    if this.newer is not None:
+        newer = this.newer
+        told = f"{name_of(newer.who)} named generation {newer.generation} ({newer.api}: {newer.error})"
+        clause = f"members knew generation {newer.generation}, and the log of their coordinator {newer.current}"
+        return Finding("GENERATION_LOST", "proof", clause, (*evidence, Evidence("newer_generation", told, newer.at_ms)))
+    before = this.interrupted
+    if before is None or not _goes_on(this, before):
+        return None
+    cut = f"the rebalance after generation {before.from_generation} was under way when its coordinator went"
+    evidence.append(Evidence("interrupted", cut, before.opened_at_ms))
+    clause = f"the coordinator went while a rebalance was under way ({find_cause(before).clause}), and it began anew"
+    return Finding("COORDINATOR_FAILOVER", "proof", clause, tuple(evidence))
+
+
+def _goes_on(this: Rebalance, before: Rebalance) -> bool:
+    """Tell whether the member that opened the round does again what it did when the coordinator went."""
+    who, change = this.trigger.who, this.trigger.change or Change()
+    if this.trigger.event == "member_rejoined":
+        same = change.protocols_before == change.protocols_after
+        return same and not (change.topics_added or change.topics_removed or change.partitions_changed)
+    known = [*before.members_before, *(arrival.who for arrival in before.arrivals)]
+    clients = {(member.client_id, member.client_host) for member in known}
+    return who is not None and (who.client_id, who.client_host) in clients
 
 
 def _who(this: Rebalance) -> str:
@@ -80,7 +101,14 @@ def _joined(this: Rebalance) -> Finding:
         ago = seconds(this.opened_at_ms - before.at_ms)
         what = _why_out(before)
         clause = f"{_who(this)} joined anew, {ago} after {name_of(before.who)} was out of the group ({what})"
-        return Finding("CLIENT_RESET", "high", clause, (*evidence, Evidence("removed_before", what, before.at_ms)))
+        chain = [Evidence("removed_before", what, before.at_ms)]
+        if this.returned_from is not None:
+            earlier = this.returned_from
+            which = "open" if earlier.generation is None else str(earlier.generation)
+            chain.append(
+                Evidence("chained_to", f"generation {which}: {find_cause(earlier).cause}", earlier.opened_at_ms)
+            )
+        return Finding("CLIENT_RESET", "high", clause, (*evidence, *chain))
     if this.initial:
         newcomers = len({a.who.member_id for a in this.arrivals})
         clause = f"the group was empty and {_who(this)} joined"
@@ -115,6 +143,8 @@ def _rejoined(this: Rebalance) -> Finding:
             clause, fact = tell(this, change)
             return Finding(cause, confidence, clause, (*evidence, Evidence("change", fact, this.opened_at_ms)))
     why = f' ("{printable(this.trigger.reason)}")' if this.trigger.reason else " and gave no reason"
+    if this.trigger.reason and not any(words in said for words in LIBRARY_WORDS):
+        return Finding("USER_ENFORCED", "medium", f"{_who(this)} asked for it{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {_who(this)}, joined again{why}", evidence)
     return Finding("METADATA_CHANGED", "proof", f"{_who(this)} joined again with other metadata{why}", evidence)
@@ -124,6 +154,23 @@ def _tell_topics(this: Rebalance, change: Change) -> tuple[str, str]:
     parts = [f"added {printable(t)}" for t in change.topics_added]
     parts += [f"removed {printable(t)}" for t in change.topics_removed]
     return f"{_who(this)} changed its subscription: {', '.join(parts)}", ", ".join(parts)
+
+
+def _tell_made(this: Rebalance, change: Change) -> tuple[str, str]:
+    made = [*change.topics_made, *(t for t, (was, _) in sorted(change.partitions_changed.items()) if not was)]
+    fact = ", ".join(printable(topic) for topic in made)
+    return f"topics were made that the group reads ({fact}), and {_who(this)} joined again", f"made: {fact}"
+
+
+def _tell_gone(this: Rebalance, change: Change) -> tuple[str, str]:
+    gone = [*change.topics_gone, *(t for t, (_, now) in sorted(change.partitions_changed.items()) if not now)]
+    fact = ", ".join(printable(topic) for topic in dict.fromkeys(gone))
+    return f"topics were deleted that the group reads ({fact}), and {_who(this)} joined again", f"gone: {fact}"
+
+
+def _tell_rack(this: Rebalance, change: Change) -> tuple[str, str]:
+    was, now = (printable(rack or "") or "none" for rack in change.racks or (None, None))
+    return f"{_who(this)} runs in rack {now}, and did in {was}", f"{was} became {now}"
 
 
 def _tell_protocols(this: Rebalance, change: Change) -> tuple[str, str]:
@@ -152,10 +199,49 @@ def _tell_mismatch(this: Rebalance, _change: Change) -> tuple[str, str]:
 
 Applies = Callable[[Rebalance, Change, str], bool]
 Tell = Callable[[Rebalance, Change], tuple[str, str]]
+LIBRARY_WORDS: Final = (
+    "rebalanc",
+    "re-join",
+    "rejoin",
+    "metadata has changed",
+    "subscription",
+    "revoke partitions",
+    "revoking",
+    "encountered",
+    "offset commit",
+    "group lifecycle",
+    "partitions were added",
+    "new partitions",
+    "heartbeat",
+    "generation id",
+    "member id",
+    "instance id",
+    "consumeclaim",
+)
+"""What is in the reasons that client libraries give by themselves; another reason is the application's."""
+
+
+def _only_made(change: Change) -> bool:
+    sizes = change.partitions_changed.values()
+    if change.topics_removed or set(change.topics_added) - {*change.topics_made}:
+        return False
+    return bool(change.topics_made or sizes) and all(not was for was, _ in sizes)
+
+
+def _only_gone(change: Change) -> bool:
+    sizes = change.partitions_changed.values()
+    if change.topics_added or set(change.topics_removed) - {*change.topics_gone}:
+        return False
+    return bool(change.topics_gone or sizes) and all(not now for _, now in sizes)
+
+
 REJOINS: Final[tuple[tuple[Applies, str, Confidence, Tell], ...]] = (
+    (lambda _r, c, _s: _only_made(c), "TOPIC_CREATED", "proof", _tell_made),
+    (lambda _r, c, _s: _only_gone(c), "TOPIC_DELETED", "proof", _tell_gone),
     (lambda _r, c, _s: bool(c.topics_added or c.topics_removed), "SUBSCRIPTION_CHANGED", "proof", _tell_topics),
     (lambda _r, c, _s: c.protocols_before != c.protocols_after, "ASSIGNOR_CHANGED", "proof", _tell_protocols),
     (lambda _r, c, _s: bool(c.partitions_changed), "PARTITIONS_CHANGED", "proof", _tell_partitions),
+    (lambda _r, c, _s: c.racks is not None, "RACK_CHANGED", "proof", _tell_rack),
     (lambda r, _c, _s: r.parent is not None, "COOPERATIVE_FOLLOWUP", "proof", _tell_followup),
     (lambda _r, c, s: c.owned_changed and "need to revoke" in s, "COOPERATIVE_FOLLOWUP", "high", _tell_followup),
     (lambda _r, _c, s: "enforced by user" in s, "USER_ENFORCED", "high", _tell_user),
@@ -170,29 +256,64 @@ def _left(this: Rebalance) -> Finding:
     evidence = (Evidence("leave_group", f"{_who(this)} sent LeaveGroup", this.opened_at_ms), *_said(this))
     others = f" and {count(len(this.trigger.others), 'other')}" if this.trigger.others else ""
     if by is not None:
-        clause = f"{_who(this)}{others} was removed by {name_and_place(by)}"
-        return Finding("ADMIN_REMOVED", "proof", clause, evidence)
-    if stopped_polling(this.trigger.reason):
-        clause = f"{_who(this)} left because it did not poll within max.poll.interval.ms"
-        return Finding("MAX_POLL_EXCEEDED", "high", clause, evidence)
-    vitals = this.trigger.vitals
-    idle_ms = _idle_ms(this, vitals)
-    if vitals is not None and idle_ms is not None and vitals.connection_closed_at_ms is None:
-        clause = (
-            f"{_who(this)} left while its connection stayed open, after {seconds(idle_ms)} without commit progress"
-            f" (its limit is {limit(vitals.rebalance_timeout_ms)} after a poll)"
-        )
-        progress = Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms)
-        return Finding("MAX_POLL_EXCEEDED", "medium", clause, (*evidence, progress))
+        clause = f"{_who(this)}{others} was removed by {actor(by)}"
+        return Finding("ADMIN_REMOVED", "proof", clause, (*evidence, Evidence("removed_by", actor(by))))
+    who = this.trigger.who
+    gone = next((d for d in this.disconnected if who is not None and d.who.member_id == who.member_id), None)
+    stopped = find_stop(_who(this), this.trigger.vitals, this.trigger.reason, this.opened_at_ms, gone)
+    if stopped is not None:
+        return Finding(stopped.cause, stopped.confidence, stopped.clause, (*evidence, *stopped.evidence))
     reason = f' ("{printable(this.trigger.reason)}")' if this.trigger.reason else ""
-    return Finding("MEMBER_LEFT", "proof", f"{_who(this)}{others} left the group{reason}", evidence)
+    return Finding("MEMBER_LEFT", "proof", f"{_who(this)}{others} left the group{reason}", (*evidence, *hung_up(gone)))
 
 
-def _idle_ms(this: Rebalance, vitals: Vitals | None) -> int | None:
-    """Return how long the member had committed nothing new, if that is so long that it cannot have polled in time."""
-    if vitals is None or vitals.last_progress_ms is None:
+def hung_up(gone: MemberDisconnected | None) -> tuple[Evidence, ...]:
+    """Return the fact that the connection of a member that left has closed, if it is known."""
+    if gone is None:
+        return ()
+    return (Evidence("connection_closed", f"{seconds(gone.after_ms)} after it left", gone.at_ms),)
+
+
+def find_stop(
+    who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
+) -> Finding | None:
+    """Find out whether a member that left did so as its user no longer polled; None: it left in order, as far as is
+    known.
+
+    Its own words prove it. Without any it is concluded from commits: nothing moved on for as long as the user may take,
+    though records waited, and the connection stayed open. A client whose limit is its session timeout does not say what
+    its limit is (aiokafka), and none that hung up right after it left had stopped.
+    """
+    if stopped_polling(reason):
+        return Finding(
+            "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", ()
+        )
+    if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
         return None
-    idle_ms = this.opened_at_ms - vitals.last_progress_ms
+    idle_ms = _idle_ms(vitals, left_at_ms)
+    tells_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
+    closed_at_once = gone is not None and gone.after_ms <= HANG_UP_MS
+    if idle_ms is None or vitals.lag == 0 or not tells_limit or closed_at_once:
+        return None
+    waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
+    clause = (
+        f"{who} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
+        f" (its limit is {limit(vitals.rebalance_timeout_ms)} after a poll)"
+    )
+    evidence = [
+        Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms),
+        Evidence("longest_gap", f"{seconds(vitals.longest_gap_ms)} between two of its requests"),
+    ]
+    if vitals.lag is not None:
+        evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in what it had"))
+    return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(evidence))
+
+
+def _idle_ms(vitals: Vitals, left_at_ms: int) -> int | None:
+    """Return how long the member had committed nothing new, if that is so long that it cannot have polled in time."""
+    if vitals.last_progress_ms is None:
+        return None
+    idle_ms = left_at_ms - vitals.last_progress_ms
     after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
     return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
 
@@ -216,6 +337,16 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, fenced: Iterable[
         Evidence("longest_gap", seconds(vitals.longest_gap_ms)),
     ]
     confidence: Confidence = "high"
+    if vitals.stalled_ms:
+        evidence.append(Evidence("broker_stalled", f"for {seconds(vitals.stalled_ms)} of it", vitals.stalled_at_ms))
+        if _is_ours(vitals, silent_ms):
+            clause = (
+                f"the broker stood still for {seconds(vitals.stalled_ms)}, and found the session of member"
+                f" {name_and_place(who)} ended, which it had not been able to hear"
+            )
+            heard = silent_ms - vitals.stalled_ms <= max(vitals.longest_gap_ms, vitals.session_timeout_ms // 3)
+            return Finding("BROKER_STALL", "proof" if heard else "high", clause, tuple(evidence))
+        confidence = "medium"
     if closed_at_ms is not None:
         ago = seconds(expired_at_ms - closed_at_ms)
         evidence.append(Evidence("connection_closed", f"{ago} before", closed_at_ms))
@@ -233,6 +364,16 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, fenced: Iterable[
     cause = f"SESSION_TIMEOUT.{cause}" if who.instance_id is None else "STATIC_EXPIRED"
     clause = f"member {name_and_place(who)} stopped heartbeating and was expired after {seconds(silent_ms)} ({detail})"
     return Finding(cause, confidence, clause, tuple(evidence))
+
+
+def _is_ours(vitals: Vitals, silent_ms: int) -> bool:
+    """Tell whether a session ended as the broker stood still for about a heartbeat or more: without that time the
+    member was not silent for too long, nor had it hung up before."""
+    closed_at_ms, stalled_at_ms = vitals.connection_closed_at_ms, vitals.stalled_at_ms or 0
+    if closed_at_ms is not None and closed_at_ms < stalled_at_ms:
+        return False
+    in_time = silent_ms - vitals.stalled_ms < vitals.session_timeout_ms
+    return in_time and vitals.stalled_ms * 4 >= vitals.session_timeout_ms
 
 
 def _new_member_expired(this: Rebalance) -> Finding:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kohort.coordinator.journal import EpochEvent, EpochRaised, Who
-from kohort.insight.causes import Evidence, Finding, find_silence
+from kohort.insight.causes import Evidence, Finding, find_silence, find_stop, hung_up
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.holdings import Place
-from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds, short_id
+from kohort.insight.names import actor, count, limit, name_and_place, name_of, printable, seconds, short_id
 from kohort.insight.observed.epochs import find_gone, find_unexplained, seen_from_outside
-from kohort.insight.rebalances import REMEMBERED_MS, stopped_polling
+from kohort.insight.rebalances import REMEMBERED_MS
 
 PLACES_SHOWN: Final = 5
 
@@ -69,21 +69,28 @@ def _joined(this: EpochRebalance, raised: EpochRaised) -> Finding:
         ago = seconds(raised.at_ms - before.at_ms)
         clause = f"{_who(raised)} joined anew, {ago} after it was put out of the group ({before.cause.event})"
         removed = Evidence("removed_before", before.cause.event, before.at_ms)
-        return Finding("CLIENT_RESET", "proof", clause, (fact, removed))
+        chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
+        return Finding("CLIENT_RESET", "proof", clause, (fact, removed, chain))
     if raised.members == 1:
         return Finding("GROUP_FORMING", "proof", f"the group was empty and {_who(raised)} joined", (fact,))
     return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
 
 
-def _left(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+def _left(this: EpochRebalance, raised: EpochRaised) -> Finding:
     reason = raised.cause.reason
     said = (_fact("client_reason", f'"{printable(reason)}"', raised),) if reason else ()
     evidence = (_fact("left", f"{_who(raised)} said that it leaves", raised), *said)
-    if stopped_polling(reason):
-        clause = f"{_who(raised)} left because it did not poll within max.poll.interval.ms"
-        return Finding("MAX_POLL_EXCEEDED", "high", clause, evidence)
+    by, who = raised.cause.by, raised.cause.who
+    if by is not None:
+        clause = f"{_who(raised)}{_and_others(raised)} was removed by {actor(by)}"
+        return Finding("ADMIN_REMOVED", "proof", clause, (*evidence, _fact("removed_by", actor(by), raised)))
+    gone = next((d for d in this.disconnected if who is not None and d.who.member_id == who.member_id), None)
+    stopped = find_stop(_who(raised), raised.cause.vitals, reason, raised.at_ms, gone)
+    if stopped is not None:
+        return Finding(stopped.cause, stopped.confidence, stopped.clause, (*evidence, *stopped.evidence))
     why = f' ("{printable(reason)}")' if reason else ""
-    return Finding("MEMBER_LEFT", "proof", f"{_who(raised)}{_and_others(raised)} left the group{why}", evidence)
+    clause = f"{_who(raised)}{_and_others(raised)} left the group{why}"
+    return Finding("MEMBER_LEFT", "proof", clause, (*evidence, *hung_up(gone)))
 
 
 def _expired(this: EpochRebalance, raised: EpochRaised) -> Finding:
@@ -167,6 +174,12 @@ def _topics(this: EpochRebalance, raised: EpochRaised) -> Finding:
     evidence = [_fact("topics", "not as they were when the epoch before was written", raised)]
     evidence += [Evidence("change", one, raised.at_ms) for one in told]
     detail = f" ({', '.join(told)})" if told else ""
+    sizes = this.sizes.values()
+    if told and all(not was for was, _ in sizes):
+        return Finding("TOPIC_CREATED", "proof", f"topics that members subscribe to were made{detail}", tuple(evidence))
+    if told and all(not now for _, now in sizes):
+        clause = f"topics that members subscribe to were deleted{detail}"
+        return Finding("TOPIC_DELETED", "proof", clause, tuple(evidence))
     clause = f"topics that members subscribe to were made, deleted or given partitions{detail}"
     return Finding("PARTITIONS_CHANGED", "proof", clause, tuple(evidence))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kohort.insight.causes import ADVICE, Evidence
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Evidence
 from kohort.insight.epoch_causes import find_cause_of_raise, names_in, owner_text, partitions_text
 from kohort.insight.epochs import EpochRebalance, MemberRow
 from kohort.insight.names import count, name_of, seconds
@@ -16,7 +17,8 @@ def explain_epoch(this: EpochRebalance) -> Explanation:
     clauses = [first.clause, *(f"then {other.clause}" for other in found[1:])]
     evidence = [fact for finding in found for fact in finding.evidence]
     evidence += _facts(this)
-    advice = "; ".join(dict.fromkeys(ADVICE[f.cause] for f in found if f.cause in ADVICE))
+    advised = [advice_for(finding.cause) for finding in found]
+    advice = "; ".join(dict.fromkeys(words for words in advised if words is not None))
     ends = [_tail(this), *_unowned(this)]
     sentence = f"{_head(this)}: {'; '.join([*clauses, *ends])}."
     return Explanation(first.cause, first.confidence, sentence, tuple(evidence), advice or None)

@@ -13,8 +13,10 @@ from kohort.coordinator.journal import (
     GroupDeleted,
     GroupUnloaded,
     JournalEntry,
+    MemberDisconnected,
     MemberReconciled,
     Move,
+    PartitionsResumed,
     RequestFenced,
     TargetComputed,
     Who,
@@ -73,6 +75,8 @@ class EpochRebalance:
     gaps: list[Gap] = field(default_factory=list)
     """Those that began with it; one may end later."""
     fenced: list[RequestFenced] = field(default_factory=list)
+    disconnected: list[MemberDisconnected] = field(default_factory=list)
+    resumed: list[PartitionsResumed] = field(default_factory=list)
     members: tuple[MemberRow, ...] = ()
     settled_at_ms: int | None = None
     end: EpochEnd = "assigning"
@@ -96,7 +100,8 @@ class EpochRebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """The phases that are over, in order: until the target, the last revocation, the last gift, the last member."""
+        """The phases that are over, in order: until the target, the last revocation, the last gift, the last member,
+        and the first fetches of what was given, which ``took_ms`` does not count."""
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
         points = {
@@ -104,6 +109,7 @@ class EpochRebalance:
             "revoke": revoked,
             "give": given,
             "settle": self.settled_at_ms,
+            "resume": max((entry.at_ms for entry in self.resumed), default=None),
         }
         phases, last_ms = {}, self.opened_at_ms
         for name, at_ms in points.items():
@@ -183,6 +189,10 @@ class _History:
             self.found[-1].gaps += self.holdings.gaps[gaps:]
         if isinstance(entry, RequestFenced) and self.found:
             self.found[-1].fenced.append(entry)
+        elif isinstance(entry, PartitionsResumed) and self.found:
+            self.found[-1].resumed.append(entry)
+        elif isinstance(entry, MemberDisconnected):
+            self._disconnect(entry)
         elif isinstance(entry, GroupConverted):
             self.converted = entry if entry.to == "consumer" else None
             self._end("converted")
@@ -230,6 +240,13 @@ class _History:
         self.converted = None
         if cause.who is not None and cause.event in GONE and cause.event not in ("member_left", "member_gone"):
             self.put_out[cause.who.member_id] = entry
+
+    def _disconnect(self, entry: MemberDisconnected) -> None:
+        for this in reversed(self.found):
+            gone = [raised.cause.who for raised in this.raises if raised.cause.event == "member_left"]
+            if any(who is not None and who.member_id == entry.who.member_id for who in gone):
+                this.disconnected.append(entry)
+                return
 
     def _settle(self, this: EpochRebalance, at_ms: int) -> None:
         if this.target is None:

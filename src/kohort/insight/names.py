@@ -9,6 +9,7 @@ from kohort.coordinator.journal import Who
 
 _UUID_TAIL = re.compile(r"(^|-)([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 LONGEST_ID = 60
+UNKNOWN = "an unknown client"
 LONGEST_REASON = 255
 
 
@@ -26,7 +27,7 @@ def short_id(member_id: str) -> str:
 def name_of(who: Who) -> str:
     """Client id and the head of the member id, in one word; a static member by its instance id."""
     if not who.member_id:
-        return printable(who.client_id, LONGEST_ID) or "an unknown client"
+        return printable(who.client_id, LONGEST_ID) or UNKNOWN
     short = short_id(who.member_id)
     if who.instance_id is not None or not who.client_id or short.startswith(printable(who.client_id, LONGEST_ID)):
         return short
@@ -44,6 +45,15 @@ def name_and_place(who: Who) -> str:
     if not details and not place:
         return name_of(who)
     return f"{name_of(who)} ({', '.join(details)}{' at ' if details and place else ''}{place})"
+
+
+def actor(who: Who) -> str:
+    """Return who did something to others: the client, where it ran, and as whom it was logged in."""
+    principal = f" as {printable(who.principal, LONGEST_ID)}" if who.principal else ""
+    if who.member_id:
+        return f"{name_and_place(who)}{principal}"
+    place = f" at {printable(who.client_host, LONGEST_ID)}" if who.client_host else ""
+    return f"{name_of(who)}{place}{principal}"
 
 
 def seconds(ms: int) -> str:

@@ -12,8 +12,10 @@ from kohort.coordinator.journal import (
     GroupUnloaded,
     JournalEntry,
     MemberArrived,
+    MemberDisconnected,
     MemberRemoved,
     Move,
+    PartitionsResumed,
     RequestFenced,
     RoundClosed,
     RoundDropped,
@@ -62,6 +64,17 @@ class Rebalance:
     """The generation whose rebalance this one completes, as the second half of a cooperative one."""
     returned: MemberRemoved | RequestFenced | None = None
     """Why the member that joins had to: it was removed, or refused, a while before."""
+    returned_from: Rebalance | None = None
+    """The rebalance in which that was."""
+    loaded: GroupLoaded | None = None
+    """When the group was read from its log, if that was since the rebalance before."""
+    interrupted: Rebalance | None = None
+    """The rebalance before, if it ended with its coordinator."""
+    newer: RequestFenced | None = None
+    """A member that knew a later generation than the one that was read."""
+    disconnected: list[MemberDisconnected] = field(default_factory=list)
+    """Members that left, once their connections had closed."""
+    resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[RequestFenced] = field(default_factory=list)
     """Stale requests since, until the next rebalance."""
 
@@ -91,9 +104,17 @@ class Rebalance:
         return None if last is None else last - self.opened_at_ms
 
     @property
+    def resume_ms(self) -> int | None:
+        """From the last member's assignment to the last new owner's first fetch."""
+        began = self.settled_at_ms or self.assigned_at_ms
+        if began is None or not self.resumed:
+            return None
+        return max(0, max(entry.at_ms for entry in self.resumed) - began)
+
+    @property
     def phases_ms(self) -> dict[str, int]:
-        """The phases that are over, in order."""
-        phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms}
+        """The phases that are over, in order; all but the last, ``resume``, add up to ``took_ms``."""
+        phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms, "resume": self.resume_ms}
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
@@ -132,6 +153,9 @@ class _History:
     rebalances: list[Rebalance] = field(default_factory=list)
     removed: list[MemberRemoved] = field(default_factory=list)
     fenced: list[RequestFenced] = field(default_factory=list)
+    loaded: GroupLoaded | None = None
+    """Since the latest rebalance opened."""
+    newer: RequestFenced | None = None
 
     @property
     def latest(self) -> Rebalance | None:
@@ -143,10 +167,24 @@ class _History:
         return latest if latest is not None and latest.end in ("open", "assigning") else None
 
 
+POLL_WORDS: Final = ("poll timeout has expired", "max.poll.interval", "max poll interval", "poll interval exceeded")
+CLOSING_WORDS: Final = ("the consumer is being closed", "per normal operation", "pro-actively leaving", "is closing")
+
+
 def stopped_polling(reason: str | None) -> bool:
-    """Tell whether a member that left says that its user did not poll: the words of Java's client (KIP-800) and
-    ours."""
-    return "poll timeout has expired" in (reason or "")
+    """Tell whether a member that left says that its user did not poll, in the words of one client or another
+    (KIP-800)."""
+    return _says(reason, POLL_WORDS)
+
+
+def closes_in_order(reason: str | None) -> bool:
+    """Tell whether a member that left says that it was closed."""
+    return _says(reason, CLOSING_WORDS)
+
+
+def _says(reason: str | None, words: Iterable[str]) -> bool:
+    said = (reason or "").lower()
+    return any(word in said for word in words)
 
 
 def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
@@ -168,11 +206,19 @@ def _take(history: _History, entry: JournalEntry) -> None:
         return
     if isinstance(entry, RequestFenced):
         history.fenced.append(entry)
+        if history.loaded is not None and entry.error == "ILLEGAL_GENERATION" and entry.generation > entry.current:
+            history.newer = entry
         if history.latest is not None:
             history.latest.fenced.append(entry)
         return
     if isinstance(entry, MemberRemoved):
         history.removed.append(entry)
+    elif isinstance(entry, GroupLoaded):
+        history.loaded, history.newer = entry, None
+    elif isinstance(entry, MemberDisconnected):
+        _disconnected(history, entry)
+    elif isinstance(entry, PartitionsResumed):
+        _resumed(history, entry)
     latest, under_way = history.latest, history.under_way
     if under_way is not None:
         _go_on(under_way, entry)
@@ -180,10 +226,28 @@ def _take(history: _History, entry: JournalEntry) -> None:
         latest.settled_at_ms, latest.last_to_sync = entry.at_ms, entry.last
 
 
+def _disconnected(history: _History, entry: MemberDisconnected) -> None:
+    for this in reversed(history.rebalances):
+        if entry.at_ms - this.opened_at_ms > REMEMBERED_MS:
+            return
+        if any(removed.who.member_id == entry.who.member_id for removed in this.removed):
+            this.disconnected.append(entry)
+            return
+
+
+def _resumed(history: _History, entry: PartitionsResumed) -> None:
+    this = next((r for r in reversed(history.rebalances) if r.generation == entry.generation), None)
+    if this is not None:
+        this.resumed.append(entry)
+
+
 def _open(history: _History, entry: RoundOpened) -> None:
-    under_way = history.under_way
+    under_way, before = history.under_way, history.latest
     if under_way is not None:
         under_way.end = "superseded"
+    returned = _returned(history, entry)
+    loaded, newer = history.loaded, history.newer
+    history.loaded = history.newer = None
     at_once = [r for r in history.removed if r.at_ms == entry.at_ms]
     history.rebalances.append(
         Rebalance(
@@ -196,9 +260,17 @@ def _open(history: _History, entry: RoundOpened) -> None:
             members_before=(*entry.members, *(r.who for r in at_once if r.vitals is not None)),
             removed=at_once,
             parent=_parent(history.rebalances, entry),
-            returned=_returned(history, entry),
+            returned=returned,
+            returned_from=next((r for r in reversed(history.rebalances) if _tells_of(r, returned)), None),
+            loaded=loaded,
+            interrupted=before if before is not None and before.end == "interrupted" else None,
+            newer=newer,
         )
     )
+
+
+def _tells_of(this: Rebalance, returned: MemberRemoved | RequestFenced | None) -> bool:
+    return returned is not None and any(entry is returned for entry in (*this.removed, *this.fenced))
 
 
 def _go_on(this: Rebalance, entry: JournalEntry) -> None:

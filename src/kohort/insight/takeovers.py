@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.coordinator.journal import JournalEntry, RequestFenced, StaticReplaced, Who
-from kohort.insight.causes import ADVICE, Confidence, Evidence
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Confidence, Evidence
 from kohort.insight.names import name_and_place, name_of, printable, seconds, short_id
 
 FENCED: Final = "FENCED_INSTANCE_ID"
@@ -61,7 +62,7 @@ class Takeover:
     @property
     def advice(self) -> str | None:
         """What to do, where something is to be done."""
-        return ADVICE.get(self.cause)
+        return advice_for(self.cause)
 
 
 def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.coordinator.journal import MemberRemoved, Vitals, Who
-from kohort.insight.causes import ADVICE, Confidence, Evidence, find_cause, find_silence
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Confidence, Evidence, find_cause, find_silence
 from kohort.insight.names import count, limit, name_of, seconds
 from kohort.insight.rebalances import Rebalance
 
@@ -28,8 +29,54 @@ def explain(rebalance: Rebalance) -> Explanation:
     clauses = [finding.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
     sentence = f"{_head(rebalance)}: {'; '.join(clauses)}; {_tail(rebalance)}."
     causes = [finding.cause, *(["JOIN_TIMEOUT"] if rebalance.not_rejoined else [])]
-    advice = "; ".join(ADVICE[cause] for cause in causes if cause in ADVICE)
+    if any(is_stalled(rebalance, removed.vitals) for removed in rebalance.not_rejoined):
+        causes[1:] = ["BROKER_STALL"]
+    advice = "; ".join(words for cause in causes if (words := advice_for(cause)) is not None)
     return Explanation(finding.cause, finding.confidence, sentence, tuple(evidence), advice or None)
+
+
+def is_stalled(this: Rebalance, vitals: Vitals | None) -> bool:
+    """Tell whether the broker stood still for so long of a round that no member can be blamed for coming late."""
+    return vitals is not None and vitals.stalled_ms * 4 >= this.timeout_ms
+
+
+def why_late(this: Rebalance, who: Who) -> str | None:
+    """Return what a member that let others wait was doing, if that can be told: ``dead``, ``silent``, ``not_polling``,
+    ``slow_to_revoke``, or ``broker_stalled``.
+
+    Members join again when their user polls. One that sent heartbeats meanwhile lives, and did not poll; one that
+    committed meanwhile polled, and was busy giving up what it had.
+    """
+    gone = next((r for r in this.removed if r.who.member_id == who.member_id), None)
+    arrived = next((a for a in this.arrivals if a.who.member_id == who.member_id), None)
+    vitals = gone.vitals if gone is not None else arrived.vitals if arrived is not None else None
+    if vitals is None:
+        return None
+    if is_stalled(this, vitals):
+        return "broker_stalled"
+    if vitals.connection_closed_at_ms is not None:
+        return "dead"
+    if vitals.last_commit_ms is not None and vitals.last_commit_ms > this.opened_at_ms:
+        return "slow_to_revoke"
+    return "not_polling" if vitals.last_seen_ms > this.opened_at_ms else "silent"
+
+
+def blocker(this: Rebalance) -> tuple[Who, int] | None:
+    """Return whom the round waited for, and for how long all others had come: the one that came last, or did not."""
+    if this.not_rejoined and this.join_ms is not None:
+        last_ms = max((a.after_ms for a in this.arrivals), default=0)
+        return this.not_rejoined[0].who, this.join_ms - last_ms
+    if this.released_by is not None:
+        removed, waited_ms = this.released_by
+        return removed.who, waited_ms
+    return this.held_up
+
+
+def also_causes(this: Rebalance) -> tuple[str, ...]:
+    """Return the causes of what else happened while the round was open."""
+    silent = [find_silence(r.who, r.vitals, r.at_ms, this.fenced).cause for r in this.also_expired if r.vitals]
+    late = ["BROKER_STALL" if is_stalled(this, r.vitals) else "JOIN_TIMEOUT" for r in this.not_rejoined]
+    return tuple(dict.fromkeys([*silent, *late]))
 
 
 def _head(this: Rebalance) -> str:

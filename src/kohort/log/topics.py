@@ -62,6 +62,8 @@ class Topic:
     config: TopicConfig
     internal: bool
     partitions: list[PartitionLog] = field(default_factory=list)
+    made_at_ms: int | None = None
+    """None of one that was there when the broker started."""
 
 
 class Topics:
@@ -257,6 +259,7 @@ class Topics:
                 failed[topic.name] = self._give_back(topic, error)
             else:
                 del self._making[topic.name]
+                topic.made_at_ms = now_ms
                 self._add(topic)
         return [failed.get(result.name, result) if isinstance(result, Topic) else result for result in results]
 

@@ -56,6 +56,15 @@ class Topics:
         self.partitions = dict(partitions)
         self.ids = {name: name.encode().ljust(16, b"\x01") for name in partitions}
         self.changes = 0
+        self.ends: dict[tuple[str, int], int] = {}
+        """Ends of logs, where a test says them."""
+        self.made: dict[str, int] = {}
+
+    def end_offset(self, name: str, partition: int) -> int | None:
+        return self.ends.get((name, partition))
+
+    def made_at_ms(self, name: str) -> int | None:
+        return self.made.get(name)
 
     def topic_id(self, name: str) -> bytes | None:
         return self.ids.get(name)
@@ -135,11 +144,14 @@ class CoordinatorStage:
         client_host: str = "/127.0.0.1",
         connection: int = 1,
         may_describe: MayDescribe = may_describe_all,
+        principal: str = "",
     ) -> int:
         """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
         self.tickets += 1
         self.asked.add(type(message))
-        request = GroupRequest(message, version, client_id, client_host, self.tickets, connection, may_describe)
+        request = GroupRequest(
+            message, version, client_id, client_host, self.tickets, connection, may_describe, principal
+        )
         self._take(self.coordinator.handle(request, self.now))
         self.advance(0)
         self.check()

@@ -7,6 +7,7 @@ from kohort.coordinator.journal import (
     AssignmentWritten,
     AwaitedPartition,
     Change,
+    CommitUnfenced,
     EpochCause,
     EpochRaised,
     GenerationSeen,
@@ -16,10 +17,16 @@ from kohort.coordinator.journal import (
     GroupLoaded,
     GroupUnloaded,
     MemberArrived,
+    MemberDisconnected,
     MemberReconciled,
     MemberRemoved,
+    MemberTurnedAway,
     Move,
+    OffsetMove,
+    OptionsChanged,
+    PartitionsResumed,
     RequestFenced,
+    ResumedPartition,
     RoundClosed,
     RoundDropped,
     RoundOpened,
@@ -165,6 +172,35 @@ STORED = [
     (
         GroupDeleted(at_ms=16, group="\ud800", why="expired"),
         b'"group_deleted","at_ms":16,"group":"\xed\xa0\x80","why":"expired"}',
+    ),
+    (
+        MemberTurnedAway(at_ms=17, group="g", who=WHO, members=3),
+        b'"member_turned_away","at_ms":17,"group":"g","who":%b,"members":3}' % WHO_STORED,
+    ),
+    (
+        MemberDisconnected(at_ms=18, group="g", who=WHO, after_ms=4),
+        b'"member_disconnected","at_ms":18,"group":"g","who":%b,"after_ms":4}' % WHO_STORED,
+    ),
+    (
+        CommitUnfenced(
+            at_ms=19, group="g", who=Who("", "admin", "/h", principal="User:a"), backwards=1,
+            offsets=(OffsetMove("t", 0, 5, 9), OffsetMove("t", 1, 0)),
+        ),
+        b'"commit_unfenced","at_ms":19,"group":"g",'
+        b'"who":{"member_id":"","client_id":"admin","client_host":"/h","principal":"User:a"},'
+        b'"offsets":[{"topic":"t","partition":0,"after":5,"before":9},{"topic":"t","partition":1,"after":0}],'
+        b'"backwards":1}',
+    ),
+    (
+        OptionsChanged(at_ms=20, group="g", options={"consumer.session.timeout.ms": (None, 9000)}),
+        b'"options_changed","at_ms":20,"group":"g","options":{"consumer.session.timeout.ms":[null,9000]}}',
+    ),
+    (
+        PartitionsResumed(
+            at_ms=21, group="g", who=WHO, generation=2, partitions=(ResumedPartition("t", 0, 7, 3, 1),)
+        ),
+        b'"partitions_resumed","at_ms":21,"group":"g","who":%b,"generation":2,'
+        b'"partitions":[{"topic":"t","partition":0,"offset":7,"lag":3,"lag_before":1}]}' % WHO_STORED,
     ),
 ]  # fmt: skip
 HEAD = b'{"schema":"kohort/journal/1","kind":'

@@ -270,7 +270,7 @@ class TestAMemberThatLeaves:
         rebalance, explanation = told(stage)
 
         assert (explanation.cause, rebalance.end) == ("ADMIN_REMOVED", "empty")
-        assert "was removed by ops (client ops at /127.0.0.1)" in explanation.sentence
+        assert "was removed by ops at /127.0.0.1;" in explanation.sentence
         assert explanation.sentence.startswith("Generation 2 (no members left)")
 
 
@@ -310,7 +310,8 @@ class TestAMemberThatJoinsAgain:
             ("rebalance enforced by user", "USER_ENFORCED", "high"),
             ("cached metadata has changed from (version1) to (version2)", "PARTITIONS_CHANGED", "high"),
             ("received assignment does not match the current subscription", "ASSIGNMENT_MISMATCH", "high"),
-            ("something\nelse", "LEADER_REJOIN", "low"),
+            ("something\nelse", "USER_ENFORCED", "medium"),
+            ("rejoining from normal rebalance", "LEADER_REJOIN", "low"),
         ],
     )
     def test_as_leader_for_the_reason_that_it_gives(self, stage, reason, cause, confidence):

@@ -184,13 +184,13 @@ def test_members_that_kept_what_they_had_are_named(stage):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "cause", "words"),
     [
-        (lambda topics: topics.make("t", 6), "(t from 4 to 6 partitions)"),
-        (lambda topics: topics.delete("t"), "(t is gone with its 4 partitions)"),
+        (lambda topics: topics.make("t", 6), "PARTITIONS_CHANGED", "(t from 4 to 6 partitions)"),
+        (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t is gone with its 4 partitions)"),
     ],
 )
-def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, change, words):
+def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, change, cause, words):
     both_settle(stage)
     change(stage.topics)
     for owned in (None, [], None):
@@ -199,7 +199,7 @@ def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, 
 
     _, explanation = told(stage)
 
-    assert explanation.cause == "PARTITIONS_CHANGED"
+    assert explanation.cause == cause
     assert words in explanation.sentence
 
 

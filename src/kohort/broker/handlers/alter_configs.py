@@ -39,11 +39,11 @@ def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInS
         message.resources,
         lambda resource, times: _alter(
             state,
+            request,
             resource,
             [(c.name, c.config_operation, c.value) for c in resource.configs],
             times,
             keep=True,
-            validate_only=message.validate_only,
         ),
     )
     return IncrementalAlterConfigsResponse(responses=responses)
@@ -55,11 +55,11 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
         message.resources,
         lambda resource, times: _alter(
             state,
+            request,
             resource,
             [(c.name, SET, c.value) for c in resource.configs],
             times,
             keep=False,
-            validate_only=message.validate_only,
         ),
     )
     return AlterConfigsResponse(responses=responses)
@@ -83,15 +83,16 @@ def _alter_all(
 
 def _alter(
     state: BrokerState,
+    request: Request,
     resource: Any,
     changes: list[Change],
     times: SpreadDict[tuple[int, str], int],
     *,
     keep: bool,
-    validate_only: bool,
 ) -> AlterConfigsResourceResponse:
     """Carry out the changes of one resource; ``keep`` leaves the options that are not named as they are."""
     kind, name = resource.resource_type, resource.resource_name
+    validate_only = request.message.validate_only
     refusal = None
     try:
         if times.part((kind, name))[kind, name] > 1:
@@ -103,7 +104,7 @@ def _alter(
         elif kind == ConfigResourceType.BROKER:
             alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
         elif kind == ConfigResourceType.GROUP:
-            alter_group(state, name, changes, keep=keep, validate_only=validate_only)
+            alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
         else:
             _alter_nothing(state, kind, name, changes)
     except KohortError as error:

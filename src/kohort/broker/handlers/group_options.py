@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from kohort.broker.handlers.option_changes import APPEND, DELETE, SET, SUBTRACT, Change
+from kohort.broker.request import Request, sender_of
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import Setting, group_settings
 from kohort.config.group import parse_group_options
+from kohort.coordinator.journal import OptionsChanged
 from kohort.errors import ApiError, ErrorCode
 
 NO_DEFAULT: Final = "Default group resources are not allowed."
 
 
-def alter_group(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
+def alter_group(
+    state: BrokerState, request: Request, name: str, changes: list[Change], *, keep: bool, validate_only: bool
+) -> None:
     """Carry out the changes; ``keep`` leaves options that are not named as they are. Raises ApiError or ConfigError."""
     _check_named(name)
     kept = state.cluster.group_options
@@ -29,7 +33,11 @@ def alter_group(state: BrokerState, name: str, changes: list[Change], *, keep: b
             given[option] = _new_value(option, operation, value)
     own = parse_group_options(state.config, given)
     if not validate_only and own != kept.of(name):
+        before = kept.of(name)
         kept.replace(name, own)
+        told = {o: (before.get(o), own.get(o)) for o in {*before, *own} if before.get(o) != own.get(o)}
+        by = sender_of(request)
+        state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=told, by=by))
 
 
 def _new_value(option: str, operation: int, value: str | None) -> str:

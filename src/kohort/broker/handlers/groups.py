@@ -13,7 +13,7 @@ from functools import partial
 
 from kohort.broker.authorization import may
 from kohort.broker.release import release
-from kohort.broker.request import Answer, Request, Unanswered
+from kohort.broker.request import Answer, Request, Unanswered, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.outcome import GroupRequest, may_describe_all
@@ -32,6 +32,7 @@ def group_request(state: BrokerState, request: Request) -> Answer:
         client_host=request.client_host,
         reply_to=reply_to,
         connection=reply_to.connection,
+        principal=principal_of(request),
         may_describe=may_describe_all if state.access is None else partial(_may_describe, state, request),
     )
     release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)

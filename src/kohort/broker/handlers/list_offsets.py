@@ -68,6 +68,8 @@ def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPar
     log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
+    if name in state.own_topics:
+        state.own_topics[name](request.now_ms)  # the journal writes what has waited for somebody to ask
     offset, timestamp, epoch = _offset(
         log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )

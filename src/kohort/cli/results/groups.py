@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from kohort.cli.output import Result
-from kohort.insight.findings.model import RebalanceFinding
+from kohort.insight.findings.model import PatternFinding, RebalanceFinding
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +83,8 @@ class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wh
 
     group: str
     known: int
+    patterns: list[PatternFinding] = []
+    """What those that are shown mean together."""
     rebalances: list[RebalanceFinding]
 
 

@@ -7,14 +7,26 @@ from typing import Final
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.round import FENCED_MAX
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import RequestFenced, Who
+from kohort.coordinator.journal import OffsetMove, RequestFenced, Who
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 
 FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
-def note_fenced(group: ClassicGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome) -> None:
+Tried = tuple[tuple[OffsetMove, ...], int]
+"""The first few offsets of a commit that was refused, and how many more there are."""
+NOTHING_TRIED: Final[Tried] = ((), 0)
+
+
+def note_fenced(
+    group: ClassicGroup,
+    request: GroupRequest,
+    error: ApiError,
+    ctx: Context,
+    out: Outcome,
+    tried: Tried = NOTHING_TRIED,
+) -> None:
     """Write a refusal into the journal, once per member, API and error in a generation: a zombie that repeats itself
     does not fill it."""
     member_id = getattr(request.message, "member_id", "")
@@ -38,5 +50,7 @@ def note_fenced(group: ClassicGroup, request: GroupRequest, error: ApiError, ctx
             error=error.code.name,
             generation=generation,
             current=group.round.generation_id,
+            offsets=tried[0],
+            more=tried[1],
         )
     )

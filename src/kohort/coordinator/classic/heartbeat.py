@@ -53,7 +53,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
         return out
     why: Literal["new_member_expired", "session_expired"]
     why = "new_member_expired" if member.is_new else "session_expired"
-    vitals = member.vitals(ctx.connections.closed_at_ms(member.connection))
+    vitals = member.vitals(ctx)
     remove_member(group, ctx, out, member_id, why)
     after_removal(group, ctx, out, Trigger(event=why, who=member.who, vitals=vitals))
     return out

@@ -25,11 +25,12 @@ from kohort.coordinator.classic.rebalance import (
     open_round,
     remove_member,
 )
+from kohort.coordinator.classic.round import FENCED_MAX
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static import replace_static_member
 from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS, pending_timer, session_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Change, Trigger, TriggerEvent
+from kohort.coordinator.journal import Change, MemberTurnedAway, Trigger, TriggerEvent, Who
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
@@ -41,6 +42,8 @@ FIRST_WITH_REQUIRED_ID = 4
 
 PROTOCOLS_MAX = 10_000
 """Offered by one member. Kafka has no bound, and compares as many as there are, at each join of each member."""
+LATE_MS = 500
+"""After which it is of interest to the journal what a member did while others waited for it."""
 METADATA_MAX_BYTES = 16 << 20
 """Of all protocols of one member, or of all assignments of one leader, unless a batch may be larger. A group with more
 cannot be written; Kafka finds that out in SyncGroup, with the same error."""
@@ -108,6 +111,12 @@ def _turn_away(
 ) -> None:
     """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    key = (request.client_id + request.client_host, "JoinGroup", ErrorCode.GROUP_MAX_SIZE_REACHED.name)
+    this = group.round
+    if key not in this.fenced and len(this.fenced) < FENCED_MAX:
+        this.fenced.add(key)
+        who = Who(message.member_id, request.client_id, request.client_host, message.group_instance_id)
+        out.journal.append(MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=len(this.members)))
     if message.member_id in group.round.members:
         remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
         maybe_close_round(group, ctx, out)
@@ -144,17 +153,19 @@ def _existing_member(
         return
     member = group.check_member(message.member_id, message.group_instance_id)
     protocols = protocols_of(message)
+    let_others_wait = this.state is GroupState.PREPARING_REBALANCE and ctx.now_ms - this.opened_at_ms >= LATE_MS
+    vitals = member.vitals(ctx) if let_others_wait else None
     member.saw(request.connection, ctx.now_ms)
     unchanged = protocols == member.protocols
     if this.state is GroupState.PREPARING_REBALANCE:
         update_member(this, member, request, protocols)
         _park(group, member, request, out)
-        note_arrival(group, ctx, out, member)
+        note_arrival(group, ctx, out, member, vitals)
         maybe_close_round(group, ctx, out)
     elif unchanged and (this.state is GroupState.COMPLETING_REBALANCE or this.leader != member.member_id):
         out.replies.append(Reply(request, joined(this, member)))
     else:
-        change = change_of(this, member, protocols, ctx.topics)
+        change = change_of(this, member, protocols, ctx)
         update_member(this, member, request, protocols)
         _park(group, member, request, out)
         open_round(group, ctx, out, join_trigger("member_rejoined", member, request, change), arrived=member)

@@ -7,8 +7,11 @@ Deviation from Kafka: a parked SyncGroup of a member that leaves is answered UNK
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
+from kohort.coordinator.classic.ownership import places_in
 from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.timers import pending_timer
 from kohort.coordinator.context import Context
@@ -94,7 +97,9 @@ def _take_out(
         member_id = this.instances.get(entry.group_instance_id, "")
     member = group.check_member(member_id, entry.group_instance_id)
     by_itself = bool(entry.member_id) and request.client_id == member.client_id
-    by = None if by_itself else Who("", request.client_id, request.client_host)
-    vitals = member.vitals(ctx.connections.closed_at_ms(member.connection))
+    by = None if by_itself else request.sender
+    if by_itself:
+        ctx.remembered.leavers.add(request.connection, group.group_id, member.who, ctx.now_ms)
+    vitals = replace(member.vitals(ctx), lag=ctx.lag_of(group.group_id, places_in(member.assignment)))
     remove_member(group, ctx, out, member_id, "left", RemovalRequest(entry.reason, request.api_version, by))
     return member.who, vitals

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS
+from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
 from kohort.coordinator.outcome import GroupRequest
 
@@ -38,6 +39,7 @@ class Member:
     longest_gap_ms: int = 0
     commits: int = 0
     last_progress_ms: int | None = None
+    last_commit_ms: int | None = None
 
     @property
     def is_static(self) -> bool:
@@ -77,16 +79,22 @@ class Member:
     def note_commit(self, connection: int, now_ms: int) -> None:
         """Note a commit; it renews the session."""
         self.commits += 1
+        self.last_commit_ms = now_ms
         self.saw(connection, now_ms)
         self.renew_session(now_ms)
 
-    def vitals(self, connection_closed_at_ms: int | None) -> Vitals:
+    def vitals(self, ctx: Context) -> Vitals:
+        """Return what is known of its signs of life, as evidence for the journal."""
+        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
         return Vitals(
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             last_seen_ms=self.last_seen_ms,
             longest_gap_ms=self.longest_gap_ms,
-            connection_closed_at_ms=connection_closed_at_ms,
+            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
             commits=self.commits,
             last_progress_ms=self.last_progress_ms,
+            last_commit_ms=self.last_commit_ms,
+            stalled_ms=stalled_ms,
+            stalled_at_ms=stalled_at_ms,
         )

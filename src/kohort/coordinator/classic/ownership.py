@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kohort.coordinator.journal import Move
 from kohort.errors import ProtocolError
@@ -23,6 +23,14 @@ def owners_of(written: GroupMetadataValue | None) -> Owners | None:
         return {m.member_id: _by_topic(m.assignment) for m in written.members}
     except ProtocolError:
         return None
+
+
+def places_in(assignment: bytes) -> Iterable[tuple[str, int]]:
+    """Return topic and partition of what a member was given; nothing where that cannot be read."""
+    try:
+        return [(p.topic, p.partition) for p in parse_assignment(assignment).partitions] if assignment else []
+    except ProtocolError:
+        return []
 
 
 def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:

@@ -22,6 +22,7 @@ from kohort.coordinator.journal import (
     RoundDropped,
     RoundOpened,
     Trigger,
+    Vitals,
     Who,
 )
 from kohort.coordinator.outcome import CancelTimer, Outcome, Reply, SetTimer
@@ -84,8 +85,9 @@ def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> Non
             keep_session(group, member, ctx, out)
 
 
-def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member) -> None:
-    """Write into the journal that the member's JoinGroup is here."""
+def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member, vitals: Vitals | None = None) -> None:
+    """Write into the journal that the member's JoinGroup is here; ``vitals`` are those before it, of one that let
+    others wait."""
     assert member.join is not None
     out.journal.append(
         MemberArrived(
@@ -96,6 +98,7 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
             new=member.is_new,
             reason=getattr(member.join.message, "reason", None),
             api_version=member.join.api_version,
+            vitals=vitals,
         )
     )
 
@@ -164,7 +167,7 @@ def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     this.protocol_name = this.vote()
     this.learn_subscriptions()
     counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))
-    this.partition_counts = {topic: count for topic, count in counts if count is not None}
+    this.partition_counts = {topic: count or 0 for topic, count in counts}
     this.fenced.clear()
     this.move_to(GroupState.COMPLETING_REBALANCE, ctx.now_ms)
     _note_closed(group, ctx, out)
@@ -254,7 +257,7 @@ def remove_member(
             reason=asked.reason,
             api_version=asked.api_version,
             by=asked.by,
-            vitals=member.vitals(ctx.connections.closed_at_ms(member.connection)),
+            vitals=member.vitals(ctx),
         )
     )
     return member
@@ -273,7 +276,7 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     this = group.round
     group.last_generation_id = max(group.last_generation_id, this.generation_id)
     counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))
-    this.partition_counts = {topic: count for topic, count in counts if count is not None}
+    this.partition_counts = {topic: count or 0 for topic, count in counts}
     for member in this.members.values():
         keep_session(group, member, ctx, out)
 

@@ -53,7 +53,7 @@ def replace_static_member(
     member = this.members[old_id]
     _fence_parked(group, member, out)
     protocols = protocols_of(message)
-    change = change_of(this, member, protocols, ctx.topics)
+    change = change_of(this, member, protocols, ctx)
     out.timers.append(CancelTimer(session_timer(group.group_id, old_id)))
     this.rename(member, member_id)
     update_member(this, member, request, protocols)

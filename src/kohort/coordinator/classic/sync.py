@@ -155,7 +155,7 @@ def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
     trigger = Trigger(
         event="sync_timeout",
         who=gone[0].who,
-        vitals=gone[0].vitals(ctx.connections.closed_at_ms(gone[0].connection)),
+        vitals=gone[0].vitals(ctx),
         others=tuple(m.who for m in gone[1:]),
         leader_lost=led,
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import RequestFenced, Who
+from kohort.coordinator.journal import MemberTurnedAway, OffsetMove, RequestFenced, Who
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 
@@ -28,22 +28,34 @@ FENCED_MAX: Final = 100
 
 
 def note_fenced_in_consumer_group(
-    group: ModernGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome
+    group: ModernGroup,
+    request: GroupRequest,
+    error: ApiError,
+    ctx: Context,
+    out: Outcome,
+    tried: tuple[tuple[OffsetMove, ...], int] = ((), 0),
 ) -> None:
-    """Write a refusal into the journal, once per member, API and error in an epoch of the group."""
+    """Write a refusal into the journal, once per member, API and error in an epoch of the group; of those for whom
+    there is no room, once per client. ``tried`` are the first few offsets of a commit, and how many more there are."""
     message = request.message
     member_id = getattr(message, "member_id", "")
-    if error.code not in FENCING or not member_id:
+    is_full = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not is_full and (error.code not in FENCING or not member_id):
         return
     soft = group.soft
     if soft.fenced_in_epoch != group.epoch:
         soft.fenced_in_epoch = group.epoch
         soft.fenced.clear()
     api = type(message).__name__.removesuffix("Request")
-    key = (member_id, api, error.code.name)
+    key = (request.client_id + request.client_host if is_full else member_id, api, error.code.name)
     if key in soft.fenced or len(soft.fenced) >= FENCED_MAX:
         return
     soft.fenced.add(key)
+    if is_full:
+        who = Who(member_id, request.client_id, request.client_host)
+        entry = MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=len(group.members))
+        out.journal.append(entry)
+        return
     named = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
     epoch = next((getattr(message, name) for name in named if hasattr(message, name)), -1)
     instance_id = getattr(message, "instance_id", None) or getattr(message, "group_instance_id", None)
@@ -57,5 +69,7 @@ def note_fenced_in_consumer_group(
             error=error.code.name,
             generation=epoch,
             current=group.epoch if member is None else member.epoch,
+            offsets=tried[0],
+            more=tried[1],
         )
     )

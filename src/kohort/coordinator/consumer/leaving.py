@@ -39,6 +39,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
         _keep_place(group, member, ctx, out)
     else:
         remove_member(group, member, "member_left", ctx, out)
+        ctx.remembered.leavers.add(request.connection, group.group_id, member.who, ctx.now_ms)
     response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=message.member_epoch)
     out.replies.append(Reply(request, response))
     return out

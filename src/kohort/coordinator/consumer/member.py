@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kohort.clock import Rng
 from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
+from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
 from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -66,6 +67,7 @@ class Presence:
     longest_gap_ms: int = 0
     commits: int = 0
     last_progress_ms: int | None = None
+    last_commit_ms: int | None = None
     rejoin_by_ms: int | None = None
     """Until when a member of the classic protocol is to join again, since it was told so; None if it was not."""
 
@@ -75,18 +77,23 @@ class Presence:
         self.last_seen_ms = now_ms
         self.connection = connection
 
-    def note_commit(self, _connection: int, _now_ms: int) -> None:
+    def note_commit(self, _connection: int, now_ms: int) -> None:
         """Note a commit. It does not renew the session: heartbeats alone say that a member lives."""
         self.commits += 1
+        self.last_commit_ms = now_ms
 
-    def vitals(self, session_timeout_ms: int, rebalance_timeout_ms: int, closed_at_ms: int | None) -> Vitals:
+    def vitals(self, session_timeout_ms: int, rebalance_timeout_ms: int, ctx: Context) -> Vitals:
         """Return the evidence as the journal has it."""
+        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
         return Vitals(
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
             last_seen_ms=self.last_seen_ms,
             longest_gap_ms=self.longest_gap_ms,
-            connection_closed_at_ms=closed_at_ms,
+            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
             commits=self.commits,
             last_progress_ms=self.last_progress_ms,
+            last_commit_ms=self.last_commit_ms,
+            stalled_ms=stalled_ms,
+            stalled_at_ms=stalled_at_ms,
         )

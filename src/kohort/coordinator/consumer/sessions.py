@@ -6,6 +6,8 @@ when it fires: a heartbeat only moves that moment.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kohort.coordinator.consumer.assignment import ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.groups import ConsumerGroups
@@ -86,5 +88,6 @@ def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vital
     presence = group.presence.get(member.member_id)
     if presence is None:
         return None
-    closed_at_ms = ctx.connections.closed_at_ms(presence.connection)
-    return presence.vitals(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, closed_at_ms)
+    vitals = presence.vitals(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, ctx)
+    places = [(name, p) for id_, p, _ in member.current.held() if (name := ctx.topics.topic_name(id_)) is not None]
+    return replace(vitals, lag=ctx.lag_of(group.group_id, places))

@@ -36,7 +36,7 @@ def leave_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Out
             MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
         )
     if gone:
-        remove_members(group, list(gone.values()), _cause(group, list(gone.values()), entries, ctx), ctx, out)
+        remove_members(group, list(gone.values()), _cause(group, list(gone.values()), entries, request, ctx), ctx, out)
     answer = LeaveGroupResponse(members=results) if batch else LeaveGroupResponse(error_code=results[0].error_code)
     out.replies.append(Reply(request, answer))
     return out
@@ -51,8 +51,17 @@ def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
     return check_static(group, instance_id, entry.member_id or group.instances.get(instance_id, ""))
 
 
-def _cause(group: ModernGroup, gone: list[ConsumerMember], entries: list[MemberIdentity], ctx: Context) -> EpochCause:
+def _cause(
+    group: ModernGroup,
+    gone: list[ConsumerMember],
+    entries: list[MemberIdentity],
+    request: GroupRequest,
+    ctx: Context,
+) -> EpochCause:
     first = gone[0]
+    by_itself = any(entry.member_id for entry in entries) and request.client_id == first.said.client_id
+    if by_itself:
+        ctx.remembered.leavers.add(request.connection, group.group_id, first.who, ctx.now_ms)
     reason = next((entry.reason for entry in entries if entry.reason), None)
     return EpochCause(
         event="member_left",
@@ -60,4 +69,5 @@ def _cause(group: ModernGroup, gone: list[ConsumerMember], entries: list[MemberI
         others=tuple(member.who for member in gone[1:]),
         vitals=vitals_of(group, first, ctx),
         reason=reason,
+        by=None if by_itself else request.sender,
     )

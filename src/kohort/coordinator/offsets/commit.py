@@ -13,6 +13,7 @@ from kohort.coordinator.committing import Committer, Committing
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.told_offsets import note_unfenced
 from kohort.coordinator.offsets.who_may import check_commit, existing_places, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
@@ -49,6 +50,8 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
     if member is not None and group_code is ErrorCode.NONE:
         member.note_commit(request.connection, ctx.now_ms)
         _note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
+    elif group_code is ErrorCode.NONE:
+        note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
     out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
     return out
 

@@ -12,6 +12,7 @@ from kohort.coordinator.committing import Committing
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.commit import committed_places, is_too_long, own_code, value_of
 from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.offsets.told_offsets import note_unfenced
 from kohort.coordinator.offsets.who_may import check_commit, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.records import OffsetCommitted
@@ -43,6 +44,8 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         group_code = ErrorCode.ILLEGAL_GENERATION if stale else error.code
         note_refused(groups, message.group_id, request, error, ctx, out)
     topics = [_commit_topic(topic, group_code, request, ctx, out) for topic in message.topics if topic.partitions]
+    if not message.member_id and message.generation_id < 0:
+        note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
     out.replies.append(Reply(request, TxnOffsetCommitResponse(topics=topics)))
     return out
 

@@ -11,6 +11,7 @@ from kohort.coordinator.consumer.committing import check_commit_to_consumer, che
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.offsets.told_offsets import tried_offsets
 from kohort.coordinator.outcome import GroupRequest, Outcome, TopicsView
 from kohort.errors import ApiError, ErrorCode
 
@@ -40,12 +41,13 @@ def check_commit(groups: Groups, group_id: str, commit: Committing, missing: Err
 def note_refused(
     groups: Groups, group_id: str, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome
 ) -> None:
-    """Write the refusal of a stale member into the journal."""
+    """Write the refusal of a stale member into the journal, with what it tried to commit."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
+    tried = tried_offsets(request.message, groups.offsets.get(group_id), ctx.topics)
     if consumer is not None:
-        note_fenced_in_consumer_group(consumer, request, error, ctx, out)
+        note_fenced_in_consumer_group(consumer, request, error, ctx, out, tried)
     elif group is not None:
-        note_fenced(group, request, error, ctx, out)
+        note_fenced(group, request, error, ctx, out, tried)
 
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:

@@ -103,6 +103,8 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     target_epoch: int | None = None
     parent: int | None = None
     """The generation whose rebalance this one completes, as the second round of a cooperative one."""
+    follows: str | None = None
+    """The id of the rebalance in which the member that joins anew had been put out."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     """Further causes that fell into the same rebalance."""
@@ -114,6 +116,8 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A member id; of classic groups."""
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
+    gone: dict[str, str] = {}
+    """Members that went, by their ids, and how: ``left``, ``session_expired``, ``join_timeout``, ..."""
     standing: tuple[StandingFinding, ...] = ()
     """Of modern groups: each member at the end of it, or now."""
     moves: tuple[MoveFinding, ...] = ()
@@ -121,6 +125,23 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """How long partitions had no owner, added up."""
     stale_requests: int = 0
     """Refused, of members that were out of date, until the next rebalance."""
+
+
+class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What several rebalances of a group mean together."""
+
+    pattern: str
+    group: str
+    confidence: Confidence
+    sentence: str
+    advice: str | None = None
+    evidence: tuple[EvidenceFinding, ...]
+    rebalances: tuple[str, ...]
+    """Their ids, oldest first."""
+    from_ms: int
+    """When the first of them opened."""
+    until_ms: int
+    """When the last of them was done, as far as is known."""
 
 
 def member_ref(who: Who) -> MemberRef:

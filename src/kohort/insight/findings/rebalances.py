@@ -8,6 +8,8 @@ from kohort.coordinator.journal import JournalEntry, Move, Who
 from kohort.insight.causes import Evidence
 from kohort.insight.epoch_why import explain_epoch
 from kohort.insight.epochs import EpochRebalance, MemberRow, epoch_rebalances
+from kohort.insight.events import GroupEvent, events
+from kohort.insight.findings.cost import classic_moves, resumed_moves
 from kohort.insight.findings.model import (
     BlockerFinding,
     EvidenceFinding,
@@ -19,29 +21,32 @@ from kohort.insight.findings.model import (
     member_ref,
 )
 from kohort.insight.findings.observed import observed_findings
-from kohort.insight.holdings import Gap, Place
+from kohort.insight.holdings import GONE, Gap, Place
 from kohort.insight.rebalances import Rebalance, rebalances
 from kohort.insight.takeovers import Takeover, takeovers
-from kohort.insight.why import explain
+from kohort.insight.why import also_causes, blocker, explain, why_late
 
 
 def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
-    """Return all rebalances that ``entries``, in the order of the journal, tell of, and the takeovers of static
-    members; of all their groups, oldest first."""
+    """Return all rebalances that ``entries``, in the order of the journal, tell of, and what happened without one; of
+    all their groups, oldest first."""
     found = [classic_finding(this) for this in rebalances(entries)]
     found += [modern_finding(this) for this in epoch_rebalances(entries)]
     found += [takeover_finding(this) for this in takeovers(entries)]
     found += observed_findings(entries)
+    found += [event_finding(this) for this in events(entries)]
     return sorted(found, key=lambda this: this.opened_at_ms)
 
 
 def classic_finding(this: Rebalance) -> RebalanceFinding:
     """Return a rebalance of a classic group as a finding."""
     told = explain(this)
-    held_up = this.held_up
+    held_up = blocker(this)
+    moves = classic_moves(this)
+    gaps = [move.unowned_ms for move in moves if move.unowned_ms is not None]
     generation = this.generation
     return RebalanceFinding(
-        id=f"{this.group}/{f'after-{this.from_generation}' if generation is None else generation}",
+        id=classic_id(this),
         group=this.group,
         protocol="classic",
         opened_at_ms=this.opened_at_ms,
@@ -55,16 +60,27 @@ def classic_finding(this: Rebalance) -> RebalanceFinding:
         generation=generation,
         parent=this.parent,
         trigger=_maybe(this.trigger.who),
-        blocker=None if held_up is None else BlockerFinding(who=member_ref(held_up[0]), waited_ms=held_up[1]),
+        also=also_causes(this),
+        blocker=None
+        if held_up is None
+        else BlockerFinding(who=member_ref(held_up[0]), waited_ms=held_up[1], because=why_late(this, held_up[0])),
         took_ms=this.took_ms,
         phases_ms=this.phases_ms,
         assignor=this.protocol,
         leader=this.leader,
         members_before=_refs(this.members_before),
         members=_refs(this.members_after),
-        moves=tuple(_moved(move, {}) for move in this.moves),
+        gone={r.who.member_id: r.why for r in this.removed if r.vitals is not None},
+        moves=moves,
+        unowned_partition_ms=sum(gaps) if gaps else None,
+        follows=None if this.returned_from is None else classic_id(this.returned_from),
         stale_requests=len(this.fenced),
     )
+
+
+def classic_id(this: Rebalance) -> str:
+    """Return the name of a rebalance of a classic group."""
+    return f"{this.group}/{f'after-{this.from_generation}' if this.generation is None else this.generation}"
 
 
 def modern_finding(this: EpochRebalance) -> RebalanceFinding:
@@ -101,8 +117,9 @@ def modern_finding(this: EpochRebalance) -> RebalanceFinding:
         assignor=None if this.target is None else this.target.assignor or None,
         members_before=_before(this),
         members=_refs(row.who for row in this.members),
+        gone=_gone(this),
         standing=tuple(_standing(row) for row in this.members),
-        moves=tuple(_moved(ends[place], gaps) for place in sorted(ends)),
+        moves=resumed_moves([_moved(ends[place], gaps) for place in sorted(ends)], this.resumed, this.fenced),
         unowned_partition_ms=this.unowned_ms,
         stale_requests=len(this.fenced),
     )
@@ -127,12 +144,35 @@ def takeover_finding(this: Takeover) -> RebalanceFinding:
     )
 
 
+def event_finding(this: GroupEvent) -> RebalanceFinding:
+    """Return what happened without a rebalance as a finding."""
+    return RebalanceFinding(
+        id=f"{this.group}/at-{this.at_ms}",
+        group=this.group,
+        protocol="classic",
+        opened_at_ms=this.at_ms,
+        end="no_rebalance",
+        cause=this.cause,
+        confidence=this.confidence,
+        sentence=this.sentence,
+        advice=this.advice,
+        evidence=_facts(this.evidence),
+        trigger=_maybe(this.who),
+    )
+
+
 def _before(this: EpochRebalance) -> tuple[MemberRef, ...]:
     """Return the members that were there when the epoch rose, as far as it tells of them."""
     told = [row.who for row in this.members] + [step.who for step in this.steps]
     told += [who for raised in this.raises for who in (raised.cause.who, *raised.cause.others) if who is not None]
     new = {r.cause.who.member_id for r in this.raises if r.cause.event == "member_joined" and r.cause.who is not None}
     return _refs({who.member_id: who for who in told if who.member_id not in new}.values())
+
+
+def _gone(this: EpochRebalance) -> dict[str, str]:
+    causes = [raised.cause for raised in this.raises if raised.cause.event in GONE]
+    named = [(who, cause.event) for cause in causes for who in (cause.who, *cause.others) if who is not None]
+    return {who.member_id: event.removeprefix("member_") for who, event in named}
 
 
 def still_to_get(row: MemberRow) -> list[Place]:

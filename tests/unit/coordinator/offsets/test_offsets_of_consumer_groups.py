@@ -7,12 +7,13 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.ending import group_tombstones
 from kohort.coordinator.consumer_records import EpochWritten
-from kohort.coordinator.context import ClosedConnections, Context
+from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
 from kohort.coordinator.offsets.expiry import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.remembered import Remembered
 from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
@@ -242,7 +243,7 @@ def offset(place, at_ms):
 
 def expired(groups, at_ms):
     """What the sweep at ``at_ms`` writes."""
-    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), ClosedConnections())
+    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), Remembered())
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx).records
 
 

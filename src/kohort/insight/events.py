@@ -1,0 +1,212 @@
+"""What happened to a group without a rebalance: who was not let in, who commits from outside, what was altered.
+
+Takeovers of static members are in ``takeovers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    CommitUnfenced,
+    EpochRaised,
+    GroupDeleted,
+    GroupLoaded,
+    GroupUnloaded,
+    JournalEntry,
+    MemberTurnedAway,
+    OffsetMove,
+    OptionsChanged,
+    RequestFenced,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    Who,
+)
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Confidence, Evidence
+from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, printable, seconds
+
+COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
+SHOWN: Final = 5
+
+
+@dataclass(slots=True)
+class GroupEvent:
+    """One thing that happened to a group, without a rebalance."""
+
+    group: str
+    at_ms: int
+    cause: str
+    confidence: Confidence
+    sentence: str
+    evidence: list[Evidence]
+    who: Who | None = None
+
+    @property
+    def advice(self) -> str | None:
+        """What to do, where something is to be done."""
+        return advice_for(self.cause)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of one group while its entries are read in order."""
+
+    unloaded: GroupUnloaded | None = None
+    under_way: bool = False
+    zombies: dict[str, GroupEvent] = field(default_factory=dict)
+    refused: GroupEvent | None = None
+
+
+def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
+    """Return the events of the groups of a journal, oldest first; what repeats itself within a generation is one."""
+    groups: dict[str, _Group] = {}
+    found: list[GroupEvent] = []
+    for entry in entries:
+        group = groups.setdefault(entry.group, _Group())
+        _follow(group, entry)
+        take = TAKEN.get(type(entry))
+        event = None if take is None else take(group, entry)
+        if event is not None:
+            found.append(event)
+    return found
+
+
+def _follow(group: _Group, entry: JournalEntry) -> None:
+    if isinstance(entry, RoundOpened):
+        group.under_way = True
+    elif isinstance(entry, AssignmentWritten | RoundDropped):
+        group.under_way = False
+    if isinstance(entry, RoundClosed | EpochRaised):
+        group.under_way = group.under_way and isinstance(entry, RoundClosed) and bool(entry.members)
+        group.zombies, group.refused = {}, None
+
+
+def _loaded(group: _Group, entry: JournalEntry) -> GroupEvent | None:
+    assert isinstance(entry, GroupLoaded)
+    unloaded, group.unloaded = group.unloaded, None
+    interrupted, group.under_way = group.under_way, False
+    if not entry.members or interrupted:
+        return None  # nobody noticed; or the rebalance tells of it
+    evidence = [Evidence("group_loaded", f"at generation {entry.generation}", entry.at_ms)]
+    size = count(len(entry.members), "member")
+    if unloaded is None:
+        sentence = (
+            f"The group of {size} was read from its log by a broker that started, and went on without a rebalance."
+        )
+    else:
+        away = seconds(entry.at_ms - unloaded.at_ms)
+        evidence.append(Evidence("group_unloaded", f"at generation {unloaded.generation}", unloaded.at_ms))
+        sentence = f"The group of {size} moved to another coordinator within {away}, without a rebalance."
+    return GroupEvent(entry.group, entry.at_ms, "COORDINATOR_FAILOVER", "proof", sentence, evidence)
+
+
+def _unloaded(group: _Group, entry: JournalEntry) -> None:
+    assert isinstance(entry, GroupUnloaded)
+    group.unloaded = entry
+
+
+def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
+    assert isinstance(entry, MemberTurnedAway)
+    fact = Evidence("turned_away", name_and_place(entry.who), entry.at_ms)
+    if group.refused is not None:
+        group.refused.evidence.append(fact)
+        return None
+    sentence = (
+        f"{_client(entry.who)} was not let in: the group has {count(entry.members, 'member')}, as many as it may."
+    )
+    event = GroupEvent(entry.group, entry.at_ms, "GROUP_FULL", "proof", sentence, [fact], entry.who)
+    group.refused = event
+    return event
+
+
+def _unfenced(_group: _Group, entry: JournalEntry) -> GroupEvent:
+    assert isinstance(entry, CommitUnfenced)
+    total = len(entry.offsets) + entry.more
+    moves = [_offset_text(move) for move in entry.offsets[:SHOWN]]
+    rest = total - len(moves)
+    evidence = [Evidence("offsets", ", ".join(moves) + (f" and {rest} more" if rest else ""), entry.at_ms)]
+    evidence.append(Evidence("committed_by", actor(entry.who), entry.at_ms))
+    by_admin = "admin" in entry.who.client_id.lower()
+    if entry.backwards or by_admin:
+        back = f", {entry.backwards} of them back" if entry.backwards else ""
+        sentence = f"{_client(entry.who)}, which is no member, set {count(total, 'committed offset')}{back}."
+        confidence: Confidence = "proof" if entry.backwards else "high"
+        return GroupEvent(entry.group, entry.at_ms, "OFFSETS_RESET", confidence, sentence, evidence, entry.who)
+    how = "in a transaction, without a member id" if entry.in_transaction else "without being a member"
+    sentence = f"{_client(entry.who)} commits offsets of this group {how}; nothing fences it."
+    return GroupEvent(entry.group, entry.at_ms, "UNFENCED_COMMIT", "proof", sentence, evidence, entry.who)
+
+
+def _offset_text(move: OffsetMove) -> str:
+    before = "nothing" if move.before is None else move.before
+    return f"{printable(move.topic)}-{move.partition} from {before} to {move.after}"
+
+
+def _fenced(group: _Group, entry: JournalEntry) -> GroupEvent | None:
+    assert isinstance(entry, RequestFenced)
+    if entry.api not in COMMITS:
+        return None
+    fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
+    tried = [_tried_text(move) for move in entry.offsets[:SHOWN]]
+    facts = [fact, *([Evidence("tried", ", ".join(tried), entry.at_ms)] if tried else [])]
+    known = group.zombies.get(entry.who.member_id)
+    if known is not None:
+        known.evidence += facts
+        return None
+    still = "still a member, and behind" if entry.error in BEHIND else "no member any more"
+    sentence = f"Member {name_and_place(entry.who)} is {still}, and worked on: its commit was refused ({entry.error})."
+    event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.who)
+    group.zombies[entry.who.member_id] = event
+    return event
+
+
+BEHIND: Final = ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH")
+
+
+def _tried_text(move: OffsetMove) -> str:
+    held = "" if move.before is None else f" ({move.before} is committed)"
+    return f"{printable(move.topic)}-{move.partition} to {move.after}{held}"
+
+
+def _options(_group: _Group, entry: JournalEntry) -> GroupEvent:
+    assert isinstance(entry, OptionsChanged)
+    changes = [
+        f"{printable(name)} from {_option_text(was)} to {_option_text(now)}"
+        for name, (was, now) in sorted(entry.options.items())
+    ]
+    by = f" by {actor(entry.by)}" if entry.by is not None else ""
+    sentence = f"Options of the group were altered{by}: {', '.join(changes)}."
+    evidence = [Evidence("option", change, entry.at_ms) for change in changes]
+    return GroupEvent(entry.group, entry.at_ms, "CONFIG_CHANGED", "proof", sentence, evidence, entry.by)
+
+
+def _option_text(value: int | None) -> str:
+    return "the broker's" if value is None else str(value) if value < 1000 else limit(value)
+
+
+def _deleted(_group: _Group, entry: JournalEntry) -> GroupEvent:
+    assert isinstance(entry, GroupDeleted)
+    by = f" by {actor(entry.by)}" if entry.by is not None else ""
+    sentence = f"The group was deleted{by}." if entry.why == "deleted" else "The group went with its last offset."
+    evidence = [Evidence("group_deleted", entry.why, entry.at_ms)]
+    return GroupEvent(entry.group, entry.at_ms, "GROUP_DELETED", "proof", sentence, evidence, entry.by)
+
+
+def _client(who: Who) -> str:
+    return f"Client {actor(who)}" if who.client_id or who.member_id else f"A client{actor(who).removeprefix(UNKNOWN)}"
+
+
+TAKEN: Final[dict[type[JournalEntry], Callable[[_Group, JournalEntry], GroupEvent | None]]] = {
+    GroupLoaded: _loaded,
+    GroupUnloaded: _unloaded,
+    MemberTurnedAway: _turned_away,
+    CommitUnfenced: _unfenced,
+    RequestFenced: _fenced,
+    OptionsChanged: _options,
+    GroupDeleted: _deleted,
+}

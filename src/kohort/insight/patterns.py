@@ -1,0 +1,336 @@
+"""What many rebalances mean together: deploys, scaling, crash loops, storms, partitions that flap, fixed periods.
+
+Each pattern is a function of the rebalances of one group, oldest first, and of nothing else. A second round of a
+cooperative rebalance, and what happened without a rebalance, never count. The numbers are of the order in which people
+notice: a crash loop is three times in ten minutes, a storm ten in ten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Confidence
+from kohort.insight.findings.model import (
+    EvidenceFinding,
+    MemberRef,
+    PatternFinding,
+    RebalanceFinding,
+    name_of_member,
+)
+from kohort.insight.names import count, printable, seconds
+
+TURN_MS: Final = 120_000
+"""Within which a member is replaced in a deploy."""
+SCALING_MS: Final = 300_000
+"""Within which members that come, or go, do so together."""
+CRASHES: Final = 3
+CRASHES_WITHIN_MS: Final = 600_000
+STORM: Final = 10
+STORM_WITHIN_MS: Final = 600_000
+RESTLESS_OVER_MS: Final = 300_000
+"""The shortest time over which a share of stable time says something."""
+FLAPS: Final = 3
+PERIODS: Final = 4
+"""Rebalances of one cause that make a period."""
+PERIOD_SPREAD: Final = 0.1
+TURNS: Final = 3
+CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
+"""Causes that a member which came is the trigger of."""
+LEFT: Final = "left"
+"""How a member goes in order; every other way is falling out (``RebalanceFinding.gone``)."""
+
+
+class MemberStep(NamedTuple):
+    """A member that came or went, with the rebalance that it made; ``how`` is ``came``, ``formed``, or how it went."""
+
+    at_ms: int
+    who: MemberRef
+    how: str
+    of: RebalanceFinding
+
+    @property
+    def came(self) -> bool:
+        return self.how in ("came", "formed")
+
+    @property
+    def fell_out(self) -> bool:
+        return not self.came and self.how != LEFT
+
+    @property
+    def client(self) -> tuple[str, str]:
+        return self.who.client_id, self.who.host
+
+    @property
+    def evidence(self) -> EvidenceFinding:
+        return EvidenceFinding(kind="step", value=f"{name_of_member(self.who)}: {self.how}", at_ms=self.at_ms)
+
+
+def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
+    """Return what the rebalances of each group mean together, the most serious first.
+
+    ``now_ms`` is the end of the time that they are from; without it that is the last thing known of them.
+    """
+    by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
+    for this in sorted(found, key=lambda this: this.opened_at_ms):
+        if this.end != "no_rebalance" and this.cause != "COOPERATIVE_FOLLOWUP":
+            by_group[this.group].append(this)
+    return [
+        pattern
+        for rebalances in by_group.values()
+        for find in FINDERS
+        if (pattern := find(rebalances, now_ms)) is not None
+    ]
+
+
+def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
+    """Return who went and who came, in order of the rebalances; who went in one is told before who came in it."""
+    steps: list[MemberStep] = []
+    for this in rebalances:
+        known = {member.member_id: member for member in (*this.members, *this.members_before)}
+        if this.trigger is not None:
+            known.setdefault(this.trigger.member_id, this.trigger)
+        before = {member.member_id for member in this.members_before}
+        steps += [MemberStep(this.opened_at_ms, known[m], how, this) for m, how in this.gone.items() if m in known]
+        came = [m for m in this.members if m.member_id not in before]
+        if not came and this.cause in CAME and this.trigger is not None and not this.members:
+            came = [this.trigger]
+        how = "formed" if this.cause == "GROUP_FORMING" else "came"
+        steps += [MemberStep(this.opened_at_ms, member, how, this) for member in came]
+    return steps
+
+
+def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find members that leave one after another, of whom each one of the same name takes the place."""
+    steps = steps_of(rebalances)
+    replaced: list[tuple[MemberStep, MemberStep]] = []
+    taken: set[int] = set()
+    ever_came: set[str] = set()
+    for gone in steps:
+        if gone.came:
+            ever_came.add(gone.who.member_id)
+            continue
+        if gone.who.member_id in ever_came:
+            continue  # one that came in this very window and went again is no replaced one
+        for i, come in enumerate(steps):
+            fits = come.came and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
+            if fits and prefix_of(come.who) == prefix_of(gone.who) and come.who.member_id != gone.who.member_id:
+                taken.add(i)
+                replaced.append((gone, come))
+                break
+    if len(replaced) < 2:
+        return None
+    names = sorted({prefix_of(gone.who) for gone, _ in replaced})
+    words = f"{count(len(replaced), 'member')} of {', '.join(names[:3])} went and came again one by one: a deploy"
+    evidence = [
+        EvidenceFinding(
+            kind="replaced",
+            value=f"{name_of_member(gone.who)} by {name_of_member(come.who)}, "
+            f"{seconds(abs(come.at_ms - gone.at_ms))} {'later' if come.at_ms >= gone.at_ms else 'before'}",
+            at_ms=gone.at_ms,
+        )
+        for gone, come in replaced
+    ]
+    return _pattern("ROLLING_DEPLOY", words, "high", evidence, [step.of for pair in replaced for step in pair])
+
+
+def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find members that come, while nobody goes."""
+    return _scaled(rebalances, "SCALE_OUT", lambda step: step.came, "came, and none went")
+
+
+def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find members that leave in order, while nobody comes."""
+    return _scaled(rebalances, "SCALE_IN", lambda step: step.how == LEFT, "left in order, and none came")
+
+
+def _scaled(
+    rebalances: Sequence[RebalanceFinding], code: str, counts: Callable[[MemberStep], bool], words: str
+) -> PatternFinding | None:
+    steps = [step for step in steps_of(rebalances) if step.how != "formed"]
+    best: list[MemberStep] = []
+    run: list[MemberStep] = []
+    for step in steps:
+        if not counts(step) or (run and step.at_ms - run[-1].at_ms > SCALING_MS):
+            run = []
+        if counts(step):
+            run.append(step)
+        others_near = any(not counts(o) and abs(o.at_ms - step.at_ms) <= SCALING_MS for o in steps)
+        if len(run) > len(best) and not others_near:
+            best = list(run)
+    if len({step.who.member_id for step in best}) < 2:
+        return None
+    facts = [step.evidence for step in best]
+    return _pattern(code, f"{count(len(best), 'member')} {words}", "high", facts, [step.of for step in best])
+
+
+def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find a client at one address that comes and falls out, again and again."""
+    by_client: dict[tuple[str, str], list[MemberStep]] = defaultdict(list)
+    for step in steps_of(rebalances):
+        by_client[step.client].append(step)
+    for (client_id, host), steps in by_client.items():
+        crashes = [step for step in steps if step.fell_out]
+        came = [step for step in steps if step.came]
+        for first, last in zip(crashes, crashes[CRASHES - 1 :], strict=False):
+            within = [step for step in crashes if first.at_ms <= step.at_ms <= last.at_ms]
+            between = [step for step in came if first.at_ms <= step.at_ms <= last.at_ms]
+            if last.at_ms - first.at_ms <= CRASHES_WITHIN_MS and len(between) >= CRASHES - 1:
+                who = f"client {printable(client_id) or 'without a name'} at {printable(host) or 'one address'}"
+                words = f"{who} joined and vanished {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
+                facts = sorted([*within, *between], key=lambda step: step.at_ms)
+                told = [step.evidence for step in facts]
+                return _pattern("CRASH_LOOP", words, "high", told, [step.of for step in facts])
+    return None
+
+
+def rebalance_storm(rebalances: Sequence[RebalanceFinding], now_ms: int | None = None) -> PatternFinding | None:
+    """Find many rebalances in a short time, or little time between them."""
+    for first, last in zip(rebalances, rebalances[STORM - 1 :], strict=False):
+        if last.opened_at_ms - first.opened_at_ms <= STORM_WITHIN_MS:
+            until_ms = first.opened_at_ms + STORM_WITHIN_MS
+            within = [this for this in rebalances if first.opened_at_ms <= this.opened_at_ms <= until_ms]
+            took = seconds(within[-1].opened_at_ms - first.opened_at_ms)
+            words = f"{len(within)} rebalances within {took}"
+            return _pattern("REBALANCE_STORM", words, "proof", _most_often(within), within)
+    return _restless(rebalances, now_ms)
+
+
+def _restless(rebalances: Sequence[RebalanceFinding], now_ms: int | None) -> PatternFinding | None:
+    if len(rebalances) < 3:
+        return None
+    first = rebalances[0]
+    ends = [this.opened_at_ms + (this.took_ms or 0) for this in rebalances]
+    until_ms = max(*ends, now_ms or 0)
+    over_ms = until_ms - first.opened_at_ms
+    busy_ms = 0
+    for this, following in zip(rebalances, [*rebalances[1:], None], strict=True):
+        next_ms = until_ms if following is None else following.opened_at_ms
+        took_ms = next_ms - this.opened_at_ms if this.took_ms is None else this.took_ms
+        busy_ms += min(took_ms, next_ms - this.opened_at_ms)
+    if over_ms < RESTLESS_OVER_MS or busy_ms * 2 <= over_ms:
+        return None
+    stable = 100 * (over_ms - busy_ms) // over_ms
+    words = f"stable for {stable} % of {seconds(over_ms)}, with {len(rebalances)} rebalances"
+    return _pattern("REBALANCE_STORM", words, "proof", _most_often(rebalances), rebalances)
+
+
+def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]:
+    causes = Counter(this.cause for this in rebalances)
+    return [EvidenceFinding(kind="cause", value=f"{cause}: {times} times") for cause, times in causes.most_common(5)]
+
+
+def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find a partition that has a new owner more often than most."""
+    moved: Counter[tuple[str, int]] = Counter()
+    where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
+    places: set[tuple[str, int]] = set()
+    for this in rebalances:
+        for move in this.moves:
+            place = move.topic, move.partition
+            places.add(place)
+            if move.before is not None and move.after is not None and move.before != move.after:
+                moved[place] += 1
+                where[place].append(this)
+    flapping = {place: times for place, times in moved.items() if times >= FLAPS}
+    usual = median(moved.get(place, 0) for place in places) if places else 0
+    flapping = {place: times for place, times in flapping.items() if times > usual or len(places) == 1}
+    if not flapping:
+        return None
+    (topic, partition), times = max(flapping.items(), key=lambda item: (item[1], item[0]))
+    rest = f", and {count(len(flapping) - 1, 'other')} like it" if len(flapping) > 1 else ""
+    words = f"partition {printable(topic)}-{partition} changed hands {times} times{rest}"
+    evidence = [
+        EvidenceFinding(kind="moved", value=f"{printable(t)}-{p}: {n} times")
+        for (t, p), n in sorted(flapping.items(), key=lambda item: (-item[1], item[0]))[:10]
+    ]
+    return _pattern("FLAPPING_PARTITION", words, "proof", evidence, where[topic, partition])
+
+
+def periodic(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find one cause at a fixed period."""
+    by_cause: dict[str, list[RebalanceFinding]] = defaultdict(list)
+    for this in rebalances:
+        by_cause[this.cause].append(this)
+    for cause, of in sorted(by_cause.items(), key=lambda item: -len(item[1])):
+        gaps = [after.opened_at_ms - before.opened_at_ms for before, after in pairwise(of)]
+        if len(of) < PERIODS or min(gaps) <= 0:
+            continue
+        usual = median(gaps)
+        if all(abs(gap - usual) <= usual * PERIOD_SPREAD for gap in gaps):
+            words = f"every {seconds(round(usual))}, {len(of)} times: {cause}"
+            distances = ", ".join(seconds(gap) for gap in gaps[:10])
+            evidence = [EvidenceFinding(kind="distances", value=distances, at_ms=of[0].opened_at_ms)]
+            return _pattern("PERIODIC", words, "high", evidence, of)
+    return None
+
+
+def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find that the number of members goes up and down by turns, and members leave in order."""
+    steps = [step for step in steps_of(rebalances) if step.how != "formed"]
+    if any(step.fell_out for step in steps):
+        return None
+    runs = [(came, list(run)) for came, run in groupby(steps, key=lambda step: step.came)]
+    if len(runs) <= TURNS:
+        return None
+    replaced = sum(
+        before[-1].at_ms + TURN_MS >= after[0].at_ms for (_, before), (_, after) in pairwise(runs)
+    )  # who is replaced at once is deployed, not scaled
+    if replaced * 2 > len(runs) - 1:
+        return None
+    words = f"members came and left by turns, {len(runs)} times: something scales the group"
+    evidence = [
+        EvidenceFinding(kind="came" if came else "left", value=count(len(run), "member"), at_ms=run[0].at_ms)
+        for came, run in runs
+    ]
+    return _pattern("AUTOSCALER", words, "medium", evidence, [step.of for step in steps])
+
+
+def prefix_of(who: MemberRef) -> str:
+    """Return what replicas of one program have in common: the client id (or instance id) without what follows the last
+    letter, and without a random tail behind a dash."""
+    text = who.client_id or who.instance_id or who.member_id
+    head, dash, tail = text.rpartition("-")
+    while dash and head and any(c.isdigit() for c in tail):
+        text = head
+        head, dash, tail = text.rpartition("-")
+    return printable(text.rstrip("0123456789-_.") or text, 60)
+
+
+def _pattern(
+    code: str,
+    words: str,
+    confidence: Confidence,
+    evidence: Sequence[EvidenceFinding],
+    of: Sequence[RebalanceFinding],
+) -> PatternFinding:
+    rebalances = sorted({this.id: this for this in of}.values(), key=lambda this: this.opened_at_ms)
+    last = rebalances[-1]
+    return PatternFinding(
+        pattern=code,
+        group=last.group,
+        confidence=confidence,
+        sentence=f"{words[:1].upper()}{words[1:]}.",
+        advice=advice_for(code),
+        evidence=tuple(evidence),
+        rebalances=tuple(this.id for this in rebalances),
+        from_ms=rebalances[0].opened_at_ms,
+        until_ms=last.opened_at_ms + (last.took_ms or 0),
+    )
+
+
+FINDERS: Final = (
+    crash_loop,
+    rebalance_storm,
+    flapping_partition,
+    periodic,
+    autoscaler,
+    rolling_deploy,
+    scale_out,
+    scale_in,
+)
+"""The most serious first."""

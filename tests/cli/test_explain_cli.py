@@ -1,0 +1,70 @@
+"""``kohort explain``, which asks no broker, and ``group why --since``."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from kohort.cli.main import main
+from kohort.insight.catalogue.table import CAUSES
+
+
+def explain(*words):
+    return CliRunner().invoke(main, ["explain", *words])
+
+
+def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
+    told = explain("max-poll-exceeded").stdout
+
+    assert told.startswith("MAX_POLL_EXCEEDED: A member left because its user did not poll")
+    assert "PROOF     the client's own words (KIP-800)" in told
+    assert "NOT       MEMBER_LEFT, where" in told
+    assert "ADVICE    raise max.poll.interval.ms" in told
+
+
+@pytest.mark.parametrize("word", ["22", "ILLEGAL_GENERATION", "IllegalGenerationException"])
+def test_an_error_of_kafkas_is_explained_by_name_and_number(word):
+    told = explain(word).stdout
+
+    assert told.startswith("ILLEGAL_GENERATION (22): The request is of another generation")
+    assert "SEE       ZOMBIE_COMMIT" in told
+
+
+def test_an_error_that_says_nothing_of_groups_says_so():
+    assert "It says nothing about the group" in explain("TOPIC_ALREADY_EXISTS").stdout
+
+
+def test_an_unknown_word_gets_the_nearest_and_no_traceback():
+    result = explain("MAX_POL_EXCEDED")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kohort explain: no cause and no error of Kafka's is called 'MAX_POL_EXCEDED'")
+    assert result.stderr.endswith("; did you mean MAX_POLL_EXCEEDED?\n")
+
+
+@pytest.mark.parametrize("word", ["\x1b[2J", "x" * 100_000, "", "-99", "\u202e"])
+def test_hostile_words_are_answered_in_one_harmless_line(word):
+    result = explain("--", word)
+
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert result.stderr[:-1].isprintable()
+    assert len(result.stderr) < 300
+
+
+def test_without_a_word_all_causes_are_listed_and_json_has_them_whole():
+    listed = explain().stdout
+    assert all(code in listed for code in CAUSES)
+    told = json.loads(explain("--output", "json").stdout)
+    assert [entry["code"] for entry in told["causes"]] == list(CAUSES)
+    one = json.loads(explain("frozen", "--output", "json").stdout)["cause"]
+    assert one["code"] == "SESSION_TIMEOUT.frozen"
+    assert {"cause", "difference"} == set(one["look_alikes"][0])
+
+
+def test_why_since_takes_durations_and_nothing_else(run):
+    for bad in ("soon", "1", "-5m", "1h30", "0s", "9" * 30 + "d"):
+        result = run("group", "why", "g", "--since", bad, code=2)
+        assert "is no duration: give a number and s, m, h or d, as in 30m" in result.stderr
+    result = run("group", "why", "g", "--since", "1h", "--last", "2", code=2)
+    assert "--last and --since exclude each other" in result.stderr

@@ -1,0 +1,391 @@
+"""Causes that need evidence beside the request: the broker's own stalls, the topics, connections, who asked."""
+
+import pytest
+
+from kohort.coordinator.journal import build_entry, parse_entry
+from kohort.errors import ErrorCode
+from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.names import short_id
+from kohort.wire.messages.group_classic import MemberIdentity
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import CoordinatorStage, Topics
+
+
+@pytest.fixture
+def stage():
+    return CoordinatorStage(topics=Topics(t=6, u=2))
+
+
+def group_of(stage, size=2, **options):
+    """A stable group of app-0 (the leader), app-1, ..., on connections of their numbers; ids, and the generation."""
+    ids, tickets = [], []
+    for i in range(size):
+        member_id, ticket = stage.enter(client_id=f"app-{i}", connection=i, **options)
+        ids.append(member_id)
+        tickets.append(ticket)
+    for i in range(size):
+        if stage.answer(tickets[i]) is None or size > 1:
+            tickets[i] = stage.join(ids[i], client_id=f"app-{i}", connection=i, **options)
+    generation = stage.answer(tickets[-1]).generation_id
+    share(stage, ids, generation)
+    stage.journal.clear()
+    return ids, generation
+
+
+def share(stage, ids, generation):
+    """The members share six partitions of t evenly."""
+    each = 6 // len(ids)
+    given = {
+        member_id: assignment(*(("t", p) for p in range(i * each, (i + 1) * each))) for i, member_id in enumerate(ids)
+    }
+    for i, member_id in enumerate(ids):
+        ticket = stage.sync(member_id, generation, given if i == 0 else None, client_id=f"app-{i}", connection=i)
+        assert stage.answer(ticket).error_code == ErrorCode.NONE
+
+
+def found(stage):
+    return find_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
+
+
+def rebalance(stage):
+    return [this for this in found(stage) if this.end != "no_rebalance"][-1]
+
+
+def kinds(this):
+    return {fact.kind for fact in this.evidence}
+
+
+class TestABrokerThatStoodStill:
+    def silence(self, stage, stalled_ms, silent_ms=10_000):
+        """The members of a group are not heard for a session, of which the broker slept the last ``stalled_ms``."""
+        group_of(stage, session_ms=10_000)
+        now = stage.now
+        stage.coordinator.stood_still(now + silent_ms - stalled_ms, now + silent_ms)
+        stage.advance(silent_ms)
+
+    def test_blames_no_member(self, stage):
+        self.silence(stage, 8_000)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("BROKER_STALL", "proof")
+        assert "the broker stood still for 8.0 s, and found the session of member" in this.sentence
+        assert this.advice.startswith("the members are not to blame")
+        assert "broker_stalled" in kinds(this)
+
+    def test_is_less_sure_of_itself_where_the_member_was_late_before(self, stage):
+        self.silence(stage, 4_000)
+
+        assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "high")
+
+    def test_says_so_but_blames_the_member_where_it_stood_still_for_less_than_a_heartbeat(self, stage):
+        self.silence(stage, 500)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
+        assert "broker_stalled" in kinds(this)
+
+    def test_does_not_excuse_a_process_that_had_ended_before(self, stage):
+        ids, generation = group_of(stage, session_ms=10_000)
+        stage.advance(500)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.coordinator.stood_still(stage.now + 1_000, stage.now + 9_000)
+        stage.advance(9_000)
+        stage.heartbeat(ids[0], generation, client_id="app-0", connection=0)
+        stage.advance(1_000)
+
+        assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
+
+    def test_is_told_of_by_whoever_was_put_out_while_a_round_waited(self, stage):
+        ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
+        stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
+        now = stage.now
+        stage.coordinator.stood_still(now + 100, now + 8_000)
+        stage.advance(8_000)
+
+        this = rebalance(stage)
+
+        assert this.also == ("BROKER_STALL",)
+        assert this.blocker.because == "broker_stalled"
+        assert "not to blame" in this.advice
+
+    def test_is_told_of_modern_groups_too(self, stage):
+        stage.come("m1", client_id="m", connection=1)
+        now = stage.now
+        stage.coordinator.stood_still(now + 3_000, now + 45_000)
+        stage.advance(45_000)
+
+        assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "proof")
+
+
+class TestAMemberThatLeavesWithoutAWord:
+    def idle(self, stage, lag=None, **options):
+        """The second member commits once and then no more for as long as it may take, while it heartbeats."""
+        ids, generation = group_of(stage, **{"session_ms": 10_000, "rebalance_ms": 60_000, **options})
+        stage.commit({("t", 3): 5}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
+        if lag is not None:
+            stage.topics.ends["t", 3] = 5 + lag
+        for _ in range(20):
+            stage.advance(3_000)
+            for i, member_id in enumerate(ids):
+                stage.heartbeat(member_id, generation, client_id=f"app-{i}", connection=i)
+        stage.leave(ids[1], version=1, client_id="app-1", connection=1)
+
+    def test_while_records_wait_did_not_poll(self, stage):
+        self.idle(stage, lag=40)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
+        assert "after 60.0 s without commit progress, while 40 records waited (its limit is 60 s" in this.sentence
+
+    def test_with_nothing_to_read_left_in_order(self, stage):
+        self.idle(stage, lag=0)
+
+        assert rebalance(stage).cause == "MEMBER_LEFT"
+
+    def test_and_hangs_up_left_in_order(self, stage):
+        self.idle(stage, lag=40)
+        stage.advance(20)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.check()
+
+        this = rebalance(stage)
+
+        assert this.cause == "MEMBER_LEFT"
+        assert [f.value for f in this.evidence if f.kind == "connection_closed"] == ["20 ms after it left"]
+
+    def test_and_stays_connected_for_a_minute_did_not_poll(self, stage):
+        self.idle(stage, lag=40)
+        stage.advance(60_000)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.check()
+
+        assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
+
+    def test_is_not_judged_by_a_limit_that_is_its_session(self, stage):
+        """aiokafka sends its session timeout in the place of max.poll.interval.ms."""
+        self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
+
+        assert rebalance(stage).cause == "MEMBER_LEFT"
+
+    @pytest.mark.parametrize(
+        ("reason", "cause"),
+        [
+            ("consumer poll timeout has expired.", "MAX_POLL_EXCEEDED"),
+            ("Application maximum poll interval (max.poll.interval.ms) exceeded", "MAX_POLL_EXCEEDED"),
+            ("client leaving group per normal operation", "MEMBER_LEFT"),
+            ("\x1b[2J" * 90_000, "MEMBER_LEFT"),
+        ],
+    )
+    def test_but_with_one_is_taken_at_its_word(self, stage, reason, cause):
+        ids, _ = group_of(stage)
+        stage.leave(ids[1], reason=reason, client_id="app-1", connection=1)
+
+        this = rebalance(stage)
+
+        assert this.cause == cause
+        assert this.sentence.isprintable()
+        assert len(this.sentence) < 2_000
+
+
+class TestAnAdministrator:
+    def test_who_removes_a_member_is_named(self, stage):
+        stage_with_static(stage)
+        entry = MemberIdentity(member_id="", group_instance_id="i-9", reason="member was removed by an admin: drained")
+        stage.leave(entry, client_id="ops-1", client_host="/10.1.1.1", connection=77, principal="User:olga")
+
+        this = rebalance(stage)
+
+        assert this.cause == "ADMIN_REMOVED"
+        assert this.sentence.count("ops-1") == 1
+        assert "at /10.1.1.1 as User:olga" in this.sentence
+        assert [f.kind for f in this.evidence].count("removed_by") == 1
+
+    def test_of_a_modern_group_is_named(self, stage):
+        stage.come("m1", client_id="m", connection=1, instance_id="i-1")
+        epochs = {"m1": 0, "m2": stage.come("m2", client_id="m", connection=2).member_epoch}
+        epochs["m1"] = epochs["m2"] - 1
+        for _ in range(4):
+            stage.advance(2_000)
+            for member_id, given in (("m1", 2), ("m2", 2)):
+                instance_id = "i-1" if member_id == "m1" else None
+                owned = [("t", p) for p in range(given)] if member_id == "m1" else None
+                answer = stage.beat(member_id, epochs[member_id], owned, instance_id=instance_id)
+                epochs[member_id] = answer.member_epoch
+        stage.leave(MemberIdentity(member_id="", group_instance_id="i-1"), client_id="ops", principal="User:olga")
+
+        this = rebalance(stage)
+
+        assert this.cause == "ADMIN_REMOVED"
+        assert "as User:olga" in this.sentence
+
+
+def stage_with_static(stage):
+    stage.coordinator.take_journal()
+    member_id, ticket = stage.enter(client_id="st", instance_id="i-9", connection=9, group="h")
+    generation = stage.answer(ticket).generation_id
+    stage.sync(member_id, generation, {member_id: assignment(("t", 0))}, instance_id="i-9", group="h", connection=9)
+    stage.journal.clear()
+    original = stage.leave
+    stage.leave = lambda *members, **options: original(*members, **({"group": "h"} | options))
+    return [member_id], generation
+
+
+class TestTopics:
+    def rejoin(self, stage, ids, *topics, who=0, **said):
+        protocols = (("range", subscription(*topics, **said)),)
+        stage.join(ids[who], client_id=f"app-{who}", connection=who, protocols=protocols)
+        return rebalance(stage)
+
+    def test_that_were_made_since_are_the_cause_and_not_the_subscription(self, stage):
+        ids, _ = group_of(stage)
+        stage.advance(5)
+        stage.topics.make("new", 3)
+        stage.topics.made["new"] = stage.now
+
+        this = self.rejoin(stage, ids, "t", "new", who=1)
+
+        assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
+        assert "topics were made that the group reads (new)" in this.sentence
+
+    def test_that_were_there_before_are_a_new_subscription(self, stage):
+        ids, _ = group_of(stage)
+
+        assert self.rejoin(stage, ids, "t", "u", who=1).cause == "SUBSCRIPTION_CHANGED"
+
+    def test_that_are_gone_are_the_cause(self, stage):
+        wide = (("range", subscription("t", "u")),)
+        ids, _ = group_of(stage, protocols=wide)
+        stage.topics.delete("u")
+
+        this = self.rejoin(stage, ids, "t")
+
+        assert (this.cause, this.confidence) == ("TOPIC_DELETED", "proof")
+
+    def test_that_a_member_gives_up_while_they_are_there_are_a_new_subscription(self, stage):
+        wide = (("range", subscription("t", "u")),)
+        ids, _ = group_of(stage, protocols=wide)
+
+        assert self.rejoin(stage, ids, "t").cause == "SUBSCRIPTION_CHANGED"
+
+    def test_of_a_modern_group(self, stage):
+        epoch = stage.come("m1", "t", "later", connection=1).member_epoch
+        stage.topics.make("later", 2)
+        for _ in range(3):
+            stage.advance(2_000)
+            epoch = stage.beat("m1", epoch).member_epoch
+
+        assert rebalance(stage).cause == "TOPIC_CREATED"
+
+    def test_are_not_the_cause_where_the_rack_is(self, stage):
+        ids, _ = group_of(stage, protocols=(("range", subscription("t", rack="a")),))
+
+        this = self.rejoin(stage, ids, "t", rack="b")
+
+        assert (this.cause, this.confidence) == ("RACK_CHANGED", "proof")
+        assert "runs in rack b, and did in a" in this.sentence
+
+
+class TestACoordinatorThatGoes:
+    def test_in_the_middle_of_a_rebalance_is_the_cause_of_the_next(self, stage):
+        group_of(stage)
+        stage.enter(client_id="app-2", connection=2)
+        stage.unload()
+        stage.advance(700)
+        stage.reload()
+        stage.advance(100)
+        stage.enter(client_id="app-2", connection=12)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "proof")
+        assert "the coordinator went while a rebalance was under way (member app-2" in this.sentence
+        assert found(stage)[0].end == "interrupted"
+
+    def test_from_a_stable_group_makes_no_rebalance(self, stage):
+        group_of(stage)
+        stage.unload()
+        stage.advance(700)
+        stage.reload()
+
+        (this,) = found(stage)
+
+        assert (this.cause, this.end) == ("COORDINATOR_FAILOVER", "no_rebalance")
+        assert this.sentence == "The group of 2 members moved to another coordinator within 0.7 s, without a rebalance."
+
+    def test_is_not_the_cause_of_what_happens_later(self, stage):
+        group_of(stage)
+        stage.unload()
+        stage.reload()
+        stage.enter(client_id="other", connection=8)
+
+        assert rebalance(stage).cause == "NEW_MEMBER"
+
+    def test_with_the_last_generation_is_told_by_the_members_that_know_it(self, stage):
+        ids, generation = group_of(stage)
+        stage.unload()
+        stage.reload()
+        assert stage.heartbeat(ids[1], generation + 3, client_id="app-1", connection=1) == ErrorCode.ILLEGAL_GENERATION
+        stage.join(ids[0], client_id="app-0", connection=0)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("GENERATION_LOST", "proof")
+        assert f"members knew generation {generation + 3}" in this.sentence
+
+
+def test_a_client_that_was_put_out_is_chained_to_the_rebalance_in_which_it_was(stage):
+    ids, generation = group_of(stage, session_ms=10_000)
+    for _ in range(4):
+        stage.advance(2_500)
+        stage.heartbeat(ids[0], generation, client_id="app-0", connection=0)
+    stage.join(ids[0], client_id="app-0", connection=0)
+    share(stage, ids[:1], generation + 1)
+    stage.enter(client_id="app-1", connection=1)
+
+    expired, reset = found(stage)
+
+    assert (expired.cause, reset.cause) == ("SESSION_TIMEOUT.unreachable", "CLIENT_RESET")
+    assert reset.follows == expired.id
+    (chain,) = [fact.value for fact in reset.evidence if fact.kind == "chained_to"]
+    assert chain == f"generation {generation + 1}: SESSION_TIMEOUT.unreachable"
+
+
+class TestWhoLetTheOthersWait:
+    def late(self, stage, act=lambda ids, generation: None, closes=False):
+        ids, generation = group_of(stage, session_ms=30_000)
+        stage.join(ids[0], client_id="app-0", connection=0)
+        stage.advance(2_000)
+        act(ids, generation)
+        stage.advance(2_000)
+        stage.join(ids[1], client_id="app-1", connection=1)
+        this = rebalance(stage)
+        assert (this.blocker.who.client_id, this.blocker.waited_ms) == ("app-1", 4_000)
+        return this.blocker.because
+
+    def test_and_sent_heartbeats_did_not_poll(self, stage):
+        assert self.late(
+            stage, lambda ids, g: stage.heartbeat(ids[1], g, client_id="app-1", connection=1)
+        ) == "not_polling"  # fmt: skip
+
+    def test_and_committed_was_giving_up_what_it_had(self, stage):
+        def commits(ids, generation):
+            stage.commit({("t", 3): 9}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
+
+        assert self.late(stage, commits) == "slow_to_revoke"
+
+    def test_and_was_not_heard_of_was_silent(self, stage):
+        assert self.late(stage) == "silent"
+
+    def test_and_hung_up_was_dead(self, stage):
+        ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
+        stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.advance(8_000)
+
+        this = rebalance(stage)
+
+        assert (this.blocker.because, this.also) == ("dead", ("JOIN_TIMEOUT",))
+        assert f"not_rejoined {short_id(ids[1])} did not" in " ".join(f"{f.kind} {f.value}" for f in this.evidence)

@@ -1,0 +1,161 @@
+"""What happens to a group without a rebalance, played on a real coordinator."""
+
+import pytest
+
+from kohort.coordinator.journal import OptionsChanged, Who, build_entry, parse_entry
+from kohort.errors import ErrorCode
+from kohort.insight.events import events
+from kohort.insight.findings.rebalances import find_rebalances
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+@pytest.fixture
+def stage():
+    return CoordinatorStage()
+
+
+def told(stage):
+    return events([parse_entry(build_entry(entry)) for entry in stage.journal])
+
+
+def alone(stage, **options):
+    member_id, ticket = stage.enter(client_id="app", **options)
+    generation = stage.answer(ticket).generation_id
+    stage.sync(member_id, generation, {member_id: assignment(("t", 0))}, client_id="app")
+    stage.journal.clear()
+    return member_id, generation
+
+
+class TestCommitsOfNoMember:
+    def test_that_go_back_are_a_reset_with_what_moved_and_who_did_it(self, stage):
+        stage.commit({("t", 0): 90, ("t", 1): 80}, client_id="tool")
+        stage.journal.clear()
+        stage.advance(5_000)
+        stage.commit({("t", 0): 10, ("t", 1): 99}, client_id="tool", client_host="/10.0.0.9", principal="User:olga")
+
+        (event,) = told(stage)
+
+        assert (event.cause, event.confidence) == ("OFFSETS_RESET", "proof")
+        assert event.sentence == (
+            "Client tool at /10.0.0.9 as User:olga, which is no member, set 2 committed offsets, 1 of them back."
+        )
+        assert event.evidence[0].value == "t-0 from 90 to 10, t-1 from 80 to 99"
+
+    def test_of_an_admin_client_are_a_reset_forwards_too(self, stage):
+        stage.commit({("t", 0): 90}, client_id="adminclient-1")
+
+        assert [(e.cause, e.confidence) for e in told(stage)] == [("OFFSETS_RESET", "high")]
+
+    def test_that_go_on_are_told_once_an_hour(self, stage):
+        for offset in range(50):
+            stage.commit({("t", 0): offset}, client_id="standalone")
+            stage.advance(100_000)
+
+        assert [e.cause for e in told(stage)] == ["UNFENCED_COMMIT"] * 2
+
+    def test_that_jump_back_and_forth_do_not_fill_the_journal(self, stage):
+        for offset in range(500):
+            stage.commit({("t", 0): offset % 2}, client_id="mad")
+            stage.advance(1)
+
+        assert len(told(stage)) <= 2
+
+    def test_of_many_partitions_are_told_in_short(self, stage):
+        stage.topics.make("wide", 3_000)
+        stage.commit({("wide", p): 7 for p in range(3_000)}, client_id="x" * 60_000)
+
+        (event,) = told(stage)
+
+        assert event.evidence[0].value.endswith("and 2995 more")
+        assert len(build_entry(stage.journal[-1])) < 70_000
+        assert len(event.sentence) < 500
+
+    def test_do_not_come_from_members(self, stage):
+        member_id, generation = alone(stage)
+        stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
+        stage.commit({("t", 0): 2}, member_id=member_id, generation=generation)
+
+        assert told(stage) == []
+
+
+class TestZombies:
+    def test_are_told_with_what_they_tried_to_commit_once_in_a_generation(self, stage):
+        member_id, generation = alone(stage)
+        stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
+        for _ in range(3):
+            codes = stage.commit({("t", 0): 99}, member_id="app-gone", generation=generation, client_id="app")
+            assert codes == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+        (event,) = told(stage)
+
+        assert event.cause == "ZOMBIE_COMMIT"
+        assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
+        assert "no member any more, and worked on" in event.sentence
+
+    def test_that_are_members_still_are_behind(self, stage):
+        member_id, generation = alone(stage)
+        stage.commit({("t", 0): 5}, member_id=member_id, generation=generation - 1)
+
+        (event,) = told(stage)
+
+        assert "still a member, and behind" in event.sentence
+
+    def test_of_modern_groups(self, stage):
+        stage.come("m1", client_id="app")
+        assert stage.commit({("t", 0): 3}, member_id="m1", generation=0, version=9) == [ErrorCode.STALE_MEMBER_EPOCH]
+
+        (event,) = told(stage)
+
+        assert (event.cause, event.evidence[1].value) == ("ZOMBIE_COMMIT", "t-0 to 3")
+
+    def test_that_only_heartbeat_are_no_event(self, stage):
+        _, generation = alone(stage)
+        stage.heartbeat("app-gone", generation)
+
+        assert told(stage) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_is_full_tells_whom_it_turned_away(protocol):
+    stage = CoordinatorStage(group_max_size=1, group_consumer_max_size=1)
+    if protocol == "classic":
+        alone(stage)
+        for i in range(3):
+            ticket = stage.join(client_id=f"late-{i}")
+            assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+            stage.join(client_id=f"late-{i}")
+    else:
+        stage.come("m1")
+        for i in range(3):
+            for _ in range(2):
+                assert stage.come(f"m{i + 2}", client_id=f"late-{i}").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    (event,) = told(stage)
+
+    assert event.cause == "GROUP_FULL"
+    assert "was not let in: the group has 1 member, as many as it may." in event.sentence
+    assert len(event.evidence) == 3
+
+
+def test_options_that_were_altered_are_told_with_who_did_it():
+    by = Who("", "ops", "/10.0.0.9", principal="User:olga")
+    options = {"consumer.session.timeout.ms": (None, 9_500), "consumer.heartbeat.interval.ms": (3_000, None)}
+
+    (event,) = events([OptionsChanged(at_ms=5, group="g", options=options, by=by)])
+
+    assert event.cause == "CONFIG_CHANGED"
+    assert event.sentence == (
+        "Options of the group were altered by ops at /10.0.0.9 as User:olga: "
+        "consumer.heartbeat.interval.ms from 3 s to the broker's, "
+        "consumer.session.timeout.ms from the broker's to 9.5 s."
+    )
+
+
+def test_events_are_findings_without_a_rebalance(stage):
+    stage.commit({("t", 0): 90}, client_id="adminclient-1")
+
+    (this,) = find_rebalances(stage.journal)
+
+    assert (this.end, this.cause, this.trigger.client_id) == ("no_rebalance", "OFFSETS_RESET", "adminclient-1")
+    assert this.advice.startswith("records between")

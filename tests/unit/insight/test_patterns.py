@@ -1,0 +1,292 @@
+"""What many rebalances mean together, a story each; and the stories that look alike and are not."""
+
+import pytest
+
+from kohort.insight.findings.model import MemberRef
+from kohort.insight.patterns import find_patterns, prefix_of
+from support.rebalance_findings import GroupOfFindings
+
+
+@pytest.fixture
+def group():
+    return GroupOfFindings()
+
+
+def words(group):
+    return [pattern.pattern for pattern in find_patterns(group.found, group.now_ms)]
+
+
+def replicas(group, count=3, name="orders"):
+    ids = [group.comes(f"{name}-{i}", f"/10.0.0.{i}") for i in range(count)]
+    group.after(3600)
+    del group.found[:]
+    return ids
+
+
+class TestADeploy:
+    def test_replaces_members_one_by_one(self, group):
+        for i, member_id in enumerate(replicas(group)):
+            group.after(20).goes(member_id)
+            group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert (pattern.pattern, pattern.group, pattern.confidence) == ("ROLLING_DEPLOY", "g", "high")
+        assert pattern.sentence == "3 members of orders went and came again one by one: a deploy."
+        assert len(pattern.rebalances) == 6
+        assert pattern.advice.startswith("static members")
+
+    def test_that_starts_the_new_one_first_is_one_too(self, group):
+        for i, member_id in enumerate(replicas(group)):
+            group.after(20).comes(f"orders-{i}x7", f"/10.0.1.{i}")
+            group.after(5).goes(member_id)
+
+        assert words(group) == ["ROLLING_DEPLOY"]
+
+    def test_of_pods_with_random_names_is_told_by_what_their_names_begin_with(self, group):
+        pods = [group.comes(f"orders-7d9f8b6c5-x{i}k2p", f"/10.0.0.{i}") for i in range(3)]
+        group.after(3600)
+        del group.found[:]
+        for i, pod in enumerate(pods):
+            group.after(20).goes(pod)
+            group.after(10).comes(f"orders-5c4b3a291-z{i}q9w", f"/10.0.1.{i}")
+
+        assert words(group) == ["ROLLING_DEPLOY"]
+
+    def test_is_not_one_member_that_was_restarted(self, group):
+        member_id = replicas(group)[0]
+        group.goes(member_id)
+        group.after(10).comes("orders-0")
+
+        assert words(group) == []
+
+    def test_is_not_two_programs_of_which_one_goes_and_the_other_comes(self, group):
+        for member_id in replicas(group)[:2]:
+            group.after(20).goes(member_id)
+            group.after(10).comes("billing")
+
+        assert "ROLLING_DEPLOY" not in words(group)
+
+
+class TestScaling:
+    def test_out_is_members_that_come_and_none_that_goes(self, group):
+        replicas(group)
+        for i in range(3, 6):
+            group.after(10).comes(f"orders-{i}")
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert (pattern.pattern, pattern.sentence) == ("SCALE_OUT", "3 members came, and none went.")
+
+    def test_in_is_members_that_leave_in_order(self, group):
+        for member_id in replicas(group, 5)[2:]:
+            group.after(10).goes(member_id)
+
+        assert words(group) == ["SCALE_IN"]
+
+    def test_in_is_not_members_that_died(self, group):
+        for member_id in replicas(group, 5)[2:]:
+            group.after(10).dies(member_id)
+
+        assert words(group) == []
+
+    def test_is_not_the_forming_of_a_group(self, group):
+        group.comes("a")
+
+        assert words(group) == []
+
+    def test_is_not_two_members_that_came_an_hour_apart(self, group):
+        replicas(group)
+        group.comes("orders-3")
+        group.after(3600).comes("orders-4")
+
+        assert words(group) == []
+
+
+class TestACrashLoop:
+    def crashing(self, group, times, pause):
+        replicas(group)
+        for _ in range(times):
+            member_id = group.after(pause).comes("poisoned", "/10.0.0.9")
+            group.after(pause).dies(member_id)
+
+    def test_is_a_client_that_comes_and_vanishes_three_times_in_ten_minutes(self, group):
+        self.crashing(group, 3, 40)
+
+        patterns = find_patterns(group.found, group.now_ms)
+
+        assert patterns[0].pattern == "CRASH_LOOP"
+        assert patterns[0].sentence == "Client poisoned at /10.0.0.9 joined and vanished 3 times within 2 min 40 s."
+        assert [fact.value.split(": ")[1] for fact in patterns[0].evidence] == [
+            "session_expired", "came", "session_expired", "came", "session_expired",
+        ]  # fmt: skip
+
+    def test_is_not_one_that_dies_twice_or_three_times_a_day(self, group):
+        self.crashing(group, 2, 40)
+        assert "CRASH_LOOP" not in words(group)
+        group = GroupOfFindings()
+        self.crashing(group, 3, 3600)
+        assert "CRASH_LOOP" not in words(group)
+
+    def test_is_not_three_hosts_of_which_each_died_once(self, group):
+        for member_id in replicas(group, 5)[:3]:
+            group.after(40).dies(member_id)
+
+        assert "CRASH_LOOP" not in words(group)
+
+    def test_is_not_a_client_that_leaves_in_order(self, group):
+        replicas(group)
+        for _ in range(4):
+            member_id = group.after(40).comes("cron")
+            group.after(50).goes(member_id)
+
+        assert "CRASH_LOOP" not in words(group)
+
+
+class TestAStorm:
+    def test_is_ten_rebalances_in_ten_minutes(self, group):
+        replicas(group)
+        for pause in (3, 40, 8, 70, 2, 33, 51, 9, 20, 11):
+            group.after(pause).rebalances("METADATA_CHANGED")
+
+        patterns = find_patterns(group.found, group.now_ms)
+
+        assert [p.pattern for p in patterns] == ["REBALANCE_STORM"]
+        assert patterns[0].sentence == "10 rebalances within 4 min 4 s."
+        assert patterns[0].evidence[0].value == "METADATA_CHANGED: 10 times"
+
+    def test_is_little_time_between_long_rebalances_too(self):
+        group = GroupOfFindings(took_ms=120_000)
+        replicas(group)
+        for pause in (1, 150, 170):
+            group.after(pause).rebalances("METADATA_CHANGED")
+
+        (pattern,) = find_patterns(group.found, group.now_ms + 60_000)
+
+        assert pattern.pattern == "REBALANCE_STORM"
+        assert pattern.sentence.startswith("Stable for 18 % of ")
+
+    def test_is_not_nine_nor_ten_in_an_hour_nor_their_second_rounds(self, group):
+        replicas(group)
+        for i in range(9):
+            group.after(17 + i * i).rebalances("METADATA_CHANGED")
+            group.after(1).rebalances("COOPERATIVE_FOLLOWUP")
+        assert "REBALANCE_STORM" not in words(group)
+        group.after(3600).rebalances("METADATA_CHANGED")
+        assert "REBALANCE_STORM" not in words(group)
+
+
+class TestAPartitionThatFlaps:
+    def test_changes_hands_more_often_than_others(self, group):
+        a, b, _ = replicas(group)
+        for i in range(4):
+            there, back = (a, b) if i % 2 else (b, a)
+            group.after(100 + i * 31).rebalances("METADATA_CHANGED", (7, there, back), *([(1, a, b)] if i == 0 else []))
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert (pattern.pattern, pattern.sentence) == ("FLAPPING_PARTITION", "Partition t-7 changed hands 4 times.")
+
+    def test_is_none_where_all_move_alike(self, group):
+        a, b, _ = replicas(group)
+        for i in range(4):
+            there, back = (a, b) if i % 2 else (b, a)
+            group.after(100 + i * 31).rebalances("METADATA_CHANGED", *((p, there, back) for p in range(6)))
+
+        assert words(group) == []
+
+    def test_is_none_that_is_given_up_and_given_back(self, group):
+        a, _, _ = replicas(group)
+        for i in range(4):
+            group.after(100 + i * 31).rebalances("METADATA_CHANGED", (7, a, None), (7, None, a), (1, None, a))
+
+        assert words(group) == []
+
+
+class TestAPeriod:
+    def test_is_four_of_one_cause_at_one_distance(self, group):
+        replicas(group)
+        for jitter in (0, 9, 0, -8):
+            group.after(300 + jitter).rebalances("LEADER_REJOIN")
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert pattern.pattern == "PERIODIC"
+        assert pattern.sentence == "Every 5 min, 4 times: LEADER_REJOIN."
+
+    def test_is_seen_through_others_between(self, group):
+        replicas(group)
+        for i in range(4):
+            group.after(250).rebalances("LEADER_REJOIN")
+            group.after(20 + 9 * i).rebalances("SUBSCRIPTION_CHANGED")
+            group.after(30 - 9 * i)
+
+        assert words(group) == ["PERIODIC"]
+
+    def test_is_none_where_distances_differ_or_there_are_three(self, group):
+        replicas(group)
+        for pause in (300, 380, 290, 310):
+            group.after(pause).rebalances("LEADER_REJOIN")
+        assert words(group) == []
+        group = GroupOfFindings()
+        for _ in range(3):
+            group.after(300).rebalances("LEADER_REJOIN")
+        assert words(group) == []
+
+
+class TestAnAutoscaler:
+    def test_takes_members_in_and_out_by_turns(self, group):
+        replicas(group)
+        for i in range(3):
+            more = [group.after(7 * (i + j + 1)).comes(f"orders-{3 + j}") for j in range(2)]
+            group.after(900 + 200 * i)
+            for member_id in more:
+                group.after(11 * (i + 1)).goes(member_id)
+            group.after(1100 + 150 * i)
+
+        patterns = find_patterns(group.found, group.now_ms)
+
+        assert patterns[0].pattern == "AUTOSCALER"
+        assert "by turns, 6 times" in patterns[0].sentence
+        assert "ROLLING_DEPLOY" not in [p.pattern for p in patterns]
+
+    def test_is_not_a_deploy_nor_a_crash_loop(self, group):
+        for i, member_id in enumerate(replicas(group, 6)):
+            group.after(20).goes(member_id)
+            group.after(15 + i).comes(f"orders-{i}")
+
+        assert "AUTOSCALER" not in words(group)
+
+
+def test_groups_are_looked_at_each_for_itself_and_nothing_is_made_of_nothing():
+    assert find_patterns([]) == []
+
+
+def test_what_happened_without_a_rebalance_does_not_count(group):
+    replicas(group)
+    for _ in range(12):
+        group.after(10).rebalances("STATIC_RESTART", end="no_rebalance")
+
+    assert words(group) == []
+
+
+@pytest.mark.parametrize(
+    ("client_id", "prefix"),
+    [
+        ("orders-3", "orders"), ("orders", "orders"), ("42", "42"), ("a-b-c", "a-b-c"), ("app_17", "app"),
+        ("orders-7d9f8b6c5-x2k2p", "orders"), ("x" * 70_000, "x" * 60 + "…"), ("-", "-"), ("a-1-2-3", "a"),
+    ],
+)  # fmt: skip
+def test_a_name_is_what_replicas_have_in_common(client_id, prefix):
+    assert prefix_of(MemberRef(member_id="m", client_id=client_id)) == prefix
+
+
+def test_hostile_names_neither_break_a_line_nor_take_long(group):
+    for _ in range(2000):
+        member_id = group.after(1).comes("-" * 200 + "\x1b[2J\n", "/h\x07")
+        group.after(1).dies(member_id)
+
+    patterns = find_patterns(group.found, group.now_ms)
+
+    assert {p.pattern for p in patterns} >= {"CRASH_LOOP", "REBALANCE_STORM"}
+    assert all(p.sentence.isprintable() for p in patterns)
