@@ -16,6 +16,17 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import msgspec
 
+from kohort.coordinator.journal_base import JournalEntry as JournalEntry  # noqa: PLC0414 - the door of the journal
+from kohort.coordinator.journal_base import Who as Who  # noqa: PLC0414
+from kohort.coordinator.journal_events import (
+    CommitUnfenced,
+    MemberDisconnected,
+    MemberTurnedAway,
+    OffsetMove,
+    OptionsChanged,
+    PartitionsResumed,
+)
+
 TOPIC: Final = "__kohort_journal"
 """Where the entries are kept; what a broker keeps there is documented with its writer."""
 SCHEMA: Final = "kohort/journal/1"
@@ -58,19 +69,6 @@ EpochEvent = Literal[
     "member_gone",  # seen from the outside: it left, or was put out
     "unexplained",  # seen from the outside: the records do not say why
 ]
-
-
-class Who(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A member as people know it."""
-
-    member_id: str
-    client_id: str = ""
-    client_host: str = ""
-    instance_id: str | None = None
-    classic: bool = False
-    """It speaks the classic protocol, in a modern group, which may have members of both."""
-    principal: str = ""
-    """As whom it is logged in (``User:alice``); told of those who act on others."""
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -129,21 +127,6 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     leader_lost: bool = False
     """The leader is among those who are gone."""
     error: str | None = None
-
-
-class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
-    """Something that happened to a group."""
-
-    CLAIMS_WRITTEN: ClassVar[bool] = False
-    """The entry says that records are on the log, so it goes when their append fails."""
-
-    QUIET: ClassVar[bool] = False
-    """It may wait to be written, with an entry that may not, or for somebody who asks for the journal."""
-
-    at_ms: int
-    group: str
-    observed: bool = False
-    """Whoever wrote it is not the coordinator: it has looked at the cluster from the outside (``kohort.watch``)."""
 
 
 class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
@@ -239,15 +222,6 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
     old_member_id: str
 
 
-class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An offset that somebody commits, or tries to; ``before`` is what was committed, None for nothing."""
-
-    topic: str
-    partition: int
-    after: int
-    before: int | None = None
-
-
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
     """A request was refused because its sender is not, or no longer, what it believes to be."""
 
@@ -261,75 +235,6 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     """Of a commit: the first few that it tried, with what is committed."""
     more: int = 0
     """How many more it tried."""
-
-
-class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
-    """Somebody was not let in, as the group has as many ``members`` as it may have."""
-
-    QUIET: ClassVar[bool] = True
-
-    who: Who
-    members: int
-
-
-class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
-    """The connection of a member that had left closed, ``after_ms`` after it left."""
-
-    QUIET: ClassVar[bool] = True
-
-    who: Who
-    after_ms: int
-
-
-class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
-    """Offsets were committed by somebody who is no member, for nobody could be fenced.
-
-    Told of each client once an hour, and whenever offsets go back.
-    """
-
-    CLAIMS_WRITTEN: ClassVar[bool] = True
-    QUIET: ClassVar[bool] = True
-
-    who: Who
-    offsets: tuple[OffsetMove, ...]
-    more: int = 0
-    """How many more there were."""
-    backwards: int = 0
-    """How many offsets went back."""
-    in_transaction: bool = False
-
-
-class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
-    """Options of the group were altered: what each was and is; None is the broker's."""
-
-    QUIET: ClassVar[bool] = True
-
-    options: dict[str, tuple[int | None, int | None]]
-    by: Who | None = None
-
-
-class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A partition that its new owner fetches for the first time."""
-
-    topic: str
-    partition: int
-    offset: int
-    """Where it begins."""
-    lag: int | None = None
-    """Records from there to the end, now."""
-    lag_before: int | None = None
-    """Records from what was committed to the end, when the rebalance opened."""
-
-
-class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions_resumed"):
-    """Members that were given partitions began to fetch them; at most one note per partition that moved."""
-
-    QUIET: ClassVar[bool] = True
-
-    who: Who
-    generation: int
-    """Or epoch, of the member."""
-    partitions: tuple[ResumedPartition, ...]
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

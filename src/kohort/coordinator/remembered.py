@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from kohort.coordinator.journal import MemberDisconnected, Who
+from kohort.coordinator.journal import (
+    Who,
+)
+from kohort.coordinator.journal_events import MemberDisconnected
 
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100

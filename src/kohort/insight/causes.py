@@ -8,13 +8,13 @@ from typing import Final, Literal
 
 from kohort.coordinator.journal import (
     Change,
-    MemberDisconnected,
     MemberRemoved,
     RequestFenced,
     TriggerEvent,
     Vitals,
     Who,
 )
+from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.names import actor, count, limit, name_and_place, name_of, printable, seconds
 from kohort.insight.rebalances import Rebalance, closes_in_order, stopped_polling
 

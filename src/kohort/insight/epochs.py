@@ -13,14 +13,13 @@ from kohort.coordinator.journal import (
     GroupDeleted,
     GroupUnloaded,
     JournalEntry,
-    MemberDisconnected,
     MemberReconciled,
     Move,
-    PartitionsResumed,
     RequestFenced,
     TargetComputed,
     Who,
 )
+from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 from kohort.insight.holdings import GONE, Gap, JournaledGroup, JournaledMember, Place
 
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]

@@ -11,21 +11,18 @@ from typing import Final
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
-    CommitUnfenced,
     EpochRaised,
     GroupDeleted,
     GroupLoaded,
     GroupUnloaded,
     JournalEntry,
-    MemberTurnedAway,
-    OffsetMove,
-    OptionsChanged,
     RequestFenced,
     RoundClosed,
     RoundDropped,
     RoundOpened,
     Who,
 )
+from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove, OptionsChanged
 from kohort.insight.catalogue.table import advice_for
 from kohort.insight.causes import Confidence, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, printable, seconds
@@ -67,6 +64,8 @@ def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
     for entry in entries:
+        if entry.observed:
+            continue  # a watcher saw no more of it than it tells in its own entries
         group = groups.setdefault(entry.group, _Group())
         _follow(group, entry)
         take = TAKEN.get(type(entry))

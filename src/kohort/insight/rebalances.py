@@ -12,10 +12,8 @@ from kohort.coordinator.journal import (
     GroupUnloaded,
     JournalEntry,
     MemberArrived,
-    MemberDisconnected,
     MemberRemoved,
     Move,
-    PartitionsResumed,
     RequestFenced,
     RoundClosed,
     RoundDropped,
@@ -24,6 +22,7 @@ from kohort.coordinator.journal import (
     Trigger,
     Who,
 )
+from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
 REMEMBERED_MS = 600_000

@@ -7,7 +7,6 @@ from kohort.coordinator.journal import (
     AssignmentWritten,
     AwaitedPartition,
     Change,
-    CommitUnfenced,
     EpochCause,
     EpochRaised,
     GenerationSeen,
@@ -17,16 +16,10 @@ from kohort.coordinator.journal import (
     GroupLoaded,
     GroupUnloaded,
     MemberArrived,
-    MemberDisconnected,
     MemberReconciled,
     MemberRemoved,
-    MemberTurnedAway,
     Move,
-    OffsetMove,
-    OptionsChanged,
-    PartitionsResumed,
     RequestFenced,
-    ResumedPartition,
     RoundClosed,
     RoundDropped,
     RoundOpened,
@@ -41,6 +34,15 @@ from kohort.coordinator.journal import (
     Who,
     build_entry,
     parse_entry,
+)
+from kohort.coordinator.journal_events import (
+    CommitUnfenced,
+    MemberDisconnected,
+    MemberTurnedAway,
+    OffsetMove,
+    OptionsChanged,
+    PartitionsResumed,
+    ResumedPartition,
 )
 
 WHO = Who("app-1", "app", "/127.0.0.1", "i-1")

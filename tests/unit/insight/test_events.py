@@ -2,7 +2,12 @@
 
 import pytest
 
-from kohort.coordinator.journal import OptionsChanged, Who, build_entry, parse_entry
+from kohort.coordinator.journal import (
+    Who,
+    build_entry,
+    parse_entry,
+)
+from kohort.coordinator.journal_events import OptionsChanged
 from kohort.errors import ErrorCode
 from kohort.insight.events import events
 from kohort.insight.findings.rebalances import find_rebalances

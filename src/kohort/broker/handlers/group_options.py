@@ -13,7 +13,7 @@ from kohort.broker.request import Request, sender_of
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import Setting, group_settings
 from kohort.config.group import parse_group_options
-from kohort.coordinator.journal import OptionsChanged
+from kohort.coordinator.journal_events import OptionsChanged
 from kohort.errors import ApiError, ErrorCode
 
 NO_DEFAULT: Final = "Default group resources are not allowed."

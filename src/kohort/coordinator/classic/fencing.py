@@ -7,7 +7,11 @@ from typing import Final
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.round import FENCED_MAX
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import OffsetMove, RequestFenced, Who
+from kohort.coordinator.journal import (
+    RequestFenced,
+    Who,
+)
+from kohort.coordinator.journal_events import OffsetMove
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 

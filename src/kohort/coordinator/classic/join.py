@@ -30,7 +30,13 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static import replace_static_member
 from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS, pending_timer, session_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Change, MemberTurnedAway, Trigger, TriggerEvent, Who
+from kohort.coordinator.journal import (
+    Change,
+    Trigger,
+    TriggerEvent,
+    Who,
+)
+from kohort.coordinator.journal_events import MemberTurnedAway
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode

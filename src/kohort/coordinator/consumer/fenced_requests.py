@@ -9,7 +9,11 @@ from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import MemberTurnedAway, OffsetMove, RequestFenced, Who
+from kohort.coordinator.journal import (
+    RequestFenced,
+    Who,
+)
+from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import CommitUnfenced, OffsetMove
+from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Outcome, TopicsView
 from kohort.coordinator.records import OffsetCommitted

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from kohort.coordinator.journal import Move, PartitionsResumed, RequestFenced, ResumedPartition
+from kohort.coordinator.journal import (
+    Move,
+    RequestFenced,
+)
+from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
 from kohort.insight.findings.model import MoveFinding
 from kohort.insight.rebalances import Rebalance
 

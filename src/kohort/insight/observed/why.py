@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kohort.insight.causes import ADVICE, Evidence
+from kohort.insight.catalogue.table import advice_for
+from kohort.insight.causes import Evidence
 from kohort.insight.names import count, seconds
 from kohort.insight.observed.causes import find_seen_causes
 from kohort.insight.observed.generations import Bounds, SeenRebalance
@@ -20,7 +21,8 @@ def explain_seen(this: SeenRebalance) -> tuple[Explanation, tuple[str, ...]]:
     if len(found) > TOLD:
         clauses.append(f"and {count(len(found) - TOLD, 'other change')}")
     evidence = [fact for finding in found for fact in finding.evidence]
-    advice = "; ".join(dict.fromkeys(ADVICE[f.cause] for f in found if f.cause in ADVICE))
+    advised = [advice_for(f.cause) for f in found]
+    advice = "; ".join(dict.fromkeys(words for words in advised if words is not None))
     also = tuple(dict.fromkeys(f.cause for f in found if f.cause != first.cause))
     sentence = f"{_head(this)}: {'; '.join(clauses)}; {_tail(this)}."
     told = Explanation(first.cause, first.confidence, sentence, (*evidence, *_facts(this)), advice or None)
