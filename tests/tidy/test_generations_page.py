@@ -30,5 +30,6 @@ def test_every_change_is_told_of_every_generation_in_every_size():
         for size in generations.SEEDS
         for change in generations.SOME.get(size) or generations.CHANGES
         for generation in generations.GENERATIONS
+        if generation not in generations.LEFT_OUT.get(size, ())
     }
     assert found == expected
