@@ -58,18 +58,26 @@ def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) 
 
 
 class Overheard(Watcher):
-    """The last heartbeats of each member id, goodbyes left out. ``strangers``: the client who speaks for others."""
+    """The last heartbeats of each member id, without goodbyes, and without those that say what the one before said.
+    ``strangers``: the client who speaks for others."""
 
     def __init__(self, strangers: str) -> None:
+        self.spoken_for: set[str] = set()
+        """Member ids under which a stranger said what partitions they own: nobody can tell any more what they do."""
         self._strangers = strangers
         self._by_member: dict[str, deque[ConsumerGroupHeartbeatRequest]] = {}
 
     def asked(self, exchange: Exchange) -> None:
         asked = exchange.asked
-        if not isinstance(asked, ConsumerGroupHeartbeatRequest) or exchange.client == self._strangers:
+        if not isinstance(asked, ConsumerGroupHeartbeatRequest):
             return
-        if asked.member_epoch >= JOINING_EPOCH:
-            self._by_member.setdefault(asked.member_id, deque(maxlen=KEPT)).append(asked)
+        if exchange.client == self._strangers:
+            if asked.topic_partitions is not None:
+                self.spoken_for.add(asked.member_id)
+            return
+        said = self._by_member.setdefault(asked.member_id, deque(maxlen=KEPT))
+        if asked.member_epoch >= JOINING_EPOCH and not (said and said[-1] == asked):
+            said.append(asked)
 
     def of(self, member_id: str) -> list[ConsumerGroupHeartbeatRequest]:
         """Return what a member has said, the oldest first."""
@@ -112,12 +120,13 @@ class ModernStrangers:
             self._admin.do(f"takes out {victim.name}", lambda m: modern_heartbeat_as(m, self._group_id, claim))
 
     def repeat(self, rng: random.Random) -> None:
-        """Send again what a member has said: anything, its join, or a list of what it owned."""
+        """Send again what a member has said: anything, its join, a list of what it owned, something from long ago."""
         victim = rng.choice(self._victims)
         said = self._overheard.of(victim.member_id)
         joins = [message for message in said if message.member_epoch == JOINING_EPOCH]
         lists = [message for message in said if message.member_epoch != JOINING_EPOCH and message.topic_partitions]
-        again = rng.choice([said, joins, lists])
+        earlier = [message for message in said if JOINING_EPOCH < message.member_epoch < victim.generation_id]
+        again = rng.choice([said, joins, lists, earlier])
         if again:
             message = rng.choice(again)
             self._admin.do(

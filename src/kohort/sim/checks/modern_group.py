@@ -3,7 +3,7 @@ everybody has what the target says, and the target is what the assignor is for."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kohort.coordinator.consumer.assignment import ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
@@ -23,8 +23,15 @@ from kohort.wire.messages.group_consumer import (
 class ModernGroupHolds(Watcher):
     """Remembers the targets of the group; ``check`` is called after every event."""
 
-    def __init__(self, group: Callable[[], ModernGroup | None], stretches: Callable[[], int], interval_ms: int) -> None:
+    def __init__(
+        self,
+        group: Callable[[], ModernGroup | None],
+        stretches: Callable[[], int],
+        interval_ms: int,
+        spoken_for: Collection[str] = (),
+    ) -> None:
         self._group = group
+        self._spoken_for = spoken_for
         self._stretches = stretches
         self._stretch = 0
         self._interval_ms = interval_ms
@@ -34,9 +41,12 @@ class ModernGroupHolds(Watcher):
         """What was reached."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Check that a member that has left is gone at once, and one that will be back is not."""
+        """Check that a member that has left is gone at once, and one that will be back is not.
+
+        Under an id that a stranger speaks for somebody may have joined again by now.
+        """
         asked, group = exchange.asked, self._group()
-        if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest):
+        if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest) or asked.member_id in self._spoken_for:
             return
         if not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
             return

@@ -7,7 +7,7 @@ know it yet, may still believe in what it had: that is what epochs are for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kohort.coordinator.consumer.group import ModernGroup
@@ -33,6 +33,9 @@ class ModernOwners(Watcher):
     given it up yet. So, as in Kafka, it may have two owners, until the member joins again (it is told to by its next
     heartbeat) and takes what SyncGroup says. Just that is left out here: what a member of the classic protocol had
     beside its share when the group was converted, for as long as it goes on to have it, up to that moment.
+
+    ``spoken_for`` has the ids of members of whom a stranger says, in their own words of before, that they own little or
+    nothing, or that they begin anew: as in Kafka the coordinator has to believe it, and these are not looked at.
     """
 
     def __init__(
@@ -40,10 +43,12 @@ class ModernOwners(Watcher):
         group: Callable[[], ModernGroup | None],
         topics: Callable[[], Topics | None],
         stretches: Callable[[], int],
+        spoken_for: Collection[str] = (),
     ) -> None:
         self._group = group
         self._topics = topics
         self._stretches = stretches
+        self._spoken_for = spoken_for
         self._stretch = -1
         self._holders: dict[str, _Holder] = {}
         self._leftover: dict[str, frozenset[TopicPartition]] = {}
@@ -85,6 +90,8 @@ class ModernOwners(Watcher):
         for holder in self._holders.values():
             member = group.members.get(holder.member_id)
             if not holder.held or member is None or holder.consumer.member_id != holder.member_id:
+                continue
+            if holder.member_id in self._spoken_for:
                 continue
             held = {TopicPartition(self._name(topic_id), p) for topic_id, p, _ in member.current.held()}
             more = holder.held - held

@@ -108,6 +108,15 @@ def epoch_goes_back(patch: Patch) -> None:
     patch.function(heartbeat._answer, answer)
 
 
+@bug(AREA, "a heartbeat of any earlier epoch is taken", WORLD)
+def any_earlier_epoch_taken(patch: Patch) -> None:
+    def check(real: Any, member: Any, epoch: int, owned: Any) -> None:
+        if epoch >= member.epoch:
+            real(member, epoch, owned)
+
+    patch.function(arrival.check_epoch, check)
+
+
 @bug(AREA, "a static member that says that it will be back is taken out", WORLD)
 def place_not_kept(patch: Patch) -> None:
     def remove(_real: Any, group: Any, member: Any, ctx: Any, out: Outcome) -> None:

@@ -31,6 +31,8 @@ from kohort.sim.swarm import Plan
 from kohort.sim.world import START_MS
 from kohort.sim.worlds.three_nodes import GROUP, ThreeNodes, plan_of_moves
 
+ADMIN: Final = "admin"
+"""The client through which strangers speak, too."""
 TOPICS_PATTERN: Final = "t[0-9]+"
 """Matches every topic of a plan."""
 STALLS_LONGER_MS: Final = 6_000
@@ -99,13 +101,13 @@ class ModernGroups(ThreeNodes):
 
     def __init__(self, plan: Plan) -> None:
         self.options = options_of(plan)
+        self.overheard = Overheard(ADMIN)
         super().__init__(plan)
         self.admin = AdminActor(
             self.stage, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
         )
-        overheard = Overheard(self.admin.name)
-        self.stage.checks.add(overheard)
-        self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, overheard, min(plan.topics))
+        self.stage.checks.add(self.overheard)
+        self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, self.overheard, min(plan.topics))
 
     # ------------------------------------------------------------ what is simulated
 
@@ -156,10 +158,11 @@ class ModernGroups(ThreeNodes):
         )
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
-        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches)
-        self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms)
+        spoken_for = self.overheard.spoken_for
+        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, spoken_for)
+        self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, spoken_for)
         self.revocations = Revocations(self.modern_group)
-        self.epochs = Epochs(GROUP, lambda: life.stretches, "admin")
+        self.epochs = Epochs(GROUP, lambda: life.stretches, ADMIN)
         self.commits = EpochCommits(GROUP, self.modern_group, self.topic_name)
         return [self.owners, self.holds, self.epochs, self.commits]
 
