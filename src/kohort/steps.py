@@ -34,12 +34,13 @@ SORTED_AT_ONCE: Final = 4_000
 
 
 class Pace:
-    """Says when enough was done for one step."""
+    """Says when enough was done for one step. What ``goes_on`` with a request that has had its first step has none of
+    its own, which would be longer."""
 
     __slots__ = ("_left_us",)
 
-    def __init__(self) -> None:
-        self._left_us = _lengths[-1][0]
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self._left_us = _lengths[-1][1 if goes_on else 0]
 
     def is_due(self, us: float) -> bool:
         """Count ``us`` microseconds of work that were just done; whether it is time to yield."""

@@ -17,6 +17,7 @@ from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.invariants import check_consumer_group
+from kohort.coordinator.consumer_records import RegexResolved
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
 from kohort.coordinator.counters import OffsetCounters
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
@@ -320,6 +321,10 @@ class Coordinator:
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         """Return what is left of an outcome whose records could not be appended."""
         code = append_error(error)
+        if any(isinstance(record, RegexResolved) for record in outcome.records):  # nobody waits for an answer to it
+            self._notes.append(
+                warning(f"what expressions match cannot be written, and is tried again: {error}", "regex")
+            )
         instead = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
             timers=[*outcome.otherwise],

@@ -14,11 +14,12 @@ from kohort.wire.schema import Message
 
 WALK_US: Final = 1.0
 GATHER_US: Final = 0.02
+GATHERED_AT_ONCE: Final = 50_000
 
 
 def let_go(held: list[Message]) -> Steps[None]:
     """Free what the messages in ``held`` hold, which nobody else may hold; ``held`` is empty afterwards."""
-    pace = Pace()
+    pace = Pace(goes_on=True)
     leaves: list[Any] = []
     at = 0
     while at < len(held):  # it grows as it is walked
@@ -27,8 +28,11 @@ def let_go(held: list[Message]) -> Steps[None]:
         gathered = 0
         for name, has_arrays in _struct_arrays(type(one)):
             inner = getattr(one, name) or ()
-            (held if has_arrays else leaves).extend(inner)
-            gathered += len(inner)
+            for begin in range(0, len(inner), GATHERED_AT_ONCE):
+                (held if has_arrays else leaves).extend(inner[begin : begin + GATHERED_AT_ONCE])
+                if begin and pace.is_due(GATHER_US * GATHERED_AT_ONCE):
+                    yield
+            gathered += min(len(inner), GATHERED_AT_ONCE)
         if pace.is_due(WALK_US + GATHER_US * gathered):
             yield
     one = inner = None  # type: ignore[assignment]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final
 
+from kohort.broker.authorization import CHECK_US
 from kohort.broker.guards.guard import (
     PASSED,
     REFUSE_US,
@@ -18,7 +19,7 @@ from kohort.broker.guards.guard import (
 )
 from kohort.errors import ErrorCode
 from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps, counted, each
+from kohort.steps import Pace, SpreadDict, Steps, counted, each, emptied
 from kohort.wire.messages.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -129,7 +130,7 @@ def _sifted_resources(
     allowed: list[Any] = []
     refused: list[tuple[Any, ErrorCode]] = []
     of_cluster: bool | None = None
-    pace = Pace()
+    pace = Pace(goes_on=True)
     for one in resources:
         kind, name = one.resource_type, one.resource_name
         code = ErrorCode.NONE
@@ -149,7 +150,7 @@ def _sifted_resources(
             allowed.append(one)
         else:
             refused.append((one, code))
-        if pace.is_due(2):
+        if pace.is_due(CHECK_US):
             yield
     yield from times.let_go(pace)
     return allowed, refused
@@ -160,6 +161,7 @@ def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
     message: DescribeConfigsRequest = checking.request.message
     allowed, denied = yield from _sifted_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
     told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
+    yield from emptied(denied, Pace(goes_on=True))
     return without(checking, allowed, Denials("resources", "results", told), DescribeConfigsResponse)
 
 
@@ -182,6 +184,7 @@ def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterCo
         resources = checking.request.message.resources
         allowed, denied = yield from _sifted_resources(checking, Operation.ALTER_CONFIGS, resources)
         told = yield from each(denied, lambda pair: _not_altered(*pair), REFUSE_US)
+        yield from emptied(denied, Pace(goes_on=True))
         return without(checking, allowed, Denials("resources", "responses", told), response)
 
     return guard

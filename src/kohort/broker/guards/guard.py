@@ -103,12 +103,13 @@ class Denials:
     """The array of the request."""
     answered: str
     """The array of the answer."""
-    items: Sequence[Message]
-    """What is answered for them."""
+    items: list[Any]
+    """What is answered for them; the answer's own from then on."""
 
     def add(self, answer: Any) -> Message:
-        """Add it to the answer."""
-        getattr(answer, self.answered).extend(self.items)
+        """Add it to the answer; what may be a million items is not copied."""
+        self.items[:0] = getattr(answer, self.answered)
+        setattr(answer, self.answered, self.items)
         made: Message = answer
         return made
 
@@ -130,7 +131,7 @@ def refused_by_topic(
     gather: Callable[[Any, list[Any]], T],
 ) -> Steps[list[T]]:
     """Return what is answered for topics of which no partition may be served."""
-    pace = Pace()
+    pace = Pace(goes_on=True)
     told = []
     for topic in topics:
         partitions = []

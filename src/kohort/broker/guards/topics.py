@@ -38,6 +38,7 @@ FIRST_METADATA_THAT_FORBIDS_CREATION: Final = 4
 FIRST_DELETE_WITH_IDS: Final = 6
 LOOK_US: Final = 1
 NAME_US: Final = 0.6
+HIDE_US: Final = 2
 
 
 def guard_metadata(checking: Checking) -> Steps[Guarded]:
@@ -59,6 +60,7 @@ def guard_metadata(checking: Checking) -> Steps[Guarded]:
     checking.keep(topics=allowed)
     checking.request.version = max(version, FIRST_METADATA_THAT_MAY_ASK_FOR_NOTHING)  # in 0 nothing left means all
     refused = yield from _not_described(checking, denied)
+    yield from emptied(denied, Pace(goes_on=True))
     return Guarded(amend=Denials("topics", "topics", refused).add)
 
 
@@ -84,13 +86,13 @@ def _creatable(
 
 def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
     """Return what is said of topics that may not be described, of each once."""
-    pace = Pace()
+    pace = Pace(goes_on=True)
     seen: SpreadDict[bytes | str | None, None] = SpreadDict()
     told = []
     for topic in topics:
         if seen.add(topic.topic_id if topic.topic_id != NO_UUID else topic.name, None):
             told.append(_hidden(checking, topic))
-        if pace.is_due(LOOK_US):
+        if pace.is_due(HIDE_US):
             yield
     yield from seen.let_go(pace)
     return told
