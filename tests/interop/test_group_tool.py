@@ -218,3 +218,25 @@ def test_each_reads_what_the_other_exports(either, admin, topic, tmp_path):
             assert expected == {(topic, 0): 10, (topic, 1): 1}
             found, _ = reset_by_us(either, topic, *groups[2:], "--from-file", str(file))
             assert {at: offset for at, offset in found.items() if at[0] == topic} == expected
+
+
+def test_members_of_both_protocols_are_taken_out_of_both_brokers(either, admin, topic):
+    with ExitStack() as stack:
+        static = joined(stack, either, topic, topic, group_protocol="consumer", group_instance_id="one")
+        settle([static], 3)
+        dynamic = joined(stack, either, topic, topic, group_protocol="consumer", client_id="dynamic")
+        settle([static, dynamic], 3)
+        (member_id,) = [m.member_id for m in admin.describe_groups([topic])[topic].members if not m.group_instance_id]
+        words = ["group", "remove-member", topic, "--yes", "--bootstrap", either]
+        assert CliRunner().invoke(main, [*words, member_id]).exit_code == 0
+        assert [m.group_instance_id for m in admin.describe_groups([topic])[topic].members] == ["one"]
+
+        assert CliRunner().invoke(main, [*words, "one", "--reason", "its host is gone"]).exit_code == 0
+
+        assert admin.describe_groups([topic])[topic].members == ()
+    group = f"{topic}-classic"
+    with ExitStack() as stack:
+        settle([joined(stack, either, group, topic, client_id="old")], 3)
+        words = ["group", "remove-member", group, "--all", "--yes", "--bootstrap", either]
+        assert CliRunner().invoke(main, words).exit_code == 0
+        assert admin.describe_groups([group])[group].members == ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_members
-from kohort.cli.exits import NothingThere, RefusedByState
+from kohort.cli.exits import NothingThere
 from kohort.cli.group_state import describe
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 REMOVE_HELP = """Take members out of GROUP: by member id or by instance id, or all of them (--all).
 
 The group rebalances. A member that still runs comes back by itself; this is for one whose process is gone, a static
-one above all, which the group would wait for until its session ends. Kafka takes out members that have an instance id,
-and others where they speak the classic protocol.
+one above all, which the group would wait for until its session ends.
 
 \b
 Examples:
@@ -57,8 +56,6 @@ def remove_member(
         chosen = list(about.members) if everybody else members_named(about, list(dict.fromkeys(names)))
         if not chosen:
             raise NothingThere(f"group {group_id!r} has no members")
-        for member in chosen:
-            check_removable(member, about)
         told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
         confirm(f"Take {told} out of {cell(group_id)}?", yes=yes)
         static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
@@ -95,12 +92,3 @@ def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberD
             near = did_you_mean(name, [*by_instance, *by_id])
             raise NothingThere(f"group {about.group_id!r} has no member {name!r}{near}")
     return list({known[name].member_id: known[name] for name in names}.values())
-
-
-def check_removable(member: MemberDescription, about: GroupDescription) -> None:
-    """Raise RefusedByState for a member that no coordinator takes out for somebody else."""
-    if about.group_type == "consumer" and member.member_type != "classic" and member.group_instance_id is None:
-        raise RefusedByState(
-            f"member {member.member_id!r} cannot be taken out: it speaks the new protocol and has no instance id; end "
-            f"its process ({cell(member.client_id)} at {cell(member.client_host)})"
-        )

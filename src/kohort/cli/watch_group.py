@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
+import textwrap
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,13 +19,13 @@ from kohort.cli.events import event_line
 from kohort.cli.exits import NothingThere
 from kohort.cli.fit import lines_of
 from kohort.cli.following import follow_journal
-from kohort.cli.group_lag import PARTITION_COLUMNS, partition_cells
+from kohort.cli.lag_words import lag_time_text
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.output import line_of, output_of, print_lines
 from kohort.cli.results.journal import GroupWatched, WatchedMoment
 from kohort.cli.show import cell, table_of, time_text
 from kohort.insight.findings.events import EventFinding, find_events
-from kohort.insight.findings.groups import GroupFinding, find_group
+from kohort.insight.findings.groups import GroupFinding, PartitionFinding, find_group, name_of_ref
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -44,6 +45,7 @@ Examples:
 LOOKS_KEPT: Final = 10
 EVENTS_SHOWN: Final = 6
 EVENTS_KEPT: Final = 100
+COLUMNS: Final = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "LAG-TIME", "STATUS", "MEMBER")
 
 
 @click.command("watch", help=WATCH_HELP, short_help="Watch a group live.")
@@ -134,18 +136,26 @@ def draw_live(moments: Iterator[WatchedMoment]) -> None:
 
 def picture(moment: WatchedMoment, events: Sequence[EventFinding], *, width: int, height: int) -> list[str]:
     """Return the lines of a moment: the sentence, the partitions that wait the most, the last events."""
-    head = [f"{time_text(moment.at_ms)[11:19]}  {cell(sentence_of_moment(moment))}"]
+    said = f"{time_text(moment.at_ms)[11:19]}  {cell(sentence_of_moment(moment))}"
+    head = textwrap.wrap(said, width, max_lines=3, placeholder="…") or [said]
     tail = [event_line(event)[11:] for event in events[-EVENTS_SHOWN:]]
     room = max(1, height - len(head) - len(tail) - 3)
     lines = [*head, ""]
     if moment.status is not None and moment.status.partitions:
         waiting = sorted(moment.status.partitions, key=lambda one: (-(one.lag or 0), one.topic, one.partition))
-        drawn = lines_of(table_of(PARTITION_COLUMNS, [partition_cells(one) for one in waiting[:room]]), width)
+        drawn = lines_of(table_of(COLUMNS, [cells(one) for one in waiting[:room]]), width)
         lines += drawn[:room]
         if len(waiting) > len(drawn):
             lines.append(f"... of {len(waiting)} partitions")
     lines += ["", *tail] if tail else []
     return [line if len(line) <= width else line[: width - 1] + "…" for line in lines[:height]]
+
+
+def cells(one: PartitionFinding) -> tuple[object, ...]:
+    """Return a partition in a line."""
+    waits = lag_time_text(one.lag, one.lag_ms, complete=True)
+    owner = None if one.owner is None else name_of_ref(one.owner)
+    return one.topic, one.partition, one.committed, one.log_end, one.lag, waits, one.status, owner
 
 
 def sentence_of_moment(moment: WatchedMoment) -> str:
