@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -53,14 +54,21 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
-def command_seconds(address: str, *options: str) -> float:
-    """Wall seconds of the whole command, its start included."""
+def command_seconds(address: str, broker_pid: int, *options: str) -> tuple[float, float]:
+    """Wall seconds of the whole command, its start included; and processor seconds of it and of the broker."""
     environment = {**os.environ, "KOHORT_BOOTSTRAP": address}
     command = [sys.executable, "-m", "kohort", "groups", *options]
-    seconds, _ = timed(
+    before = used_by_children() + cpu_of(broker_pid)
+    wall, _ = timed(
         lambda: subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     )
-    return seconds
+    return wall, used_by_children() + cpu_of(broker_pid) - before
+
+
+def used_by_children() -> float:
+    """Processor seconds of the processes that this one started, and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(address: str, broker_pid: int) -> dict[str, float]:
@@ -75,14 +83,18 @@ def measure(address: str, broker_pid: int) -> dict[str, float]:
         assert len(found) == len(names)
         cpu = time.process_time() + cpu_of(broker_pid) - cpu
         dated, sample = timed(lambda: sample_groups(admin, names, SamplingLimits(append_times=5000, append_ms=60_000)))
+    bare, bare_cpu = command_seconds(address, broker_pid, "--no-journal")
+    whole, whole_cpu = command_seconds(address, broker_pid)
     return {
         "list": listing,
         "sample": sampling,
         "find": finding,
         "cpu": cpu,
         "with_5000_append_times": dated,
-        "command_no_journal": command_seconds(address, "--no-journal"),
-        "command": command_seconds(address),
+        "command_no_journal": bare,
+        "command_no_journal_cpu": bare_cpu,
+        "command": whole,
+        "command_cpu": whole_cpu,
     }
 
 

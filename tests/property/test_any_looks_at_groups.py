@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.insight.findings.doctor import examine
+from kohort.insight.findings.groups import find_group
 from kohort.insight.health import RebalanceTimes, health_of
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
@@ -22,7 +24,7 @@ PARTITIONS = st.builds(
     last_stable=OFFSETS,
     committed_record_at_ms=st.none() | TIMES,
     waiting=st.none() | st.booleans(),
-    error=st.none() | st.just("gone"),
+    error=st.none() | st.just("gone\r"),
 )
 MEMBERS = st.builds(
     MemberSnapshot,
@@ -35,11 +37,11 @@ SNAPSHOTS = st.builds(
     GroupSnapshot,
     at_ms=TIMES,
     group=st.sampled_from(["g", "h"]),
-    state=st.sampled_from(["Stable", "Empty", "PreparingRebalance", "Reconciling", "Dead", ""]),
+    state=st.sampled_from(["Stable", "Empty", "PreparingRebalance", "Reconciling", "Dead", "", "\x1b[2J"]),
     protocol=st.sampled_from(["classic", "consumer"]),
     members=st.lists(MEMBERS, max_size=3).map(tuple),
     partitions=st.lists(PARTITIONS, max_size=5, unique_by=lambda p: p.partition).map(tuple),
-    error=st.none() | st.just("not authorised"),
+    error=st.none() | st.just("not authorised\n"),
 )
 
 
@@ -56,6 +58,10 @@ def test_any_looks_in_any_order(snapshots, since_ms, rebalanced):
         assert (one.records is None) == (one.unknown is not None)
     assert all(number is None or number >= 0 for number in numbers)
     assert len(report.partitions) == len(lag.partitions)
+    told = find_group(snapshots)
+    shown = [told.sentence, *(v.clause for v in [report.group, *report.partitions, *report.members.values()])]
+    shown += [text for f in examine(told) for text in (f.sentence, *(fact.value for fact in f.evidence))]
+    assert all(text.isprintable() for text in shown)
     assert all(verdict.clause for verdict in [report.group, *report.partitions, *report.members.values()])
     assert all(v.evidence for v in [report.group, *report.partitions] if v.word not in ("OK", "ok"))
 

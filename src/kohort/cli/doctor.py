@@ -9,7 +9,7 @@ from kohort.cli.exits import CheckNotMet
 from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_at_one, look_options
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.lag import DoctorReport
-from kohort.cli.show import cell, print_prose
+from kohort.cli.show import cell, harmless, print_prose
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
 
 HELP = """Say what is wrong with GROUP, or with any group, and what to do about it.
@@ -35,7 +35,7 @@ def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: s
     seen = look_at_all(cluster, looks, lambda _: True) if group_id is None else look_at_one(cluster, group_id, looks)[1]
     found = findings_of(seen)
     for error in seen.errors.values():
-        click.echo(f"kohort doctor: {error}", err=True)
+        click.echo(harmless(f"kohort doctor: {error}"), err=True)
     if output != "table":
         print_result(DoctorReport(examined=len(seen.groups), findings=found), output)
     else:

@@ -11,7 +11,7 @@ from kohort.cli.lag_words import eta_text, lag_time_text, last_rebalance_text
 from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_options
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.lag import GroupRow, GroupsListed
-from kohort.cli.show import print_table
+from kohort.cli.show import harmless, print_table
 from kohort.insight.health import WORST
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output
     wanted = {state.lower().replace("-", "") for state in states}
     seen = look_at_all(cluster, looks, lambda g: not wanted or g.state.lower() in wanted)
     for error in seen.errors.values():
-        click.echo(f"kohort groups: {error}", err=True)
+        click.echo(harmless(f"kohort groups: {error}"), err=True)
     found = sorted(seen.groups, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
     if output != "table":
         print_result(GroupsListed(groups=[row_of(g) for g in found]), output)

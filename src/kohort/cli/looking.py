@@ -17,6 +17,7 @@ from kohort.cli.durations import DURATION
 from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.recent_journal import RecentRebalances, recent_rebalances
+from kohort.cli.show import harmless
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.nearest import did_you_mean
 
@@ -102,7 +103,7 @@ def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bo
         names = [g.group_id for g in listed if g.group_type.lower() in READABLE and wanted(g)]
         others = sorted({g.group_type for g in listed if g.group_type.lower() not in READABLE})
         if others:
-            click.echo(f"groups of other types are left out: {', '.join(others)}", err=True)
+            click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
         return _look(cluster, admin, names, looks)
 
 

@@ -12,6 +12,7 @@ import click
 
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.options import ADMIN_MS
+from kohort.cli.show import harmless
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
@@ -55,7 +56,7 @@ def recent_rebalances(cluster: ClusterAccess, admin: Admin, groups: Sequence[str
         with cluster.consumer({"allow.auto.create.topics": False, "enable.auto.commit": False}) as consumer:
             whole = _read(consumer, partitions, reader)
     except KohortError as error:
-        click.echo(f"the journal of rebalances cannot be read: {error}", err=True)
+        click.echo(harmless(f"the journal of rebalances cannot be read: {error}"), err=True)
         return None
     if not whole:
         click.echo(f"the journal of rebalances was not read within {READ_S:.0f} s, so it is left out", err=True)
@@ -85,7 +86,7 @@ def _watched(admin: Admin, groups: Sequence[str]) -> RecentRebalances | None:
             entries = [entry for entry in read_entries(path, group)[0] if entry.at_ms >= since_ms]
             found.by_group[group] = find_rebalances(entries)
     except KohortError as error:
-        click.echo(f"the journal of rebalances cannot be read: {error}", err=True)
+        click.echo(harmless(f"the journal of rebalances cannot be read: {error}"), err=True)
         return None
     return found
 

@@ -24,8 +24,9 @@ from kohort.insight.lag import (
     LagOfPartition,
     at_open_transaction,
 )
-from kohort.insight.names import count, name_of, seconds
+from kohort.insight.names import count, name_of, printable, seconds
 from kohort.insight.snapshot import MemberSnapshot
+from kohort.model import TopicPartition
 
 PartitionStatus = Literal["OK", "WARN", "STOP", "STALL", "REWIND"]
 MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewinding", "slow", "hot", "idle"]
@@ -68,7 +69,11 @@ class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
 def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> HealthReport:
     """Return how the group is whose lag this is."""
     partitions = tuple(partition_verdict(one, lag) for one in lag.partitions)
-    members = {m.member_id: _member_verdict(m, lag, partitions) for m in lag.now.members}
+    owned: dict[str, list[tuple[LagOfPartition, HealthVerdict]]] = {m.member_id: [] for m in lag.now.members}
+    for one, verdict in zip(lag.partitions, partitions, strict=True):
+        if one.owner is not None:
+            owned[one.owner.member_id].append((one, verdict))
+    members = {m.member_id: _member_verdict(m, lag, owned[m.member_id]) for m in lag.now.members}
     return HealthReport(
         group=_group_verdict(lag, partitions, rebalances or RebalanceTimes()), partitions=partitions, members=members
     )
@@ -97,7 +102,7 @@ def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
 
 def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     """Return what is thought of a partition without an offset: nothing, unless records came while somebody had it."""
-    why = this.unknown or "never committed"
+    why = printable(this.unknown or "never committed")
     new, in_ms = lag.grown[this.partition]
     if this.blame == "never_committed" and this.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
         fact = Evidence("never_committed", f"{count(new, 'new record')} in {seconds(in_ms)}")
@@ -119,7 +124,7 @@ def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
 
 def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     if this.blame == "no_members":
-        fact = Evidence("no_members", f"the group is {lag.now.state} and has no members")
+        fact = Evidence("no_members", f"the group is {printable(lag.now.state)} and has no members")
         sure: Confidence = "high" if this.span_ms >= JUDGED_AFTER_MS else "medium"  # Spark commits and is no member
         return HealthVerdict(word="STOP", clause="nobody reads it", confidence=sure, evidence=(fact, _behind(this)))
     fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} has it")
@@ -170,18 +175,15 @@ def _by_progress(this: LagOfPartition) -> HealthVerdict:
 
 def _behind(this: LagOfPartition) -> Evidence:
     if this.records is None:
-        return Evidence("lag", this.unknown or "unknown")
+        return Evidence("lag", printable(this.unknown or "unknown"))
     waited = "" if this.time_ms is None else f", the next of which has waited for {seconds(this.time_ms)}"
     return Evidence("lag", f"{count(this.records, 'record')}{waited if this.records else ''}")
 
 
-def _member_verdict(member: MemberSnapshot, lag: GroupLag, statuses: Sequence[HealthVerdict]) -> HealthVerdict:
+def _member_verdict(
+    member: MemberSnapshot, lag: GroupLag, own: Sequence[tuple[LagOfPartition, HealthVerdict]]
+) -> HealthVerdict:
     """Return what is thought of a member: the worst rule that holds for it."""
-    own = [
-        (one, status)
-        for one, status in zip(lag.partitions, statuses, strict=True)
-        if one.owner is not None and one.owner.member_id == member.member_id
-    ]
     for rule in RULES:
         found = rule(member, lag, own)
         if found is not None:
@@ -201,7 +203,7 @@ def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict |
     stalled = [(one, status) for one, status in own if status.word == "STALL"]
     if not stalled:
         return None
-    facts = tuple(Evidence("stalled", f"{one.partition}: {status.clause}") for one, status in stalled)
+    facts = tuple(Evidence("stalled", f"{place_name(one.partition)}: {status.clause}") for one, status in stalled)
     going_on = [one for one, _ in own if one.looks and one.looks[-1].committed > one.looks[0].committed]
     names = _names(one for one, _ in stalled)
     if not going_on:
@@ -217,7 +219,9 @@ def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> Health
     if any(one.at.committed is not None for one, _ in own):
         return None
     facts = tuple(
-        Evidence("never_committed", f"{one.partition}: {status.clause}") for one, status in own if status.word == "WARN"
+        Evidence("never_committed", f"{place_name(one.partition)}: {status.clause}")
+        for one, status in own
+        if status.word == "WARN"
     )
     if not facts:
         return None
@@ -249,11 +253,10 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
 
 def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | None:
     """Far more waits for it than for each of the others, and has for a while."""
-    mine = lag.members[member.member_id]
-    others = [s for m, s in lag.members.items() if m != member.member_id and s.partitions]
-    if not others or mine.records is None or (mine.time_ms or 0) < FRESH_MS:
+    mine, (busy, waiting) = lag.members[member.member_id], lag.shared
+    if busy < 2 or not mine.partitions or mine.records is None or (mine.time_ms or 0) < FRESH_MS:
         return None
-    mean = sum(other.records or 0 for other in others) / len(others)
+    mean = (waiting - mine.records) / (busy - 1)
     if mine.records < HOT * max(mean, 1):
         return None
     fact = Evidence("share", f"{mine.records} records wait for it, {mean:.0f} for each of the others on average")
@@ -276,7 +279,8 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     """Return the group's health: that of its worst part, and the one reason that explains it."""
     now = lag.now
     if now.error is not None:
-        return HealthVerdict(word=None, clause=now.error, evidence=(Evidence("unknown", now.error),))
+        why = printable(now.error)
+        return HealthVerdict(word=None, clause=why, evidence=(Evidence("unknown", why),))
     recent = [at_ms for at_ms in rebalances.opened_at_ms if 0 <= now.at_ms - at_ms <= STORM_MS]
     if len(recent) >= STORM:
         clause = f"it rebalanced {len(recent)} times in {seconds(STORM_MS)}"
@@ -315,7 +319,7 @@ def _reason(lag: GroupLag, worst: tuple[LagOfPartition, HealthVerdict], alike: S
     if status.word is None and status.clause == "never committed":
         return f"nothing was ever committed for {_names(alike)}"
     more = "" if len(alike) == 1 else f", as with {count(len(alike) - 1, 'other partition')}"
-    return f"{one.partition}{who}: {status.clause}{more}"
+    return f"{place_name(one.partition)}{who}: {status.clause}{more}"
 
 
 def _fine(lag: GroupLag) -> str:
@@ -332,6 +336,11 @@ def name_of_member_snapshot(member: MemberSnapshot) -> str:
     return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))
 
 
+def place_name(tp: TopicPartition) -> str:
+    """Return the name of a partition; what a cluster calls its topics is shown without what moves a cursor."""
+    return printable(str(tp))
+
+
 def _names(lags: Iterable[LagOfPartition]) -> str:
-    names = [str(lag.partition) for lag in lags]
+    names = [place_name(lag.partition) for lag in lags]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

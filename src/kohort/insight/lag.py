@@ -131,6 +131,8 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, LagSum]
     """By member id; only what each has now."""
     topics: dict[str, LagSum]
+    shared: tuple[int, int]
+    """How many members have partitions, and how many records wait for all of them."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
@@ -162,11 +164,14 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
         if lag.owner is not None:
             by_owner[lag.owner.member_id].append(lag)
     blame, blamed = _blame(mine)
+    sums = {member_id: sum_of(lags) for member_id, lags in by_owner.items()}
+    busy = [one for one in sums.values() if one.partitions]
     return GroupLag(
         now=now,
         partitions=tuple(found),
         total=sum_of(mine),
-        members={member_id: sum_of(lags) for member_id, lags in by_owner.items()},
+        members=sums,
+        shared=(len(busy), sum(one.records or 0 for one in busy)),
         topics={topic: sum_of(lags) for topic, lags in by_topic.items()},
         blame=blame,
         blamed=blamed,

@@ -125,7 +125,7 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
     gone = [one for one in found.partitions if one.unknown is not None and "does not exist" in one.unknown]
     if gone:
         rule = "topic-missing" if any(one.owner is not None for one in gone) else "topic-gone"
-        yield _finding(found, rule, f"{_names(gone)}: {gone[0].unknown}", gone)
+        yield _finding(found, rule, f"{_names(gone)}: {printable(gone[0].unknown or '')}", gone)
 
 
 def _of_members(found: GroupFinding) -> Iterator[DoctorFinding]:
@@ -144,7 +144,7 @@ def _of_group(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _finding(found, "storm", found.reason, (), evidence=found.evidence)
     hidden = [one for one in found.partitions if one.unknown is not None and "not authorised" in one.unknown]
     if hidden:
-        yield _finding(found, "not-seen", f"{_names(hidden)}: {hidden[0].unknown}", hidden)
+        yield _finding(found, "not-seen", f"{_names(hidden)}: {printable(hidden[0].unknown or '')}", hidden)
     if found.health is None and not found.partitions and found.evidence:
         yield _finding(found, "not-seen", found.reason, (), evidence=found.evidence)
 

@@ -173,7 +173,7 @@ def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
     """Return the group in one sentence: state, members, how much of it is owned, lag, and the reason of its health."""
     now, total = lag.now, lag.total
     mine = [one for one in lag.partitions if one.counts]
-    parts = [f"{printable(now.group)} is {now.state or 'in a state that was not told'}"]
+    parts = [f"{printable(now.group)} is {printable(now.state) or 'in a state that was not told'}"]
     parts.append(count(len(now.members), "member"))
     if now.members:
         owned = sum(one.owner is not None for one in mine)
