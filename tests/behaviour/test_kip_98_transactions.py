@@ -130,6 +130,15 @@ def test_whoever_names_a_member_must_be_one(broker, producer):
     assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_offsets_of_nothing_that_exists_are_in_no_transaction(broker, producer):
+    group = broker.group()
+
+    code = producer.commit_offsets(group, f"none-{group}", 1, adds=False)
+
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+
+
 def test_a_second_producer_of_one_id_fences_the_first(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"of the first")
