@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import kohort
 from kohort import ConfigResource
 from kohort.cli.main import main
+from support.peers.apache_kafka import apache_kafka
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -161,3 +162,24 @@ def test_what_nobody_watched_is_read_on_the_spot(apache, group, protocol):
     assert [line["cause"] for line in found] == ["GROUP_FORMING", "MEMBER_LEFT"]
     assert "__consumer_offsets has records of it since" in said
     assert "`kohort watch`, left running, would know more" in said
+
+
+def test_the_journal_is_kept_on_the_cluster_where_that_is_asked_for(tmp_path_factory, monkeypatch):
+    with apache_kafka() as alone:  # by itself: from here on everybody reads its journal there
+        name = "shipped"
+        with kohort.Admin(bootstrap_servers=alone) as admin:
+            admin.create_topics({name: 4})
+        for client_id in ("one", "two"):
+            with member(alone, name, "classic", client_id) as one:
+                has(one, 4)
+            result = CliRunner().invoke(main, ["watch", "--once", "--to-topic", "--bootstrap", alone])
+            assert result.exit_code == 0, result.output
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another-machine")))
+
+        found, said = why(alone, name)
+        again = CliRunner().invoke(main, ["watch", "--once", "--to-topic", "--bootstrap", alone])  # by another watcher
+
+        assert again.exit_code == 0, again.output
+        assert why(alone, name)[0] == found
+        assert [line["cause"] for line in found] == ["GROUP_FORMING", "MEMBER_LEFT"] * 2
+        assert "read now" not in said

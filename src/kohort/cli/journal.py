@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.journal import JournalEntry
 
 POLL_MS: Final = 500
+JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
 STALE_MS: Final = 60_000
 """A watcher that has kept nothing for so long does not run any more."""
 
@@ -35,7 +36,7 @@ def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
         error = results.errors.get(TOPIC)
         if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
-            with cluster.consumer({"allow.auto.create.topics": False}) as consumer:
+            with cluster.consumer(JOURNAL_OPTIONS) as consumer:
                 return entries_of(consumer, partitions, group_id)
         return _watched(admin, group_id) or _on_the_spot(cluster, admin, group_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +52,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
     "--interval", type=click.FloatRange(0, 3600), default=2.0, show_default=True, help="Seconds between looks; 0: none."
 )
 @click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Keep the journal in this file.")
+@click.option("--to-topic", is_flag=True, help="Keep it on the cluster, too: in the topic __kohort_journal.")
 @click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="How long entries are kept.")
 @click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Of the file, in MiB.")
 @click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Remembered at a time.")
@@ -60,13 +61,15 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 )
 @cluster_options
 @output_of(WatchedRebalances)
-def watch(groups: tuple[str, ...], once: bool, cluster: ClusterAccess, output: str, **limits: Any) -> None:
+def watch(
+    groups: tuple[str, ...], once: bool, to_topic: bool, cluster: ClusterAccess, output: str, **limits: Any
+) -> None:
     if output == "json" and not once:
         raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
     if once:
         limits["interval"] = 0
-    with opened(cluster, **limits) as (watcher, kept, cluster_id):
-        found = _told(watcher, kept, groups, once=once)
+    with opened(cluster, **limits) as (watcher, kept, cluster_id), shipping(cluster, kept, to_topic, limits) as ship:
+        found = _told(watcher, kept, groups, once=once, ship=ship)
         if output == "json":
             print_result(WatchedRebalances(cluster=cluster_id, rebalances=list(found)), output)
             return
@@ -103,7 +106,27 @@ def opened(
         yield watcher, kept, cluster_id
 
 
-def _told(watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool) -> Iterator[RebalanceFinding]:
+@contextmanager
+def shipping(
+    cluster: ClusterAccess, kept: WatchStore, to_topic: bool, limits: dict[str, Any]
+) -> Iterator[Callable[[], object]]:
+    """Give what ships new entries to the cluster's topic; nothing, where that is not wanted."""
+    from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
+    from kohort.watch.watcher import CONSUMER_OPTIONS
+
+    if not to_topic:
+        yield lambda: None
+        return
+    with cluster.producer(PRODUCER_OPTIONS) as producer:
+        journal = TopicJournal(producer, kept)
+        with cluster.admin() as admin, cluster.consumer(CONSUMER_OPTIONS) as consumer:
+            journal.open(admin, consumer, limits["days"] * DAY_MS)
+        yield journal.ship
+
+
+def _told(
+    watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, ship: Callable[[], object]
+) -> Iterator[RebalanceFinding]:
     """Yield rebalances as they are found; those of before the first start are counted, unless that is all."""
     from kohort.watch.news import new_rebalances
 
@@ -118,6 +141,8 @@ def _told(watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, onc
     while True:
         was_there = watcher.is_caught_up
         new = watcher.step(STEP_MS)
+        if new or not was_there:
+            ship()
         for note in watcher.notes:
             click.echo(harmless(f"kohort watch: {note}"), err=True)
         watcher.notes.clear()

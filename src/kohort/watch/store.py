@@ -140,12 +140,6 @@ class WatchStore:
             rows = self._db.execute(query, (entry_id, limit)).fetchall()
         return [(row[0], entry) for row in rows for entry in _parsed([row[1]])]
 
-    def latest_id(self) -> int:
-        """Return the id of the newest entry, 0 if there is none."""
-        with self._told():
-            found: int | None = self._db.execute("SELECT max(id) FROM entries").fetchone()[0]
-        return found or 0
-
     def prune(self, now_ms: int) -> int:
         """Let go of entries that are too old, and of the oldest where the file is too large; return how many."""
         with self._told():

@@ -40,7 +40,6 @@ def test_what_is_saved_is_read_again(store, path):
     assert store.entries("g") == [entry(), entry(at_ms=2)]
     assert store.entries("g", last=1) == [entry(at_ms=2)]
     assert [found for _, found in store.entries_since(1, 10)] == [entry(odd), entry(at_ms=2)]
-    assert store.latest_id() == 3
     assert read_entries(path, odd) == ([entry(odd)], 6)
 
 
