@@ -16,6 +16,7 @@ from kohort.coordinator.journal import (
 )
 from kohort.coordinator.records import build_record
 from kohort.insight.observed.watching import ObservedGroups
+from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import Topics
 from support.machines.watched_stage import WatchedStage
 
@@ -161,7 +162,7 @@ def test_a_static_member_that_goes_for_a_while_and_comes_back_is_the_same_to_the
 
 def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both_times():
     stage = WatchedStage(group_consumer_migration_policy="bidirectional")
-    stage.stable(1, client_id="old")
+    (old,), _ = stage.stable(1, client_id="old")
     stage.come("m2", client_id="new")
     first = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
     assert [entry.to for entry in first] == ["consumer"]
@@ -170,6 +171,8 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     stage.beat("m2", -1)
     converted = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
     assert [entry.to for entry in converted] == ["consumer", "classic"]
+    joined = stage.answer(stage.join(old, client_id="old"))
+    stage.sync(old, joined.generation_id, {old: assignment(("t", 0))})
     assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
 
 

@@ -91,8 +91,9 @@ def _newcomers(this: SeenRebalance) -> list[Finding]:
         ago = seconds(this.after.at_ms - at_ms)
         facts.append(Evidence("gone_before", f"{name_of(gone)}, by {cause}", at_ms))
         facts.append(Evidence("unknown", "whether the process was restarted, which looks the same from outside"))
-        clause = f"member {name_and_place(who)}{others} joined anew, {ago} after {name_of(gone)} was out ({cause})"
-        return [Finding("CLIENT_RESET", "medium", clause, tuple(facts))]
+        if len(this.new) == 1:
+            clause = f"member {name_and_place(who)} joined anew, {ago} after {name_of(gone)} was out ({cause})"
+            return [Finding("CLIENT_RESET", "medium", clause, tuple(facts))]
     return [Finding("NEW_MEMBER", "high", f"member {name_and_place(who)}{others} joined the group", tuple(facts))]
 
 

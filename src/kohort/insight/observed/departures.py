@@ -49,6 +49,11 @@ class Departure:
         """How long it can have been silent at most when it was out."""
         return max(0, self.out_by_ms - self.sign_ms)
 
+    @property
+    def idle_ms(self) -> int:
+        """For how long no commit had moved forward when it was out, since it joined at most."""
+        return max(0, self.out_by_ms - max(self.signs.since_ms, self.signs.last_progress_ms or self.signs.since_ms))
+
 
 def find_departure(this: Departure) -> Finding:
     """Return why the member is gone: by what its silence excludes, then by what fits."""
@@ -98,21 +103,23 @@ def _fits(this: Departure, session_ms: int) -> bool:
         return False
     if this.silent_ms < session_ms and not this.is_modern:
         return False  # only if it commits in transactions, which cannot be seen; else it left
-    return this.silent_ms <= session_ms + AUTO_COMMIT_MS + session_ms // 3 + REJOIN_MS
+    return this.silent_ms <= session_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 
 def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
     """Return that it left: it was out sooner than its session can have ended."""
     confidence: Confidence = "high"
-    if poll_ms is not None and this.silent_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
-        confidence = "low"
+    unseen = Evidence("unknown", "whether it left by itself or somebody removed it; requests are not seen from outside")
+    if poll_ms is not None and this.idle_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
+        confidence = "medium"
+        what = f"whether it left since its user did not poll: no commit moved forward for {seconds(this.idle_ms)}"
+        unseen = Evidence("unknown", f"{what}, its limit is {limit(poll_ms)} after a poll")
     excluded = Evidence(
         "not_expired",
         f"out of the group at most {seconds(this.silent_ms)} after its last sign of life, and its session timeout is "
         f"{limit(session_ms)}",
         this.out_by_ms,
     )
-    unseen = Evidence("unknown", "whether it left by itself or somebody removed it; requests are not seen from outside")
     clause = f"member {name_and_place(this.who)} left the group"
     if this.back is not None:
         clause += f", and {name_of(this.back)} came from the same client: a restart, or a client that began anew"

@@ -186,7 +186,7 @@ class ModernRecords:
         converting, watched.converting = watched.converting, None
         if converting is not None:
             group.is_whole = True
-            return self._converted(watched, group, converting.generation, at_ms, other_topics)
+            return [self._converted(watched, group, at_ms)]
         if before is None and value.epoch > FIRST_EPOCH:
             group.is_whole = False
         if not group.is_whole or before == value.epoch:
@@ -194,23 +194,18 @@ class ModernRecords:
             return []
         return [self._raised(watched, group, at_ms, other_topics=before is not None and other_topics)]
 
-    def _converted(
-        self, watched: WatchedGroup, group: WatchedModernGroup, generation: int, at_ms: int, other_topics: bool
-    ) -> list[JournalEntry]:
-        new = {who.member_id for who in group.joined}
-        converted = GroupConverted(
+    def _converted(self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int) -> GroupConverted:
+        """Return that a classic group goes on as this one: the epoch that is written first was its generation, and its
+        members are those that are written before that."""
+        forget_changes(group)
+        return GroupConverted(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
             to="consumer",
-            epoch=generation,
-            members=tuple(m.who for m in group.members.values() if m.who.member_id not in new),
-            by=group.joined[0] if group.joined else None,
+            epoch=group.epoch or 0,
+            members=tuple(m.who for m in group.members.values()),
         )
-        if group.epoch == generation:
-            forget_changes(group)
-            return [converted]
-        return [converted, self._raised(watched, group, at_ms, other_topics=other_topics)]
 
     def _raised(
         self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int, *, other_topics: bool
