@@ -168,6 +168,7 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     assert [entry.to for entry in first] == ["consumer"]
     assert "PROTOCOL_MIGRATION" in {one.cause for one in stage.findings()}
 
+    stage.advance(1_000)
     stage.beat("m2", -1)
     converted = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
     assert [entry.to for entry in converted] == ["consumer", "classic"]

@@ -125,7 +125,7 @@ class _History:
             before = None  # the group was deleted and made anew, which nobody saw
         if not entry.members and (before is None or not before.members):
             return None  # nobody was there, and nobody came
-        if self.converted is not None and self.converted.at_ms == entry.at_ms:
+        if self.converted is not None and self.converted.epoch == entry.generation:
             return None  # what the modern group was is written as a generation, before its members join anew
         found = self._compare(before, entry)
         self.converted = None

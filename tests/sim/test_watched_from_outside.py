@@ -1,0 +1,68 @@
+"""What a watcher infers of simulated groups, from their records alone, is held against what their coordinator knew."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.broker.group_journal import GroupJournal
+from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.coordinator.journal import JournalEntry, MemberRemoved
+from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.observed.generations import seen_rebalances
+from kohort.insight.observed.watching import ObservedGroups
+from kohort.sim.worlds.catalogue import WORLDS
+
+SEEDS = range(24)
+
+
+@pytest.fixture
+def overheard(monkeypatch):
+    """Entries that brokers write, and those that a watcher of their records does."""
+    known: list[JournalEntry] = []
+    seen: list[JournalEntry] = []
+    watchers: list[ObservedGroups] = []
+    write, append = GroupJournal.append, OffsetsTopic.append
+
+    def written(journal, entries, now_ms, **how):
+        known.extend(entries)
+        return write(journal, entries, now_ms, **how)
+
+    def appended(topic, partition, records, now_ms, producer=None):
+        append(topic, partition, records, now_ms, producer)
+        for key, value in records:
+            seen.extend(watchers[-1].take(key, value, now_ms))
+
+    monkeypatch.setattr(GroupJournal, "append", written)
+    monkeypatch.setattr(OffsetsTopic, "append", appended)
+
+    def run(world, seed):
+        known.clear()
+        seen.clear()
+        watchers[:] = [ObservedGroups()]
+        assert WORLDS[world].run_seed(seed).passed
+        return list(known), list(seen)
+
+    return run
+
+
+def test_who_is_said_to_have_left_for_sure_has_left(overheard):
+    sure = 0
+    for seed in SEEDS:
+        known, seen = overheard("group", seed)
+        removed = {entry.who.member_id: entry.why for entry in known if isinstance(entry, MemberRemoved)}
+        for rebalance in seen_rebalances(seen):
+            for member, finding in zip(rebalance.gone, rebalance.departures, strict=True):
+                if finding.confidence == "high":
+                    assert (finding.cause, removed[member.who.member_id]) == ("MEMBER_LEFT", "left"), (seed, finding)
+                    sure += 1
+    assert sure >= 10
+
+
+def test_generations_that_are_seen_are_those_that_were_written(overheard):
+    for seed in SEEDS[:4]:
+        known, seen = overheard("group", seed)
+        # A generation without members needs no assignment, and one whose leader never gave any is never written.
+        theirs = {(one.group, one.generation) for one in find_rebalances(known) if one.generation is not None}
+        ours = {(one.group, one.generation) for one in find_rebalances(seen) if one.generation is not None}
+        assert ours <= theirs
+        assert len(ours) >= len(theirs) // 2
