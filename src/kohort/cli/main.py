@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
     "doctor": ("kohort.cli.doctor:doctor", "Say what is wrong with groups, and what to do."),
     "explain": ("kohort.cli.explain:explain", "Explain a cause of rebalances, or an error code."),
+    "metrics": ("kohort.cli.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),
     "transactions": ("kohort.cli.transactions:transactions", "List, describe and abort transactions."),
     "acls": ("kohort.cli.acls:acls", "Say who may do what: list, add and remove ACLs."),
     "users": ("kohort.cli.users:users", "List, add and remove users that log in with a password (SCRAM)."),

@@ -15,7 +15,8 @@ from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
 from kohort.errors import KohortError
 from kohort.metrics.exposition import BREATH_S, check_extra, text_of
-from kohort.metrics.families import PageOptions, made_page
+from kohort.metrics.families import PageOptions, made_page, sets_of
+from kohort.metrics.group_views import GroupView, GroupViews
 from kohort.metrics.own_state import Looked, OwnState
 from kohort.metrics.page import Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
@@ -37,7 +38,7 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
     check_extra()
     state, loop = OwnState(server, wall_ms), asyncio.get_running_loop()
     options = PageOptions(
-        sets=tuple(config.metrics_compat),  # type: ignore[arg-type]  # the option's rule allows no others
+        sets=sets_of(",".join(config.metrics_compat), "kohort.metrics.compat"),
         most_partitions=config.metrics_max_partitions,
         most_series=config.metrics_max_series,
     )
@@ -51,6 +52,7 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
 def _looker(state: OwnState, loop: asyncio.AbstractEventLoop, options: PageOptions) -> Callable[[], Render]:
     """Return what looks at a broker from another thread, one at a time."""
     counts = RebalanceCounts()
+    views = GroupViews(counts.times)
 
     def look() -> Render:
         asked = asyncio.run_coroutine_threadsafe(state.look(), loop)
@@ -62,14 +64,18 @@ def _looker(state: OwnState, loop: asyncio.AbstractEventLoop, options: PageOptio
         counts.add(looked.entries)
         for _ in counts.settle():
             time.sleep(BREATH_S)
-        return _render(_page(looked, options, counts))
+        seen: list[GroupView] = []
+        for view in views.look(looked.cluster.groups):
+            seen.append(view)
+            time.sleep(BREATH_S)
+        return _render(_page(looked, seen, options, counts))
 
     return look
 
 
-def _page(looked: Looked, options: PageOptions, counts: RebalanceCounts) -> Page:
+def _page(looked: Looked, views: list[GroupView], options: PageOptions, counts: RebalanceCounts) -> Page:
     pieces = made_page(
-        looked.cluster, options, rebalances=counts, brokers=tuple(looked.brokers), process=looked.process
+        looked.cluster, views, options, rebalances=counts, brokers=tuple(looked.brokers), process=looked.process
     )
     for number, page in enumerate(pieces):
         made = page

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.insight.snapshot import GroupSnapshot
+from kohort.errors import ConfigError
 from kohort.metrics import broker_families, group_families, jmx, kafka_exporter, kminion, lag_exporter
 from kohort.metrics.broker_copy import BrokerCopy, ProcessCopy
-from kohort.metrics.catalogue import DEFAULT_SETS, Set
+from kohort.metrics.catalogue import COMPATIBLE, DEFAULT_SETS, Set
 from kohort.metrics.cluster import ClusterSnapshot, TopicState
+from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
 
@@ -27,8 +28,17 @@ class PageOptions:
     most_series: int = SERIES_MOST
 
 
+def sets_of(text: str, option: str) -> tuple[Set, ...]:
+    """Return the sets that are named, with commas between. Raises ConfigError for one that there is not."""
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if strange := [name for name in named if name not in COMPATIBLE]:
+        raise ConfigError(f"{option}: there are no metrics of {strange[0]!r}, only of {', '.join(COMPATIBLE)}")
+    return tuple(one for one in COMPATIBLE if one in named)
+
+
 def made_page(
     cluster: ClusterSnapshot,
+    views: Sequence[GroupView],
     options: PageOptions,
     *,
     rebalances: RebalanceCounts | None = None,
@@ -48,14 +58,15 @@ def made_page(
     if "kafka_exporter" in options.sets:
         kafka_exporter.add_cluster(page, cluster)
         yield page
-    for group in cluster.groups:
-        _add_group(page, cluster.cluster_id, group, options)
+    for view in views:
+        _add_group(page, cluster.cluster_id, view, options)
         yield page
     if rebalances is not None:
         rebalances.add_to(page)
         yield page
-    for group in cluster.groups:
-        _add_partitions(page, cluster.cluster_id, group, options)
+    counts = kafka_exporter.partition_counts(cluster)
+    for view in views:
+        _add_partitions(page, cluster.cluster_id, view, counts, options)
         yield page
     if rebalances is not None:
         rebalances.add_durations(page)
@@ -73,19 +84,21 @@ def _add_topic(page: Page, cluster_id: str, topic: TopicState, options: PageOpti
         lag_exporter.add_topic_partitions(page, cluster_id, topic)
 
 
-def _add_group(page: Page, cluster_id: str, group: GroupSnapshot, options: PageOptions) -> None:
-    group_families.add_group(page, group)
+def _add_group(page: Page, cluster_id: str, view: GroupView, options: PageOptions) -> None:
+    group_families.add_group(page, view)
     if "kminion" in options.sets:
-        kminion.add_group(page, group)
+        kminion.add_group(page, view)
     if "lag_exporter" in options.sets:
-        lag_exporter.add_group(page, cluster_id, group)
+        lag_exporter.add_group(page, cluster_id, view)
 
 
-def _add_partitions(page: Page, cluster_id: str, group: GroupSnapshot, options: PageOptions) -> None:
-    group_families.add_group_partitions(page, group, options.most_partitions)
+def _add_partitions(
+    page: Page, cluster_id: str, view: GroupView, counts: Mapping[str, int], options: PageOptions
+) -> None:
+    group_families.add_group_partitions(page, view, options.most_partitions)
     if "kafka_exporter" in options.sets:
-        kafka_exporter.add_group_partitions(page, group, options.most_partitions)
+        kafka_exporter.add_group_partitions(page, view.now, counts, options.most_partitions)
     if "kminion" in options.sets:
-        kminion.add_group_partitions(page, group, options.most_partitions)
+        kminion.add_group_partitions(page, view, options.most_partitions)
     if "lag_exporter" in options.sets:
-        lag_exporter.add_group_partitions(page, cluster_id, group, options.most_partitions)
+        lag_exporter.add_group_partitions(page, cluster_id, view, options.most_partitions)

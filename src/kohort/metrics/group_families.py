@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
-from kohort.insight.snapshot import GroupSnapshot, PartitionSnapshot
+from kohort.insight.lag import LagOfPartition
+from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import Page
 
 STATES: Final = {
@@ -14,64 +15,66 @@ STATES: Final = {
 }
 
 
-class Lag(NamedTuple):
-    """How far behind a partition is; unknown is None."""
-
-    records: int | None
-    seconds: float | None
-
-
-def lag_of(this: PartitionSnapshot, at_ms: int) -> Lag:
-    """Return how far behind a partition is. An offset beyond the end of the log is not behind."""
-    if this.committed is None or this.log_end is None:
-        return Lag(None, None)
-    records = max(0, this.log_end - this.committed)
-    if not records:
-        return Lag(0, 0.0)
-    since = this.committed_record_at_ms
-    return Lag(records, None if since is None or since < 0 else max(0, at_ms - since) / 1000)
+HEALTH: Final = {
+    "OK": 1,
+    "WARN": 2,
+    "STOP": 4,
+    "STALL": 5,
+    "REWIND": 6,
+    "REBALANCING": 7,
+    "STORM": 8,
+}
+"""Burrow's numbers, and two words that it has not."""
+STUCK: Final = "stuck"
 
 
-def add_group(page: Page, group: GroupSnapshot) -> None:
+def add_group(page: Page, view: GroupView) -> None:
     """Add what is of a group as a whole."""
+    group, total = view.now, view.lag.total
     name = group.group
     about = (group.protocol, group.protocol_type, group.assignor or "", group.coordinator_id)
     page.add("kohort_group_info", 1, name, *("" if one is None else one for one in about))
     for state in STATES[group.protocol]:
         page.add("kohort_group_state", int(state == group.state), name, state)
+    page.add("kohort_group_health", None if view.health.group.word is None else HEALTH[view.health.group.word], name)
     page.add("kohort_group_generation", group.epoch, name)
     page.add("kohort_group_members", len(group.members), name)
     page.add("kohort_group_idle_members", sum(1 for member in group.members if not member.assignment), name)
+    stuck = sum(1 for verdict in view.health.members.values() if verdict.word == STUCK)
+    page.add("kohort_group_stuck_members", stuck, name)
     committed = {one.partition for one in group.partitions if one.committed is not None}
     owned = {place for member in group.members for place in member.assignment}
     page.add("kohort_group_uncommitted_partitions", len(owned - committed), name)
     if group.members:
         read = {topic for member in group.members for topic in member.topics}
-        total = sum(group.partition_counts.get(topic, 0) for topic in read)
-        page.add("kohort_group_unowned_partitions", total - sum(1 for place in owned if place.topic in read), name)
-    lags = [lag_of(one, group.at_ms) for one in group.partitions]
-    records = [lag.records for lag in lags if lag.records is not None]
-    if records:
-        page.add("kohort_group_total_lag_records", sum(records), name)
-        page.add("kohort_group_max_lag_records", max(records), name)
-    seconds = [lag.seconds for lag in lags if lag.seconds is not None]
-    page.add("kohort_group_max_lag_seconds", max(seconds, default=None), name)
+        partitions = sum(group.partition_counts.get(topic, 0) for topic in read)
+        page.add("kohort_group_unowned_partitions", partitions - sum(1 for p in owned if p.topic in read), name)
+    page.add("kohort_group_total_lag_records", total.records, name)
+    page.add("kohort_group_max_lag_records", max(_records(view), default=None), name)
+    page.add("kohort_group_max_lag_seconds", _seconds(total.time_ms), name)
+    page.add("kohort_group_lag_drain_eta_seconds", _seconds(total.eta_ms), name)
+    page.add("kohort_group_lost_records", sum(one.lost for one in view.lag.partitions), name)
 
 
-def add_group_partitions(page: Page, group: GroupSnapshot, most: int) -> None:
+def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
     """Add what is of each partition that a group reads, of ``most`` of them."""
-    for this in first_partitions(group, most):
-        place = (group.group, this.partition.topic, this.partition.partition)
-        lag = lag_of(this, group.at_ms)
-        page.add("kohort_group_lag_records", lag.records, *place)
-        page.add("kohort_group_lag_seconds", lag.seconds, *place)
-        if this.committed is not None and this.log_start is not None:
-            page.add("kohort_group_lead_records", max(0, this.committed - this.log_start), *place)
+    for this in first_lags(view, most):
+        place = (view.now.group, this.partition.topic, this.partition.partition)
+        page.add("kohort_group_lag_records", this.records, *place)
+        page.add("kohort_group_lag_seconds", _seconds(this.time_ms), *place)
+        page.add("kohort_group_lead_records", this.lead, *place)
 
 
-def first_partitions(group: GroupSnapshot, most: int) -> Iterator[PartitionSnapshot]:
-    """Yield the partitions of a group that have series of their own: the first ``most`` by name."""
-    if len(group.partitions) <= most:
-        yield from group.partitions
-    else:
-        yield from sorted(group.partitions, key=lambda one: one.partition)[:most]
+def first_lags(view: GroupView, most: int) -> Iterable[LagOfPartition]:
+    """Return the partitions of a group that have series of their own: the first ``most`` by name."""
+    if len(view.lag.partitions) <= most:
+        return view.lag.partitions
+    return sorted(view.lag.partitions, key=lambda one: one.partition)[:most]
+
+
+def _records(view: GroupView) -> list[int]:
+    return [one.records for one in view.lag.partitions if one.records is not None and one.counts]
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000

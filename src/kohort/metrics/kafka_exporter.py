@@ -20,22 +20,28 @@ def add_cluster(page: Page, cluster: ClusterSnapshot) -> None:
     page.add("kafka_brokers", len(cluster.brokers))
     for broker in cluster.brokers:
         page.add("kafka_broker_info", 1, broker.node_id, broker.address)
+    counts = partition_counts(cluster)
     for topic in cluster.topics:
         page.add("kafka_topic_partitions", len(topic.partitions), topic.name)
     for group in cluster.groups:
         page.add("kafka_consumergroup_members", len(group.members), group.group)
-        for name, committed in _by_topic(group).items():
-            offsets = [_committed(committed.get(p)) for p in range(_count(group, name, committed))]
+        for name, committed in _by_topic(group, counts).items():
+            offsets = [_committed(committed.get(p)) for p in range(counts[name])]
             lags = [_lag(one) for one in committed.values() if one.committed is not None]
             page.add("kafka_consumergroup_current_offset_sum", sum(offsets), group.group, name)
             page.add("kafka_consumergroup_lag_sum", sum(lag for lag in lags if lag is not None), group.group, name)
 
 
-def add_group_partitions(page: Page, group: GroupSnapshot, most: int) -> None:
+def partition_counts(cluster: ClusterSnapshot) -> dict[str, int]:
+    """Return how many partitions each topic has."""
+    return {topic.name: len(topic.partitions) for topic in cluster.topics}
+
+
+def add_group_partitions(page: Page, group: GroupSnapshot, counts: Mapping[str, int], most: int) -> None:
     """Add the offsets and lags of a group's partitions, of ``most`` of them."""
     left = most
-    for topic, committed in sorted(_by_topic(group).items()):
-        for partition in range(min(left, _count(group, topic, committed))):
+    for topic, committed in sorted(_by_topic(group, counts).items()):
+        for partition in range(min(left, counts[topic])):
             this = committed.get(partition)
             place = (group.group, topic, partition)
             page.add("kafka_consumergroup_current_offset", _committed(this), *place)
@@ -56,16 +62,13 @@ def add_topic_partitions(page: Page, topic: TopicState) -> None:
         page.add("kafka_topic_partition_under_replicated_partition", int(_is_under_replicated(this)), *place)
 
 
-def _by_topic(group: GroupSnapshot) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
-    """Return the partitions of the topics of which the group has committed anything."""
+def _by_topic(group: GroupSnapshot, counts: Mapping[str, int]) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
+    """Return the partitions of the topics, of those that are there, of which the group has committed anything."""
     found: dict[str, dict[int, PartitionSnapshot]] = {}
     for one in group.partitions:
-        found.setdefault(one.partition.topic, {})[one.partition.partition] = one
+        if one.partition.topic in counts:
+            found.setdefault(one.partition.topic, {})[one.partition.partition] = one
     return {topic: of for topic, of in found.items() if any(one.committed is not None for one in of.values())}
-
-
-def _count(group: GroupSnapshot, topic: str, known: Mapping[int, PartitionSnapshot]) -> int:
-    return max(group.partition_counts.get(topic, 0), max(known) + 1)
 
 
 def _committed(this: PartitionSnapshot | None) -> int:

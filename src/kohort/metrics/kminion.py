@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kohort.insight.snapshot import GroupSnapshot
-from kohort.metrics.group_families import first_partitions
+from kohort.metrics.group_families import first_lags
+from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import Page
 
 GROUP = "kminion_kafka_consumer_group_"
 
 
-def add_group(page: Page, group: GroupSnapshot) -> None:
+def add_group(page: Page, view: GroupView) -> None:
     """Add what is of a group, and of each topic that it reads."""
-    name = group.group
+    group, name = view.now, view.now.group
     coordinator = "" if group.coordinator_id is None else group.coordinator_id
     about = (group.assignor or "", group.protocol_type, group.state, coordinator)
     page.add(f"{GROUP}info", int(group.state == "Stable"), name, *about)
@@ -29,18 +29,17 @@ def add_group(page: Page, group: GroupSnapshot) -> None:
         page.add(f"{GROUP}topic_members", readers[topic], name, topic)
         page.add(f"{GROUP}topic_assigned_partitions", assigned[topic], name, topic)
     offsets, lags = Counter[str](), Counter[str]()
-    for one in group.partitions:
-        if one.committed is not None and one.log_end is not None:
-            offsets[one.partition.topic] += one.committed
-            lags[one.partition.topic] += max(0, one.log_end - one.committed)
+    for one in view.lag.partitions:
+        if one.at.committed is not None and one.records is not None:
+            offsets[one.partition.topic] += one.at.committed
+            lags[one.partition.topic] += one.records
     for topic in sorted(offsets):
         page.add(f"{GROUP}topic_offset_sum", offsets[topic], name, topic)
         page.add(f"{GROUP}topic_lag", lags[topic], name, topic)
 
 
-def add_group_partitions(page: Page, group: GroupSnapshot, most: int) -> None:
+def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
     """Add the lag of a group's partitions, of ``most`` of them."""
-    for one in first_partitions(group, most):
-        if one.committed is not None and one.log_end is not None:
-            place = (group.group, one.partition.topic, one.partition.partition)
-            page.add(f"{GROUP}topic_partition_lag", max(0, one.log_end - one.committed), *place)
+    for one in first_lags(view, most):
+        place = (view.now.group, one.partition.topic, one.partition.partition)
+        page.add(f"{GROUP}topic_partition_lag", one.records, *place)

@@ -7,7 +7,7 @@ its batch's first one, which costs a look at a header.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -93,24 +93,19 @@ class OwnGroups:
     ) -> Iterator[GroupSnapshot | None]:
         """Yield a group with its members and partitions, after a None for each few of them."""
         there: list[MemberSnapshot] = []
-        found: dict[TopicPartition, PartitionSnapshot] = {}
         for member in members:
             there.append(member)
-            for place in member.assignment:
-                found[place] = self._partition(whole.group, place, offsets)
-                if len(found) % AT_ONCE == 0:
-                    yield None
             if len(there) % AT_ONCE == 0:
                 yield None
-        for topic, partitions in list(offsets.by_topic.items()):
-            for partition in list(partitions):
-                place = TopicPartition(topic, partition)
-                if place not in found:
-                    found[place] = self._partition(whole.group, place, offsets)
-                    if len(found) % AT_ONCE == 0:
-                        yield None
-        topics = {place.topic for place in found}.union(*(member.topics for member in there))
-        counts = self._counts(topics)
+        subscribed = set[str]().union(*(member.topics for member in there))
+        assigned = {place.topic for member in there for place in member.assignment}
+        counts = self._counts(subscribed | assigned | offsets.by_topic.keys())
+        found: dict[TopicPartition, PartitionSnapshot] = {}
+        for many, place in enumerate(_places(there, offsets, {topic: counts.get(topic, 0) for topic in subscribed})):
+            if place not in found:
+                found[place] = self._partition(whole.group, place, offsets)
+            if many % AT_ONCE == AT_ONCE - 1:
+                yield None
         yield replace(whole, members=tuple(there), partitions=tuple(found.values()), partition_counts=counts)
 
     def _classic(self, group: ClassicGroup, at_ms: int) -> tuple[GroupSnapshot, Iterator[MemberSnapshot]]:
@@ -194,6 +189,20 @@ class OwnGroups:
     def _counts(self, names: Iterable[str]) -> dict[str, int]:
         known = ((name, self._state.topics.get(name)) for name in names)
         return {name: len(topic.partitions) for name, topic in known if topic is not None}
+
+
+def _places(
+    members: Iterable[MemberSnapshot], offsets: GroupOffsets, subscribed: Mapping[str, int]
+) -> Iterator[TopicPartition]:
+    """Yield what members have, what is committed, and all of the topics that members subscribe to; some twice."""
+    for member in members:
+        yield from member.assignment
+    for topic, partitions in list(offsets.by_topic.items()):
+        for partition in list(partitions):
+            yield TopicPartition(topic, partition)
+    for topic, count in subscribed.items():
+        for partition in range(count):
+            yield TopicPartition(topic, partition)
 
 
 def _subscribed(blob: bytes) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ next is understood; a rebalance is counted once, when it is over. A group that i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kohort.coordinator.journal import EpochRaised, GroupDeleted, JournalEntry, MemberRemoved, RequestFenced
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.health import RebalanceTimes
 from kohort.metrics.page import Page, bounded
 
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
@@ -22,6 +23,7 @@ NO_REBALANCE: Final = "no_rebalance"
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
 """Entries that are kept of one group: one that rebalances without end is told of by its last ones."""
+TIMES_KEPT: Final = 20
 GROUPS_MOST: Final = 10_000
 LEFT: Final = frozenset({"left", "pending_left"})
 PUT_OUT: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
@@ -34,6 +36,7 @@ class GroupCounts:
         self.entries: list[JournalEntry] = []
         self.counted: dict[str, None] = {}
         """The rebalances that were counted lately."""
+        self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
@@ -68,6 +71,8 @@ class GroupCounts:
 
     def _count(self, one: RebalanceFinding) -> None:
         if one.end != NO_REBALANCE:
+            if one.parent is None:
+                self.opened_at_ms.append(one.opened_at_ms)
             self.rebalances[one.cause, "first" if one.parent is None else "followup"] += 1
             times = dict(one.phases_ms) if one.took_ms is None else {**one.phases_ms, "total": one.took_ms}
             for phase, ms in times.items():
@@ -105,6 +110,11 @@ class RebalanceCounts:
         for name in changed:
             self._groups[name].settle()
             yield
+
+    def times(self, group: str) -> RebalanceTimes:
+        """Return when a group rebalanced lately, second rounds left out."""
+        known = self._groups.get(group)
+        return RebalanceTimes() if known is None else RebalanceTimes(opened_at_ms=tuple(known.opened_at_ms))
 
     def _forget(self, name: str) -> None:
         del self._groups[name]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.metrics.broker_copy import copy_of
-from kohort.metrics.group_families import lag_of
 from kohort.metrics.own_groups import AT_ONCE, OwnGroups
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
@@ -56,11 +56,12 @@ def test_the_age_of_what_waits_is_that_of_its_batch(stage):
         stage.advance(1_000)
     ann.commit("t", 0, 1)
 
-    lag = [lag_of(one, stage.now_ms) for one in looked(own, stage)["g"].partitions]
-    assert [one.seconds for one in lag] == [(stage.now_ms - written_ms[1]) / 1000, None]
+    lag = lag_of([looked(own, stage)["g"]])
+    assert [one.time_ms for one in lag.partitions] == [stage.now_ms - written_ms[1], None]
 
     ann.commit("t", 0, 3)
-    assert lag_of(looked(own, stage)["g"].partitions[0], stage.now_ms) == (0, 0.0)
+    read = lag_of([looked(own, stage)["g"]]).partitions[0]
+    assert (read.records, read.time_ms) == (0, 0)
 
 
 def test_a_modern_group_is_seen_with_what_its_members_have(stage):

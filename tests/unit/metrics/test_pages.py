@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from io import StringIO
+from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -15,6 +17,8 @@ from kohort.metrics.catalogue import CATALOGUE, COMPATIBLE
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
 from kohort.metrics.exposition import OPENMETRICS, PLAIN, form_of, text_of
 from kohort.metrics.families import PageOptions, made_page
+from kohort.metrics.group_families import add_group
+from kohort.metrics.group_views import APART_MS, LOOKS_MOST, GroupViews
 from kohort.metrics.page import LABEL_MOST, Page, bounded
 from kohort.model import TopicPartition
 
@@ -65,7 +69,7 @@ def a_cluster(*groups: GroupSnapshot) -> ClusterSnapshot:
 
 
 def page_of(cluster: ClusterSnapshot, options: PageOptions = ALL) -> Page:
-    for made in made_page(cluster, options):
+    for made in made_page(cluster, list(GroupViews().look(cluster.groups)), options):
         page = made
     return page
 
@@ -155,6 +159,41 @@ def test_our_own_names_tell_what_the_others_do_not():
     assert page.value("kohort_group_lead_records", "billing", "t", 0) == 90
 
 
+def test_health_and_when_all_will_be_read_follow_from_several_looks():
+    views = GroupViews()
+    for second in range(0, 60, 10):
+        at_ms = NOW + second * 1000
+        falling = part("t", 0, 10 + 9 * second, 1000 + 4 * second, committed_record_at_ms=at_ms - 60_000)
+        stuck = part("t", 1, 50, 100 + second, committed_record_at_ms=NOW - 60_000)
+        group = replace(a_group(partitions=(falling, stuck)), at_ms=at_ms)
+        (view,) = views.look([group])
+    page = Page()
+    add_group(page, view)
+
+    assert page.value("kohort_group_health", "billing") == 5, "STALL: nothing moves in t-1"
+    assert page.value("kohort_group_stuck_members", "billing") == 0, "its member gets on in t-0"
+    assert page.value("kohort_group_lag_drain_eta_seconds", "billing") is None, "t-1 will never be read"
+
+
+def test_looks_are_few_and_those_of_groups_that_are_gone_are_forgotten():
+    views = GroupViews()
+    for second in range(100):
+        list(views.look([replace(a_group(name), at_ms=NOW + second * 1000) for name in ("a", "b")]))
+    assert {name: len(looks) for name, looks in views._looks.items()} == {"a": LOOKS_MOST, "b": LOOKS_MOST}
+    looks = views._looks["a"]
+    assert all(later.at_ms - earlier.at_ms >= APART_MS for earlier, later in pairwise(looks))
+
+    list(views.look([a_group("a")]))
+    assert views._looks.keys() == {"a"}
+
+
+def test_of_a_topic_that_is_gone_kafka_exporter_says_nothing():
+    page = page_of(a_cluster(a_group(partitions=(part("gone", 0, 7, None),))))
+
+    assert page.value("kafka_consumergroup_current_offset", "billing", "gone", 0) is None
+    assert page.value("kohort_group_lag_records", "billing", "gone", 0) is None
+
+
 def test_an_offset_beyond_the_end_of_the_log_is_not_behind():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
 
@@ -171,7 +210,9 @@ def test_only_the_sets_that_were_chosen_are_there():
 
 def test_a_group_shows_so_many_partitions_and_sums_of_all():
     many = tuple(part("t", number, 90) for number in range(50))
-    page = page_of(a_cluster(a_group(partitions=many)), PageOptions(sets=COMPATIBLE, most_partitions=10))
+    topic = TopicState("t", tuple(PartitionState(partition=number) for number in range(50)))
+    cluster = ClusterSnapshot(at_ms=NOW, topics=(topic,), groups=(a_group(partitions=many),))
+    page = page_of(cluster, PageOptions(sets=COMPATIBLE, most_partitions=10))
 
     shown = {known.name: len(rows) for known, rows in page.families()}
     assert shown["kohort_group_lag_records"] == shown["kafka_consumergroup_lag"] == 10

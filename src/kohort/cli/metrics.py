@@ -1,0 +1,155 @@
+"""``kohort metrics``: the page of any cluster, printed once or served for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.cluster import ClusterAccess, cluster_options
+from kohort.cli.options import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.metrics.families import PageOptions
+    from kohort.metrics.group_views import GroupViews
+    from kohort.metrics.page import Page
+    from kohort.metrics.rebalance_counts import RebalanceCounts
+    from kohort.metrics.serving import Render
+    from kohort.watch.journal_tail import JournalTail
+
+DEFAULTS: Final = ("kafka_exporter",)
+HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
+
+Without --listen the page is printed once. With --listen it is served at /metrics, and the cluster is looked at whenever
+somebody scrapes. Names are those of kafka_exporter and our own; --metrics-compat has more.
+
+Rebalances are counted where the cluster keeps a journal (kohort does): those since the start, or with one page all that
+the journal has.
+
+\b
+Examples:
+  kohort metrics | grep kafka_consumergroup_lag_sum
+  kohort metrics --bootstrap kafka:9092 --listen 127.0.0.1:9308
+  kohort metrics --profile prod --metrics-compat kafka_exporter,kminion
+"""
+
+
+@click.command(help=HELP, short_help="Show groups and topics as metrics, for Prometheus.")
+@click.option("--listen", metavar="HOST:PORT", help="Serve /metrics there; 127.0.0.1:9308 is usual.")
+@click.option(
+    "--metrics-compat",
+    "compat",
+    metavar="NAMES",
+    default=",".join(DEFAULTS),
+    show_default=True,
+    help="By whose names, beside our own: kafka_exporter, kminion, lag_exporter.",
+)
+@click.option("--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Let other computers reach /metrics.")
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    help="Partitions of a group that have series of their own.",
+)
+@click.option(
+    "--max-series",
+    type=click.IntRange(min=1_000),
+    default=200_000,
+    show_default=True,
+    help="Series of a page; what is more is left out.",
+)
+@cluster_options
+def metrics(
+    listen: str | None, compat: str, allow_anyone: bool, max_partitions: int, max_series: int, cluster: ClusterAccess
+) -> None:
+    from kohort.metrics.exposition import check_extra
+    from kohort.metrics.families import PageOptions, sets_of
+
+    options = PageOptions(sets_of(compat, "--metrics-compat"), max_partitions, max_series)
+    check_extra()
+    with cluster.admin() as admin:
+        if listen is None:
+            click.echo(_printed(cluster, admin, options), nl=False)
+        else:
+            _serve(cluster, admin, options, listen, allow_anyone=allow_anyone)
+
+
+def _printed(cluster: ClusterAccess, admin: Admin, options: PageOptions) -> bytes:
+    from kohort.metrics.exposition import text_of
+    from kohort.watch.journal_tail import JournalTail
+
+    looks = Looks(admin, options)
+    tail = JournalTail.begun(cluster.consumer, admin, from_beginning=True, timeout_ms=ADMIN_MS)
+    if tail is not None:
+        with tail:
+            looks.tail = tail
+            return text_of(looks.page())[0]
+    return text_of(looks.page())[0]
+
+
+def _serve(cluster: ClusterAccess, admin: Admin, options: PageOptions, listen: str, *, allow_anyone: bool) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    from kohort.metrics.serving import Pages, checked_address, serving
+    from kohort.watch.journal_tail import JournalTail
+
+    address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
+    admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
+    looks = Looks(admin, options)
+    looks.begin_tail = lambda: JournalTail.begun(cluster.consumer, admin, from_beginning=False, timeout_ms=ADMIN_MS)
+    try:
+        with serving(Pages(looks.look), address) as url:
+            click.echo(f"metrics of {cluster.address} on {url}")
+            sys.stdout.flush()
+            threading.Event().wait()
+    finally:
+        if looks.tail is not None:
+            looks.tail.close()
+
+
+class Looks:
+    """The looks at a cluster, one after the other."""
+
+    def __init__(self, admin: Admin, options: PageOptions) -> None:
+        from kohort.metrics.group_views import GroupViews
+        from kohort.metrics.rebalance_counts import RebalanceCounts
+
+        self._admin = admin
+        self._options = options
+        self._counts: RebalanceCounts = RebalanceCounts()
+        self._views: GroupViews = GroupViews(self._counts.times)
+        self.tail: JournalTail | None = None
+        self.begin_tail: Callable[[], JournalTail | None] = lambda: None
+        """Asked at each look until there is a journal to follow."""
+
+    def look(self) -> Render:
+        """Look at the cluster, and return what writes the page."""
+        from kohort.metrics.exposition import text_of
+
+        page = self.page()
+        return lambda form: text_of(page, form)
+
+    def page(self) -> Page:
+        """Look at the cluster, and return the page. Raises KohortError where it does not answer."""
+        from kohort.metrics.families import made_page
+        from kohort.watch.cluster_look import look_at_cluster
+        from kohort.watch.sampling import SamplingLimits
+
+        if self.tail is None:
+            self.tail = self.begin_tail()
+        if self.tail is not None:
+            self._counts.add(self.tail.read())
+            for _ in self._counts.settle():
+                pass
+        found = look_at_cluster(self._admin, SamplingLimits(timeout_ms=ADMIN_MS))
+        for error in found.errors.values():
+            click.echo(f"kohort metrics: {error}", err=True)
+        views = list(self._views.look(found.cluster.groups))
+        rebalances = None if self.tail is None else self._counts
+        for page in made_page(found.cluster, views, self._options, rebalances=rebalances):
+            made = page
+        return made

@@ -1,0 +1,135 @@
+"""The board and the alerts that we ship, and those of others: every query names what a page really has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from kohort.metrics.catalogue import CATALOGUE
+
+FOLDER = Path(__file__).parents[3] / "dashboards"
+BOARD: dict[str, Any] = json.loads((FOLDER / "kohort-groups.json").read_text())
+ALERTS: dict[str, Any] = yaml.safe_load((FOLDER / "alerts.yml").read_text())
+OF_PROMETHEUS = {"instance", "job"}
+"""Labels that Prometheus adds to what it scrapes."""
+PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
+OTHERS = (
+    # kafka_exporter's board (Grafana 7589), with variables as Grafana fills them in
+    'sum(rate(kafka_topic_partition_current_offset{instance=~".*",topic=~".*"}[1m])) by (topic)',
+    'sum(kafka_consumergroup_lag{instance=~".*",topic=~".*"}) by (consumergroup, topic)',
+    'sum(delta(kafka_topic_partition_current_offset{instance=~".*",topic=~".*"}[5m])/5) by (topic)',
+    'sum(delta(kafka_consumergroup_current_offset{instance=~".*",topic=~".*"}[5m])/5) by (consumergroup, topic)',
+    'sum by (topic) (kafka_topic_partitions{instance=~".*",topic=~".*"})',
+    # Strimzi's board
+    'count(kafka_topic_partitions{topic=~".*"})',
+    'sum(kafka_topic_partition_replicas{topic=~".*"})',
+    'sum(kafka_topic_partition_in_sync_replica{topic=~".*"})',
+    'sum(kafka_topic_partition_under_replicated_partition{topic=~".*"})',
+    'sum(kafka_topic_partition_leader_is_preferred{topic=~".*"} < bool 1)',
+    'sum(delta(kafka_consumergroup_current_offset{consumergroup=~".*",topic=~".*"}[1m])/60) by (consumergroup, topic)',
+    'sum(kafka_consumergroup_current_offset{consumergroup=~".*"}) by (consumergroup,partition,topic)',
+    'sum(kafka_consumergroup_lag{consumergroup=~".*",topic=~".*"}) by (consumergroup,partition,topic)',
+    'sum(kafka_topic_partition_current_offset{topic=~".*"}) by (partition,topic)',
+    'sum(kafka_topic_partition_oldest_offset{topic=~".*"}) by (partition,topic)',
+    # Strimzi's alerts
+    "kafka_topic_partition_under_replicated_partition > 0",
+    'sum by(consumergroup) (kafka_consumergroup_lag{consumergroup!~".*-billing"}) > 1000',
+    # AWS's collector for MSK
+    "kafka_consumergroup_lag_sum",
+    "kafka_consumergroup_members",
+    "kafka_brokers",
+)
+
+
+def targets() -> Iterator[tuple[str, str]]:
+    for panel in BOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"].replace("$group", ".*")
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in ALERTS["groups"] for rule in group["rules"]]
+
+
+def selected(query: str) -> Iterator[tuple[str, set[str]]]:
+    """The metrics that a query names, each with the labels that it wants of it."""
+    wanted: set[str] = set()
+    names: list[tuple[str, set[str]]] = []
+
+    def see(node: Any) -> bool:
+        if isinstance(node, promql_parser.VectorSelector):
+            names.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
+        elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            wanted.update(node.modifier.labels)
+        return True
+
+    promql_parser.walk(promql_parser.parse(query), see)
+    for name, labels in names:
+        yield name, labels | wanted
+
+
+def known_labels(name: str) -> set[str]:
+    """The labels of a metric, by the name of a sample of it. Raises KeyError for one that there is not."""
+    if name in PROCESS:
+        return OF_PROMETHEUS
+    for end, more in (("", ()), ("_bucket", ("le",)), ("_sum", ()), ("_count", ())):
+        metric = CATALOGUE.get(name.removesuffix(end))
+        if name.endswith(end) and metric is not None and (not end or metric.kind == "histogram"):
+            return {*metric.labels, *more, *OF_PROMETHEUS}
+    raise KeyError(name)
+
+
+@pytest.mark.parametrize(("title", "query"), list(targets()))
+def test_every_panel_asks_for_what_there_is(title, query):
+    asked = list(selected(query))
+
+    assert asked, title
+    for name, labels in asked:
+        assert labels <= known_labels(name), f"{title}: {name}"
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_every_alert_asks_for_what_there_is_and_says_what_happened(rule):
+    for name, labels in selected(rule["expr"]):
+        assert labels <= known_labels(name), name
+    assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+    assert rule["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("query", OTHERS)
+def test_boards_of_others_ask_for_what_there_is(query):
+    for name, labels in selected(query):
+        assert labels <= known_labels(name), name
+
+
+def test_panels_do_not_lie_on_each_other_and_have_numbers_of_their_own():
+    panels = BOARD["panels"]
+    numbers = [panel["id"] for panel in panels]
+    assert len(set(numbers)) == len(numbers)
+
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24, panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_alerts_have_names_of_their_own():
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names) > 10
+
+
+def test_the_parser_finds_what_is_not_there():
+    """A control: were these queries on the board, its test would fail."""
+    with pytest.raises(KeyError, match="kafka_consumergroup_lagg"):
+        [known_labels(name) for name, _ in selected("sum(kafka_consumergroup_lagg)")]
+    ((name, labels),) = selected('sum by (group) (kafka_consumergroup_lag{consumergroup="a"})')
+    assert not labels <= known_labels(name)
