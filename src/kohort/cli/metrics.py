@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kohort.metrics.group_views import GroupViews
     from kohort.metrics.page import Page
     from kohort.metrics.rebalance_counts import RebalanceCounts
-    from kohort.metrics.serving import Render
     from kohort.watch.journal_tail import JournalTail
 
 DEFAULTS: Final = ("kafka_exporter",)
@@ -111,6 +110,22 @@ def _serve(cluster: ClusterAccess, admin: Admin, options: PageOptions, listen: s
             looks.tail.close()
 
 
+class PrintedPage:
+    """A page of a cluster."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def text(self, form: str) -> tuple[bytes, str]:
+        """Return the page in one of its forms, and its content type."""
+        from kohort.metrics.exposition import text_of
+
+        return text_of(self._page, form)
+
+    def let_go(self) -> None:
+        """Do nothing: nobody else works here."""
+
+
 class Looks:
     """The looks at a cluster, one after the other."""
 
@@ -126,12 +141,9 @@ class Looks:
         self.begin_tail: Callable[[], JournalTail | None] = lambda: None
         """Asked at each look until there is a journal to follow."""
 
-    def look(self) -> Render:
+    def look(self) -> PrintedPage:
         """Look at the cluster, and return what writes the page."""
-        from kohort.metrics.exposition import text_of
-
-        page = self.page()
-        return lambda form: text_of(page, form)
+        return PrintedPage(self.page())
 
     def page(self) -> Page:
         """Look at the cluster, and return the page. Raises KohortError where it does not answer."""

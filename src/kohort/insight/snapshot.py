@@ -13,8 +13,9 @@ import msgspec
 from kohort.model import TopicPartition
 
 
-class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that a group reads, has committed, or both."""
+class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A partition that a group reads, has committed, or both. There may be very many: it holds nothing that could hold
+    it, so the collector need not look at it."""
 
     partition: TopicPartition
     committed: int | None = None

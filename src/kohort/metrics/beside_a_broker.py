@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import contextmanager
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
+from kohort.aio.serving.garbage import put_off
 from kohort.aio.serving.server import Server
 from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
@@ -20,11 +21,12 @@ from kohort.metrics.group_views import GroupView, GroupViews
 from kohort.metrics.own_state import Looked, OwnState
 from kohort.metrics.page import Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
-from kohort.metrics.serving import Pages, Render, checked_address, serving
+from kohort.metrics.serving import Pages, checked_address, serving
 
 LOOK_S: Final = 10.0
 """How long a look at the broker may take: on a loop that is busy, it gives way to everything else."""
-PIECES_AT_ONCE: Final = 5
+VIEWS_AT_ONCE: Final = 5
+"""How many groups are let go of before others work."""
 
 
 @contextmanager
@@ -43,46 +45,72 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
         most_series=config.metrics_max_series,
     )
     try:
-        with serving(Pages(_looker(state, loop, options)), address) as url:
+        with serving(Pages(BrokerLooks(state, loop, options).look), address) as url:
             yield url
     finally:
         state.end()
 
 
-def _looker(state: OwnState, loop: asyncio.AbstractEventLoop, options: PageOptions) -> Callable[[], Render]:
-    """Return what looks at a broker from another thread, one at a time."""
-    counts = RebalanceCounts()
-    views = GroupViews(counts.times)
+class Shown:
+    """A page of a broker, and what it was made from."""
 
-    def look() -> Render:
-        asked = asyncio.run_coroutine_threadsafe(state.look(), loop)
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def text(self, form: str) -> tuple[bytes, str]:
+        """Return the page in one of its forms, and its content type."""
+        with put_off():
+            return text_of(self._page, form, of_process=True)
+
+    def let_go(self) -> None:
+        """Forget the page, in steps."""
+        for _ in self._page.let_go():
+            time.sleep(BREATH_S)
+
+
+class BrokerLooks:
+    """The looks at a broker from another thread, one at a time."""
+
+    def __init__(self, state: OwnState, loop: asyncio.AbstractEventLoop, options: PageOptions) -> None:
+        self._state = state
+        self._loop = loop
+        self._options = options
+        self._counts = RebalanceCounts()
+        self._views = GroupViews(self._counts.times)
+
+    def look(self) -> Shown:
+        """Look at everything, and make a page of it. Raises KohortError where the broker is too busy."""
+        with put_off():
+            return Shown(self._page(self._looked()))
+
+    def _looked(self) -> Looked:
+        asked = asyncio.run_coroutine_threadsafe(self._state.look(), self._loop)
         try:
-            looked = asked.result(LOOK_S)
+            return asked.result(LOOK_S)
         except NoAnswer:
             asked.cancel()
             raise KohortError(f"the broker was too busy to be looked at within {LOOK_S:g} s") from None
-        counts.add(looked.entries)
-        for _ in counts.settle():
+
+    def _page(self, looked: Looked) -> Page:
+        self._counts.add(looked.entries)
+        for _ in self._counts.settle():
             time.sleep(BREATH_S)
-        seen: list[GroupView] = []
-        for view in views.look(looked.cluster.groups):
-            seen.append(view)
+        views: list[GroupView] = []
+        for view in self._views.look(looked.cluster.groups):
+            views.append(view)
             time.sleep(BREATH_S)
-        return _render(_page(looked, seen, options, counts))
-
-    return look
-
-
-def _page(looked: Looked, views: list[GroupView], options: PageOptions, counts: RebalanceCounts) -> Page:
-    pieces = made_page(
-        looked.cluster, views, options, rebalances=counts, brokers=tuple(looked.brokers), process=looked.process
-    )
-    for number, page in enumerate(pieces):
-        made = page
-        if number % PIECES_AT_ONCE == 0:
+        pieces = made_page(
+            looked.cluster,
+            views,
+            self._options,
+            rebalances=self._counts,
+            brokers=tuple(looked.brokers),
+            process=looked.process,
+        )
+        for page in pieces:
+            made = page
             time.sleep(BREATH_S)
-    return made
-
-
-def _render(page: Page) -> Render:
-    return lambda form: text_of(page, form, of_process=True)
+        while views:
+            del views[-VIEWS_AT_ONCE:]
+            time.sleep(BREATH_S)
+        return made

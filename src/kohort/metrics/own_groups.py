@@ -177,7 +177,7 @@ class OwnGroups:
         if committed is not None and committed < log.high_watermark:
             time = self._times.setdefault(group_id, RecordTimes()).of(log, max(committed, log.log_start_offset))
         return PartitionSnapshot(
-            partition=place,
+            partition=log.tp,  # the one that stays: there may be very many
             committed=committed,
             committed_at_ms=None if kept is None else kept.commit_timestamp,
             log_start=log.log_start_offset,

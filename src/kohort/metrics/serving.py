@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kohort.aio.serving.listening import is_loopback, listen_on
 from kohort.config.listeners import address_text, parse_listener
@@ -33,19 +33,28 @@ FRESH_S: Final = 1.0
 """For how long a page is given to others, too."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
 
-Render = Callable[[str], tuple[bytes, str]]
-"""Makes a page in one of its forms: the text, and its content type."""
+
+class Shown(Protocol):
+    """What a page is written from."""
+
+    def text(self, form: str) -> tuple[bytes, str]:
+        """Return the page in one of its forms, and its content type."""
+        ...
+
+    def let_go(self) -> None:
+        """Forget what it holds: another is shown from now on."""
+        ...
 
 
 class Pages:
     """The page of a moment, in the forms that were asked for."""
 
-    def __init__(self, look: Callable[[], Render], clock: Callable[[], float] = time.monotonic) -> None:
-        """``look`` takes what a page is made of, and returns what makes it. It may raise KohortError."""
+    def __init__(self, look: Callable[[], Shown], clock: Callable[[], float] = time.monotonic) -> None:
+        """``look`` finds out what a page is made of. It may raise KohortError."""
         self._look = look
         self._clock = clock
         self._lock = threading.Lock()
-        self._render: Render | None = None
+        self._shown: Shown | None = None
         self._until_s = 0.0
         self._made: dict[tuple[str, bool], tuple[bytes, str]] = {}
 
@@ -53,17 +62,22 @@ class Pages:
         """Return the page and its content type. Raises KohortError where nothing can be found out."""
         form = form_of(accept)
         with self._lock:
-            if self._render is None or self._clock() >= self._until_s:
-                self._render = None
-                self._made.clear()
-                self._render = self._look()
+            if self._shown is None or self._clock() >= self._until_s:
+                self._forget()
+                self._shown = self._look()
                 self._until_s = self._clock() + FRESH_S
             whole = self._made.get((form, False))
             if whole is None:
-                whole = self._made[form, False] = self._render(form)
+                whole = self._made[form, False] = self._shown.text(form)
             if packed and (form, True) not in self._made:
                 self._made[form, True] = gzip.compress(whole[0], 1), whole[1]
             return self._made[form, packed]
+
+    def _forget(self) -> None:
+        self._made.clear()
+        shown, self._shown = self._shown, None
+        if shown is not None:
+            shown.let_go()
 
 
 class MetricsServer(ThreadingHTTPServer):

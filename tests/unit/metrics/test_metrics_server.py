@@ -30,8 +30,9 @@ class Looks:
         self.now_s = 0.0
         self.during = during
         self.error: KohortError | None = None
+        self.held = 0
 
-    def look(self) -> served.Render:
+    def look(self) -> Looks.One:
         if self.error is not None:
             raise self.error
         self.at_once += 1
@@ -41,7 +42,20 @@ class Looks:
         self.count += 1
         page = Page()
         page.add("kafka_brokers", self.count)
-        return lambda form: text_of(page, form)
+        return Looks.One(self, page)
+
+    class One:
+        """What one look has found."""
+
+        def __init__(self, looks: Looks, page: Page) -> None:
+            self.looks, self.page = looks, page
+            looks.held += 1
+
+        def text(self, form: str) -> tuple[bytes, str]:
+            return text_of(self.page, form)
+
+        def let_go(self) -> None:
+            self.looks.held -= 1
 
     def pages(self) -> Pages:
         return Pages(self.look, clock=lambda: self.now_s)
@@ -98,7 +112,7 @@ def test_who_asks_within_a_moment_gets_the_same_page():
 
     looks.now_s += FRESH_S
     assert pages.page("", packed=False) != first
-    assert looks.count == 2
+    assert (looks.count, looks.held) == (2, 1), "what is no longer shown is let go of"
 
 
 def test_forms_that_a_stranger_invents_are_not_kept():

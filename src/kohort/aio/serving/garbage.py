@@ -8,9 +8,24 @@ young objects only until that is done.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 YOUNG = 1
 """The generations that are looked at: these and younger."""
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Have nothing collected while the block runs, which makes very many objects and lets go of them itself: the
+    collector would look at all of them again and again, while everybody waits."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class ShortCollections:

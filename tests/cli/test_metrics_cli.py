@@ -1,0 +1,137 @@
+"""``kohort metrics``, and ``kohort serve --metrics``: the page of a cluster, printed, served, refused."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+
+import kohort
+from kohort.cli.main import main
+from support.processes.served_broker import Served
+
+
+def rows(text: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """The samples of a page by name, then by the values of their labels."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+@pytest.fixture(scope="module")
+def read(broker):
+    """A topic of 20 records, of which group ``g`` has read 5."""
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics({"orders": 2})
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for number in range(20):
+            producer.send("orders", str(number), partition=0).result(10_000)
+    with kohort.Consumer(
+        bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest", max_poll_records=5
+    ) as consumer:
+        consumer.subscribe(["orders"])
+        while not consumer.poll(timeout_ms=1000):
+            pass
+        consumer.commit()
+
+
+def test_a_page_of_any_cluster_is_printed(run, read):
+    page = rows(run("metrics", "--metrics-compat", "kafka_exporter,kminion,lag_exporter").stdout)
+
+    assert page["kafka_consumergroup_lag"]["g", "0", "orders"] == 15
+    assert page["kafka_consumergroup_lag"]["g", "1", "orders"] == 0
+    assert page["kafka_consumergroup_members"]["g",] == 0
+    assert page["kafka_topic_partitions"]["orders",] == 2
+    assert page["kafka_topic_partition_current_offset"]["0", "orders"] == 20
+    assert page["kohort_group_total_lag_records"]["g",] == 15
+    assert page["kohort_group_max_lag_seconds"]["g",] > 0
+    assert sum(page["kohort_group_rebalances_total"].values()) >= 1, "the journal is there from its beginning"
+    assert "kminion_kafka_consumer_group_members" in page
+    assert "kafka_consumergroup_group_lag" in page
+    assert not [name for name in page if name.startswith("kohort_broker")]
+
+
+def test_a_page_from_the_outside_is_that_from_the_inside(run, read, broker):
+    """The same names with the same values, as far as both have them: whoever moves a scrape sees no difference."""
+    outside = rows(run("metrics").stdout)
+    with Served("--metrics", "127.0.0.1:0") as served:
+        with kohort.Producer(bootstrap_servers=served.bootstrap) as producer:
+            producer.send("orders", "x").result(10_000)
+        with urllib.request.urlopen(served.ready["metrics"], timeout=20) as answer:
+            inside = rows(answer.read().decode())
+
+    of_topics = {name for name in outside if name.startswith("kafka_topic")}
+    assert of_topics == {name for name in inside if name.startswith("kafka_topic")}
+    assert inside["kafka_topic_partition_current_offset"]["0", "orders"] == 1
+
+
+def test_a_served_page_follows_the_cluster_until_it_is_told_to_stop(read, broker):
+    command = [sys.executable, "-m", "kohort", "metrics", "--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            for _ in range(2):
+                with urllib.request.urlopen(url, timeout=20) as answer:
+                    page = rows(answer.read().decode())
+                assert page["kafka_consumergroup_lag_sum"]["g", "orders"] == 15
+            assert "kohort_group_rebalances_total" not in page, "none since it began"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=20)
+    assert "Traceback" not in said
+    assert process.returncode == 130
+
+
+def test_a_cluster_without_groups_has_a_page_too():
+    with kohort.Broker() as empty:
+        result = CliRunner().invoke(main, ["metrics", "--bootstrap", empty.bootstrap])
+
+    assert result.exit_code == 0, result.output
+    assert rows(result.stdout)["kafka_brokers"][()] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--metrics-compat", "burrow"), "--metrics-compat: there are no metrics of 'burrow', only of kafka_exporter"),
+        (("--listen", "0.0.0.0:0"), "--listen=0.0.0.0:0 may be reached from other computers"),
+        (("--listen", "nowhere"), "--listen='nowhere': expected HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_sentence(run, given, words):
+    result = run("metrics", *given, code=2)
+
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_cluster_that_is_not_there_is_told_in_a_sentence():
+    result = CliRunner().invoke(main, ["metrics", "--bootstrap", "127.0.0.1:1", "--listen", "127.0.0.1:0"])
+
+    assert result.exit_code == 4
+    assert "127.0.0.1:1" in result.stderr
+
+
+def test_a_broker_with_a_page_for_others_has_to_be_told_so():
+    result = CliRunner().invoke(main, ["serve", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"])
+
+    assert result.exit_code in {1, 2}
+    assert "say --metrics-allow-anyone (kohort.metrics.allow.anyone=true)" in result.stderr
+
+
+def test_a_broker_says_where_its_page_is():
+    with (
+        Served("--metrics", "127.0.0.1:0", "--metrics-compat", "kminion") as served,
+        urllib.request.urlopen(served.ready["metrics"], timeout=20) as answer,
+    ):
+        page = rows(answer.read().decode())
+
+    assert "kohort_broker_info" in page
+    assert "kafka_brokers" not in page
