@@ -101,29 +101,13 @@ def _serve(cluster: ClusterAccess, admin: Admin, options: PageOptions, listen: s
     looks = Looks(admin, options)
     looks.begin_tail = lambda: JournalTail.begun(cluster.consumer, admin, from_beginning=False, timeout_ms=ADMIN_MS)
     try:
-        with serving(Pages(looks.look), address) as url:
+        with serving(Pages(looks.make), address) as url:
             click.echo(f"metrics of {cluster.address} on {url}")
             sys.stdout.flush()
             threading.Event().wait()
     finally:
         if looks.tail is not None:
             looks.tail.close()
-
-
-class PrintedPage:
-    """A page of a cluster."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-
-    def text(self, form: str) -> tuple[bytes, str]:
-        """Return the page in one of its forms, and its content type."""
-        from kohort.metrics.exposition import text_of
-
-        return text_of(self._page, form)
-
-    def let_go(self) -> None:
-        """Do nothing: nobody else works here."""
 
 
 class Looks:
@@ -141,9 +125,11 @@ class Looks:
         self.begin_tail: Callable[[], JournalTail | None] = lambda: None
         """Asked at each look until there is a journal to follow."""
 
-    def look(self) -> PrintedPage:
-        """Look at the cluster, and return what writes the page."""
-        return PrintedPage(self.page())
+    def make(self, form: str) -> tuple[bytes, str]:
+        """Look at the cluster, and return the page in one of its forms."""
+        from kohort.metrics.exposition import text_of
+
+        return text_of(self.page(), form)
 
     def page(self) -> Page:
         """Look at the cluster, and return the page. Raises KohortError where it does not answer."""

@@ -45,27 +45,10 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
         most_series=config.metrics_max_series,
     )
     try:
-        with serving(Pages(BrokerLooks(state, loop, options).look), address) as url:
+        with serving(Pages(BrokerLooks(state, loop, options).make), address) as url:
             yield url
     finally:
         state.end()
-
-
-class Shown:
-    """A page of a broker, and what it was made from."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-
-    def text(self, form: str) -> tuple[bytes, str]:
-        """Return the page in one of its forms, and its content type."""
-        with put_off():
-            return text_of(self._page, form, of_process=True)
-
-    def let_go(self) -> None:
-        """Forget the page, in steps."""
-        for _ in self._page.let_go():
-            time.sleep(BREATH_S)
 
 
 class BrokerLooks:
@@ -78,10 +61,14 @@ class BrokerLooks:
         self._counts = RebalanceCounts()
         self._views = GroupViews(self._counts.times)
 
-    def look(self) -> Shown:
-        """Look at everything, and make a page of it. Raises KohortError where the broker is too busy."""
+    def make(self, form: str) -> tuple[bytes, str]:
+        """Look at everything, and return a page of it. Raises KohortError where the broker is too busy."""
         with put_off():
-            return Shown(self._page(self._looked()))
+            page = self._page(self._looked())
+            made = text_of(page, form, of_process=True)
+            for _ in page.let_go():
+                time.sleep(BREATH_S)
+            return made
 
     def _looked(self) -> Looked:
         asked = asyncio.run_coroutine_threadsafe(self._state.look(), self._loop)

@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kohort.aio.serving.listening import is_loopback, listen_on
 from kohort.config.listeners import address_text, parse_listener
@@ -34,50 +35,43 @@ FRESH_S: Final = 1.0
 HELP: Final = b"kohort: what is here is at /metrics\n"
 
 
-class Shown(Protocol):
-    """What a page is written from."""
+Make = Callable[[str], tuple[bytes, str]]
+"""Finds out everything, and returns a page in one of its forms with its content type. May raise KohortError."""
 
-    def text(self, form: str) -> tuple[bytes, str]:
-        """Return the page in one of its forms, and its content type."""
-        ...
 
-    def let_go(self) -> None:
-        """Forget what it holds: another is shown from now on."""
-        ...
+@dataclass(slots=True)
+class Made:
+    """A page in one of its forms."""
+
+    text: bytes
+    content_type: str
+    until_s: float
+    packed: bytes | None = None
 
 
 class Pages:
-    """The page of a moment, in the forms that were asked for."""
+    """The pages of a moment, in the forms that were asked for."""
 
-    def __init__(self, look: Callable[[], Shown], clock: Callable[[], float] = time.monotonic) -> None:
-        """``look`` finds out what a page is made of. It may raise KohortError."""
-        self._look = look
+    def __init__(self, make: Make, clock: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
         self._clock = clock
         self._lock = threading.Lock()
-        self._shown: Shown | None = None
-        self._until_s = 0.0
-        self._made: dict[tuple[str, bool], tuple[bytes, str]] = {}
+        self._made: dict[str, Made] = {}
 
     def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
         """Return the page and its content type. Raises KohortError where nothing can be found out."""
         form = form_of(accept)
         with self._lock:
-            if self._shown is None or self._clock() >= self._until_s:
-                self._forget()
-                self._shown = self._look()
-                self._until_s = self._clock() + FRESH_S
-            whole = self._made.get((form, False))
-            if whole is None:
-                whole = self._made[form, False] = self._shown.text(form)
-            if packed and (form, True) not in self._made:
-                self._made[form, True] = gzip.compress(whole[0], 1), whole[1]
-            return self._made[form, packed]
-
-    def _forget(self) -> None:
-        self._made.clear()
-        shown, self._shown = self._shown, None
-        if shown is not None:
-            shown.let_go()
+            made = self._made.get(form)
+            if made is None or self._clock() >= made.until_s:
+                self._made.pop(form, None)
+                text, content_type = self._make(form)
+                made = self._made[form] = Made(text, content_type, self._clock() + FRESH_S)
+            if not packed:
+                return made.text, made.content_type
+            if made.packed is None:
+                made.packed = gzip.compress(made.text, 1)
+            return made.packed, made.content_type
 
 
 class MetricsServer(ThreadingHTTPServer):

@@ -18,12 +18,14 @@ YOUNG = 1
 @contextmanager
 def put_off() -> Iterator[None]:
     """Have nothing collected while the block runs, which makes very many objects and lets go of them itself: the
-    collector would look at all of them again and again, while everybody waits."""
+    collector would look at all of them again and again, while everybody waits. What is left then counts as old."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
+        gc.unfreeze()  # both together make everything old, and look at nothing
         if enabled:
             gc.enable()
 
