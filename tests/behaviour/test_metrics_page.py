@@ -29,6 +29,7 @@ QUIET = {
     "kohort_group_member_evictions_total": "nobody was put out",
     "kohort_group_fenced_requests_total": "nobody was out of date",
     "kohort_broker_fenced_requests_total": "nobody was out of date",
+    "kohort_group_lag_drain_eta_seconds": "one look does not tell",
 }
 """What a page does not have while nothing of it happens."""
 
