@@ -70,7 +70,7 @@ def test_events_are_lines_and_json(run, ask, orders):
 
 
 def test_events_are_followed_as_they_happen(broker, run, orders):
-    words = ["group", "events", "g", "--follow", "--output", "ndjson"]
+    words = ["group", "events", "g", "--follow", "--output", "ndjson", "--since", "1h"]
     env = {**os.environ, "KOHORT_BOOTSTRAP": broker.bootstrap}
     command = [sys.executable, "-m", "kohort", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:

@@ -47,7 +47,7 @@ def events(group_id: str, since: int | None, follow: bool, cluster: ClusterAcces
     if follow:
         if output == "json":
             raise click.UsageError("--follow has no end, and JSON would have one: take --output ndjson")
-        for entries in follow_journal(cluster, group_id):
+        for entries in follow_journal(cluster, group_id, from_ms):
             show_events([e for e in entries if e.at_ms >= from_ms], output)
         return
     entries = read_journal(cluster, group_id)

@@ -23,7 +23,8 @@ from kohort.cli.lag_words import lag_time_text
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.output import line_of, output_of, print_lines
 from kohort.cli.results.journal import GroupWatched, WatchedMoment
-from kohort.cli.show import cell, table_of, time_text
+from kohort.cli.show import cell, harmless, table_of, time_text
+from kohort.errors import ApiError
 from kohort.insight.findings.events import EventFinding, find_events
 from kohort.insight.findings.groups import GroupFinding, PartitionFinding, find_group, name_of_ref
 
@@ -69,8 +70,8 @@ def watch(group_id: str, every_ms: int, looks: int | None, cluster: ClusterAcces
 def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: int) -> Iterator[WatchedMoment]:
     """Yield what is seen of a group, again and again. Raises NothingThere for a group that is not there at first."""
     snapshots: deque[GroupSnapshot] = deque(maxlen=LOOKS_KEPT)
-    journal = Journal(cluster, group_id)
     began_ms = int(time.time() * 1000)
+    journal = Journal(cluster, group_id, began_ms)
     while True:
         due = time.monotonic() + every_ms / 1000
         snapshot, why = look(admin, group_id)
@@ -102,8 +103,8 @@ def look(admin: Admin, group_id: str) -> tuple[GroupSnapshot | None, str | None]
 class Journal:
     """The entries of the journal that come while one watches; none where no journal is kept."""
 
-    def __init__(self, cluster: ClusterAccess, group_id: str) -> None:
-        self._batches: Iterator[list[JournalEntry]] | None = follow_journal(cluster, group_id)
+    def __init__(self, cluster: ClusterAccess, group_id: str, since_ms: int) -> None:
+        self._batches: Iterator[list[JournalEntry]] | None = follow_journal(cluster, group_id, since_ms)
 
     def until(self, due: float) -> list[JournalEntry]:
         """Return what came by the time ``due`` (monotonic seconds), and wait for it."""
@@ -114,7 +115,9 @@ class Journal:
                 break
             try:
                 found += next(self._batches)
-            except NothingThere:
+            except (NothingThere, ApiError) as error:
+                if isinstance(error, ApiError):
+                    click.echo(harmless(f"no events: {error}"), err=True)
                 self._batches = None
         return found
 
