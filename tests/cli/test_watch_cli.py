@@ -111,6 +111,11 @@ def test_options_that_do_not_fit_are_told(run):
     assert "take --output ndjson, or --once" in run("watch", "--output", "json", code=2).stderr
 
 
+def test_a_broker_that_keeps_the_journal_itself_is_not_written_to(run, broker, topic):
+    told = run("watch", "--once", "--to-topic", code=1).stderr
+    assert "the brokers of this cluster are kohort's and keep __kohort_journal themselves: leave --to-topic out" in told
+
+
 def test_where_no_group_ever_was_once_says_so(run, monkeypatch):
     with kohort.Broker() as empty:
         result = run("watch", "--once", "--bootstrap", empty.bootstrap, code=3)

@@ -28,7 +28,7 @@ HELP = """Watch the groups of any cluster, and print a line for each rebalance a
 Apache Kafka keeps no journal of rebalances; this makes one. It reads __consumer_offsets (for which it needs READ on
 that topic), asks for the states of groups now and then, and keeps what it sees in a file of its own, in
 ~/.local/state/kohort/watch. `kohort group why` and all else that reads a journal reads it there. The first time it
-reads all that the topic has, later what is new since. Nothing is written to the cluster.
+reads all that the topic has, later what is new since. Nothing is written to the cluster, unless --to-topic is given.
 
 What was seen in records is told as that, what was inferred says how sure it is; neither is ever a proof. The more
 of a rebalance was watched, the more can be told: leave it running.

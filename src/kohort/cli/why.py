@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
 
 The kohort broker writes a journal of what happens to groups, kept for seven days; this reads it. Apache Kafka keeps
-none. Of a group whose coordinator assigns (group.protocol=consumer) it tells who has not yet given up what, and how
-long each partition had no owner. What happened without a rebalance (a static member that was replaced, say) is told,
-too, where it lies between those shown.
+none: there it reads what `kohort watch` has seen, or else what the log still has. Of a group whose coordinator assigns
+(group.protocol=consumer) it tells who has not yet given up what, and how long each partition had no owner. What
+happened without a rebalance (a static member that was replaced, say) is told, too, where it lies between those shown.
 
 With --since, and with more than one rebalance, it begins with what they mean together: a deploy, a crash loop, a
 storm. `kohort explain CAUSE` says more of each cause.

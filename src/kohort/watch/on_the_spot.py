@@ -14,7 +14,7 @@ from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.insight.observed.watching import ObservedGroups
 from kohort.model import TopicPartition
 from kohort.watch.asking import ADMIN_MS, AskedOfCluster
-from kohort.watch.watcher import OFFSETS_TOPIC
+from kohort.watch.watcher import OFFSETS_TOPIC, check_readable
 
 POLL_MS: Final = 500
 
@@ -37,6 +37,7 @@ def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheS
     error = found.errors.get(OFFSETS_TOPIC)
     if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None
+    check_readable(error)
     about = found[OFFSETS_TOPIC]
     groups = ObservedGroups()
     asked = AskedOfCluster(admin, groups)

@@ -78,6 +78,7 @@ class GroupWatcher:
         error = results.errors.get(OFFSETS_TOPIC)
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return False
+        check_readable(error)
         about = results[OFFSETS_TOPIC]
         if self._store.about("topic_id") not in (None, about.topic_id.hex()):
             self._store.forget()
@@ -181,6 +182,13 @@ class GroupWatcher:
                 about = described[name]
                 ids = [member.member_id for member in about.members]
                 self.groups.saw_members(name, about.state, ids, self._coordinators_time(asked_ms))
+
+
+def check_readable(error: Exception | None) -> None:
+    """Raise ApiError with what it takes where the cluster does not let its user see the topic."""
+    if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
+        raise ApiError(error.code, f"{needs}, which some services never give ({error})") from error
 
 
 def _now_ms() -> int:

@@ -1,0 +1,62 @@
+"""Who watches groups without the rights to is told what it takes; with READ alone it sees what records tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kohort
+from kohort import AclBinding, ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
+from kohort.watch.on_the_spot import read_on_the_spot
+from kohort.watch.store import WatchStore
+from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher
+from support.waiting import eventually
+
+pytestmark = pytest.mark.ours
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture
+def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
+    """An administrator of a broker with a group; how alice logs in, who may nothing."""
+    options = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics({"orders": 1})
+        admin.alter_group_offsets("billing", {TopicPartition("orders", 0): OffsetAndMetadata(0)})
+        login = {
+            "bootstrap.servers": broker.bootstrap_of("SASL"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "a-secret",
+        }
+        yield admin, login
+
+
+def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, tmp_path: Path) -> None:
+    admin, login = places
+    store = WatchStore(tmp_path / "s.sqlite")
+    with kohort.Admin(login) as alice, kohort.Consumer({**login, **CONSUMER_OPTIONS}) as reader:
+        watcher = GroupWatcher(reader, alice, store)
+        for ask in (watcher.open, lambda: read_on_the_spot(reader, alice, "billing")):
+            with pytest.raises(ApiError, match=f"needs READ on the topic {OFFSETS_TOPIC}") as denied:
+                ask()
+            assert denied.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+        admin.create_acls([AclBinding("topic", OFFSETS_TOPIC, "User:alice", "read")])
+        assert watcher.open()
+        eventually(lambda: watcher.step(50) is not None and watcher.is_caught_up)
+        assert watcher.groups.sizes == (1, 1)
+        found = read_on_the_spot(reader, alice, "billing")
+        assert found is not None
+        assert found.since_ms is not None
+    store.close()
