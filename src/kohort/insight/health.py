@@ -34,7 +34,7 @@ GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "S
 
 SURE_AFTER_MS: Final = 150_000
 """Half of the default of ``max.poll.interval.ms``: who made no progress for longer is hardly busy with one batch."""
-STORM: Final = 5
+STORM: Final = 10
 """So many rebalances within ``STORM_MS`` are a storm; the second round of a cooperative one is not counted."""
 STORM_MS: Final = 600_000
 HOT: Final = 3

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kohort.insight import patterns
 from kohort.insight.findings.doctor import ADVICE, SEVERITY_OF, examine, is_bad
 from kohort.insight.findings.groups import find_group
 from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding
+from kohort.insight.health import STORM, STORM_MS
 from support.machines.group_looks import T0, look, member, part
 
 A = member("a", 0)
@@ -81,9 +83,9 @@ def test_looks_before_the_last_rebalance_do_not_count():
 
 def test_a_storm_is_of_rebalances_that_held_somebody_up():
     fine = look(0, [A], {0: (9, 9)})
-    assert rules(fine, rebalances=[rebalance(-60 * n) for n in range(6)]) == [("storm", "warning")]
-    jobs = [rebalance(-60 * n, cause="GROUP_FORMING") for n in range(6)]
-    assert rules(fine, rebalances=jobs + [rebalance(-50 * n, members=()) for n in range(6)]) == []
+    assert rules(fine, rebalances=[rebalance(-50 * n) for n in range(STORM)]) == [("storm", "warning")]
+    jobs = [rebalance(-50 * n, cause="GROUP_FORMING") for n in range(STORM)]
+    assert rules(fine, rebalances=jobs + [rebalance(-50 * n, members=()) for n in range(STORM)]) == []
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,10 @@ def test_errors_stand_before_what_is_but_worth_knowing():
     assert [one.severity for one in found] == ["error", "info"]
     assert is_bad(found)
     assert not is_bad(found[1:])
+
+
+def test_a_storm_is_what_patterns_of_rebalances_call_one():
+    assert (STORM, STORM_MS) == (patterns.STORM, patterns.STORM_WITHIN_MS)
 
 
 def test_every_rule_has_advice():

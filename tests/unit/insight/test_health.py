@@ -217,7 +217,7 @@ def test_hot_is_who_has_far_more_to_read_than_the_others():
 
 
 def test_a_storm_is_many_rebalances_in_a_short_time():
-    many = RebalanceTimes(opened_at_ms=tuple(T0 - 60_000 * n for n in range(STORM)))
+    many = RebalanceTimes(opened_at_ms=tuple(T0 - 50_000 * n for n in range(STORM)))
     few = RebalanceTimes(opened_at_ms=many.opened_at_ms[1:])
     long_ago = RebalanceTimes(opened_at_ms=tuple(LONG_AGO - 60_000 * n for n in range(1, 50)))
 
