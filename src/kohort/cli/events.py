@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -33,6 +33,7 @@ Examples:
   kohort group events my-group --since 30m
   kohort group events my-group --follow --output ndjson
 """
+TRIED_SHOWN: Final = 5
 since_option = click.option("--since", type=DURATION, help="Only so long back: 90s, 30m, 2h, 1d.")
 
 
@@ -89,6 +90,7 @@ FENCED_HELP = """Show the requests of GROUP's members that were refused, by who 
 
 A zombie is out of the group and works on; who is behind is a member and works for an older generation; a duplicate is a
 second process with the same instance id. What they have read since their last good commit is read again by others.
+Unfenced is who is no member and commits all the same: a tool, or a consumer without subscription.
 
 \b
 Examples:
@@ -129,6 +131,9 @@ def print_culprit(this: FencedFinding) -> None:
     print_fact("CLIENT", f"{cell(this.who.client_id)} at {cell(this.who.host)}, member id {cell(this.who.member_id)}")
     print_fact("FIRST", time_text(this.first_at_ms))
     print_fact("LAST", time_text(this.last_at_ms))
+    for at in this.tried[:TRIED_SHOWN]:
+        committed = "nothing is committed" if at.committed is None else f"{at.committed} is committed"
+        print_fact("TRIED", cell(f"{at.topic}-{at.partition} to {at.offset}; {committed}"))
     if this.removed_at_ms is not None:
         print_fact("OUT SINCE", f"{time_text(this.removed_at_ms)} ({cell((this.removed_why or '').replace('_', ' '))})")
     for other in this.others:

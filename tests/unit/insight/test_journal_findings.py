@@ -22,6 +22,13 @@ from kohort.coordinator.journal import (
     Trigger,
     Who,
 )
+from kohort.coordinator.journal_events import (
+    CommitUnfenced,
+    OffsetMove,
+    OptionsChanged,
+    PartitionsResumed,
+    ResumedPartition,
+)
 from kohort.insight.findings.events import SENTENCES, event_finding, find_events
 from kohort.insight.findings.fenced import find_fenced
 from kohort.insight.findings.timeline import find_timeline
@@ -224,3 +231,28 @@ def test_an_empty_journal_is_an_empty_timeline():
     found = find_timeline([], group="g", from_ms=0, until_ms=1)
 
     assert (found.columns, found.lanes) == ((), ())
+
+
+def test_who_is_no_member_and_commits_is_named_though_nothing_refused_it():
+    moves = (OffsetMove("t", 0, 1, 9), OffsetMove("t", 1, 5))
+    entries = [CommitUnfenced(at_ms=at, group="g", who=A, offsets=moves, backwards=1) for at in (1, 2)]
+
+    (found,) = find_fenced(entries)
+
+    assert (found.verdict, found.noted, found.commits) == ("unfenced", 2, 2)
+    assert [(at.partition, at.offset, at.committed) for at in found.tried] == [(0, 1, 9), (1, 5, None)]
+    assert "is no member and committed offsets of the group" in found.sentence
+    assert found.sentence.endswith("2 offsets went back, and what is behind them is read again")
+    assert event_finding(entries[0]).sentence == (
+        "reader-a/a-1, which is no member, committed 2 offsets, 1 of them backwards"
+    )
+
+
+def test_what_happens_beside_rebalances_is_told():
+    resumed = PartitionsResumed(at_ms=1, group="g", who=A, generation=4, partitions=(ResumedPartition("t", 0, 7),))
+    altered = OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 9000)}, by=B)
+
+    assert [event.sentence for event in find_events([resumed, altered])] == [
+        "reader-a/a-1 began to fetch 1 partition of what it was given (generation 4)",
+        "options of the group were altered: consumer.session.timeout.ms the broker's to 9000, by reader-b/b-1",
+    ]

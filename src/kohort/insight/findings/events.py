@@ -32,6 +32,13 @@ from kohort.coordinator.journal import (
     TargetComputed,
     Who,
 )
+from kohort.coordinator.journal_events import (
+    CommitUnfenced,
+    MemberDisconnected,
+    MemberTurnedAway,
+    OptionsChanged,
+    PartitionsResumed,
+)
 from kohort.insight.findings.model import MemberRef, member_ref
 from kohort.insight.names import count, name_of, printable, seconds
 
@@ -209,6 +216,40 @@ def _seen(entry: GenerationSeen) -> str:
     return f"generation {entry.generation} was seen: {count(len(entry.members), 'member')}"
 
 
+def _turned_away(entry: MemberTurnedAway) -> str:
+    return f"{name_of(entry.who)} was not let in: the group is full with {count(entry.members, 'member')}"
+
+
+def _disconnected(entry: MemberDisconnected) -> str:
+    return f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"
+
+
+def _unfenced(entry: CommitUnfenced) -> str:
+    number = len(entry.offsets) + entry.more
+    back = f", {entry.backwards} of them backwards" if entry.backwards else ""
+    kind = " in a transaction" if entry.in_transaction else ""
+    return f"{name_of(entry.who)}, which is no member, committed {count(number, 'offset')}{kind}{back}"
+
+
+def _options(entry: OptionsChanged) -> str:
+    changes = ", ".join(
+        f"{printable(name)} {_option(before)} to {_option(after)}" for name, (before, after) in entry.options.items()
+    )
+    by = f", by {name_of(entry.by)}" if entry.by is not None else ""
+    return f"options of the group were altered: {changes}{by}"
+
+
+def _option(value: int | None) -> str:
+    return "the broker's" if value is None else str(value)
+
+
+def _resumed(entry: PartitionsResumed) -> str:
+    return (
+        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'partition')} of what it was given "
+        f"(generation {entry.generation})"
+    )
+
+
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
@@ -236,5 +277,10 @@ SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
     GroupConverted: _converted,
     GroupDeleted: _deleted,
     GenerationSeen: _seen,
+    MemberTurnedAway: _turned_away,
+    MemberDisconnected: _disconnected,
+    CommitUnfenced: _unfenced,
+    OptionsChanged: _options,
+    PartitionsResumed: _resumed,
 }
 """How each kind is told. A kind that is not here, of a later version, is told by its name."""

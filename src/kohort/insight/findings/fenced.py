@@ -1,4 +1,4 @@
-"""Refused requests, by who sent them: what they tell of a member that is not, or no longer, what it believes to be.
+"""Refused requests, and commits that nothing refuses, by who sent them, and what that means.
 
 The order of a coordinator's checks is static id, member, generation, state: so each error says how far a request came.
 """
@@ -11,14 +11,24 @@ from typing import Final
 import msgspec
 
 from kohort.coordinator.journal import JournalEntry, MemberRemoved, RequestFenced, Who
+from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.insight.findings.model import MemberRef, member_ref
-from kohort.insight.names import name_of, printable, seconds
+from kohort.insight.names import count, name_of, printable, seconds
 
 COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 GONE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
 BEHIND: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"})
 DUPLICATE: Final = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS"})
+
+
+class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """An offset that a refused commit was to set, and what is committed; null is nothing."""
+
+    topic: str
+    partition: int
+    offset: int
+    committed: int | None
 
 
 class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +39,7 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     verdict: str
     """``zombie``: out of the group, and working on; ``behind``: still in it, for an older generation; ``duplicate``:
-    two processes of one instance id; ``benign``; ``unknown``."""
+    two processes of one instance id; ``benign``; ``unknown``; ``unfenced``: no member, and not refused either."""
     sentence: str
     noted: int
     """How many the journal holds: the first of each kind in a generation; there may have been any number more."""
@@ -41,6 +51,8 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     current: int
     commits: int
     """How many of them were commits: what it had read by then is read again by somebody else."""
+    tried: tuple[TriedOffset, ...] = ()
+    """The first offsets of the last commit."""
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
@@ -86,6 +98,11 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
             places[key] = place
     others = _Others(entries)
     found = [_finding(requests, others, places[key]) for key, requests in senders.items()]
+    strangers: dict[tuple[str, str], list[CommitUnfenced]] = {}
+    for entry in entries:
+        if isinstance(entry, CommitUnfenced):
+            strangers.setdefault((entry.group, _identity(entry.who)), []).append(entry)
+    found += [_unfenced(commits) for commits in strangers.values()]
     return sorted(found, key=lambda this: (-this.noted, this.first_at_ms))
 
 
@@ -116,10 +133,41 @@ def _finding(requests: list[RequestFenced], journal: _Others, place: int) -> Fen
         generation=last.generation,
         current=last.current,
         commits=commits,
+        tried=_tried(next((r.offsets for r in reversed(requests) if r.offsets), ())),
         removed_at_ms=None if removal is None else removal.at_ms,
         removed_why=None if removal is None else removal.why,
         others=tuple(member_ref(who) for who in others),
     )
+
+
+def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
+    """Return commits of somebody who is no member, which nobody could refuse: the same harm as a zombie's."""
+    first, last = commits[0], commits[-1]
+    back = sum(commit.backwards for commit in commits)
+    api = "TxnOffsetCommit" if last.in_transaction else "OffsetCommit"
+    went = f"; {count(back, 'offset')} went back, and what is behind them is read again" if back else ""
+    return FencedFinding(
+        group=last.group,
+        who=member_ref(last.who),
+        error="",
+        verdict="unfenced",
+        sentence=(
+            f"{name_of(last.who)} is no member and committed offsets of the group, which nothing refuses: a tool, or a "
+            f"consumer that assigns itself partitions under the same group id{went}"
+        ),
+        noted=len(commits),
+        by_api={api: len(commits)},
+        first_at_ms=first.at_ms,
+        last_at_ms=last.at_ms,
+        generation=-1,
+        current=-1,
+        commits=len(commits),
+        tried=_tried(last.offsets),
+    )
+
+
+def _tried(offsets: Sequence[OffsetMove]) -> tuple[TriedOffset, ...]:
+    return tuple(TriedOffset(topic=m.topic, partition=m.partition, offset=m.after, committed=m.before) for m in offsets)
 
 
 def _verdict(error: str) -> str:
