@@ -222,7 +222,7 @@ _BROKER: Final = [
     *_histograms(
         "broker",
         "node api",
-        kohort_broker_request_duration_seconds="From taking a request up to handing its answer over, waits included; not of logins.",
+        kohort_broker_request_duration_seconds="From taking a request up to its answer, with all waits; not of logins.",
     ),
     *_counters(
         "broker",
