@@ -51,7 +51,15 @@ def assemble(
         cluster.add_only(node)
     offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory, counters)
     config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
-    journal = GroupJournal(cluster)
+    coordinator = Coordinator(
+        config,
+        rng,
+        CatalogueView(cluster.topics),
+        offsets_topic.append,
+        options_of_group=cluster.group_options.of,
+        checked=checked,
+    )
+    journal = GroupJournal(cluster, coordinator.committed)
     users = ScramUsers(cluster.security)
     if config.add_scram:
         users.add_first(config.add_scram, rng)
@@ -63,14 +71,7 @@ def assemble(
         apis=served_as(_offered(config), config.as_version),
         cluster=cluster,
         topics=cluster.topics,
-        coordinator=Coordinator(
-            config,
-            rng,
-            CatalogueView(cluster.topics),
-            offsets_topic.append,
-            options_of_group=cluster.group_options.of,
-            checked=checked,
-        ),
+        coordinator=coordinator,
         offsets_topic=offsets_topic,
         own_topics={
             offsets_topic.name: offsets_topic.ensure,

@@ -33,6 +33,7 @@ from kohort.broker.io import (
     Received,
     Secured,
     Serve,
+    Stalled,
     Tick,
 )
 from kohort.broker.login import LoginStep
@@ -121,10 +122,9 @@ class Broker:
     @property
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
-        state = self._state
-        if self._sender.later or self._inbox or self._long_work or state.offsets_topic.is_loading:
+        if self._sender.later or self._inbox or self._long_work or self._state.offsets_topic.is_loading:
             return 0
-        return earliest(state.wake_at_ms, self._connections.wake_at_ms)
+        return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
 
     @property
     def long_work(self) -> LongWork:
@@ -169,17 +169,15 @@ class Broker:
                 self._lose(number, now_ms, out)
             case Congested(connection=number) | Drained(connection=number):
                 self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
-            case Tick():
-                self._tick(now_ms, out)
+            case Tick() | EndWaits():
+                self._tick(now_ms, out, end_waits=isinstance(given, EndWaits))
+            case Stalled(since_ms=since_ms):
+                self._state.coordinator.stood_still(since_ms, now_ms)
             case Serve(request=request):
                 self._serve_kept(request, now_ms, out)
             case KeysFetched(url=url, content=content, problem=problem):
                 self._notes.append(self._state.logins.keys_came(url, content, problem, now_ms))
                 self._unmute(self._connections.unmute_who_await_keys(), now_ms, out)
-            case EndWaits():
-                self._state.purgatory.wake_all()
-                self._state.flushes.look_again()
-                self._tick(now_ms, out)
         # After Congested others may still have to say so.
         for connection in () if isinstance(given, Congested) else self._sender.next_event():
             self._go_on(connection, now_ms, out)
@@ -275,8 +273,11 @@ class Broker:
             self._ready.append(connection)
         maybe_resume(connection, out)
 
-    def _tick(self, now_ms: int, out: list[Output]) -> None:
+    def _tick(self, now_ms: int, out: list[Output], *, end_waits: bool) -> None:
         state = self._state
+        if end_waits:
+            state.purgatory.wake_all()
+            state.flushes.look_again()
         release(state, state.coordinator.tick(now_ms), now_ms)
         state.cluster.transactions.tick(now_ms)
         self._notes.extend(state.topics.tick(now_ms))

@@ -14,6 +14,7 @@ from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.node_messages import PartitionAppended
+from kohort.broker.first_fetches import CommittedOf
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
@@ -32,8 +33,10 @@ class GroupJournal:
 
     name = TOPIC
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, committed: CommittedOf) -> None:
+        """``committed`` gives what groups of this node have committed."""
         self._cluster = cluster
+        self._committed = committed
         self._waiting: list[JournalEntry] = []
         self._untold: list[Note] = []
         """What could not be written when somebody asked for the topic."""
@@ -53,6 +56,7 @@ class GroupJournal:
     def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
         """Append ``entries``; return what to tell the operator if that fails. Those that can wait do, for others,
         for a reader, or until the ``last`` are written."""
+        self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         untold, self._untold = self._untold, []
         if not last and all(entry.QUIET for entry in entries) and len(self._waiting) < WAITING_MOST:

@@ -63,6 +63,14 @@ class Tick:
 
 
 @_event
+class Stalled:
+    """The process did nothing from ``since_ms`` until now, whatever there was to do; told before the event that is
+    late."""
+
+    since_ms: int
+
+
+@_event
 class Congested:
     """What was sent on the connection piles up unread by the peer; it is sent nothing more until Drained.
 
@@ -153,5 +161,17 @@ class Resume:
     connection: ConnectionId
 
 
-Input = Connected | Secured | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits | KeysFetched
+Input = (
+    Connected
+    | Secured
+    | Received
+    | Disconnected
+    | Congested
+    | Drained
+    | Tick
+    | Stalled
+    | Serve
+    | EndWaits
+    | KeysFetched
+)
 Output = Send | Close | Pause | Resume | FetchKeys

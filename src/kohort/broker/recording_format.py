@@ -38,6 +38,7 @@ from kohort.broker.io import (
     Received,
     Secured,
     Send,
+    Stalled,
     Tick,
 )
 from kohort.broker.recorded_logins import LoginOutcome
@@ -64,6 +65,7 @@ KINDS: Final[Mapping[int, type]] = {
     7: Secured,
     8: LoginOutcome,
     9: KeysFetched,
+    10: Stalled,
 }
 """Serve and EndWaits are given in tests alone, and have no place in a recording."""
 NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
@@ -74,6 +76,7 @@ _END: Final = b"\0"
 """Behind it is the listener of Connected, and the name of Secured."""
 _PREFIX: Final = struct.Struct(">II")
 _EVENT: Final = struct.Struct(">BqqI")
+_SINCE: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ def build_event(given: Input | LoginOutcome, now_ms: int, outputs_crc: int) -> b
         data = given.outcome
     elif isinstance(given, KeysFetched):
         data = json.dumps([given.url, given.problem]).encode() + _END + (given.content or b"")
+    elif isinstance(given, Stalled):
+        data = _SINCE.pack(given.since_ms)
     return _entry(_EVENT.pack(NUMBERS[type(given)], now_ms, connection, outputs_crc) + data)
 
 
@@ -231,6 +236,10 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Lo
             return Secured(connection, data[1:].decode(errors="replace") if data else None)
         case made if made is LoginOutcome:
             return LoginOutcome(connection, data)
+        case made if made is Stalled:
+            if len(data) != _SINCE.size:
+                raise NotARecording(f"the entry at byte {position} is no stall")
+            return Stalled(*_SINCE.unpack(data))
         case made if made is KeysFetched:
             return _keys_fetched(data, position)
         case made:

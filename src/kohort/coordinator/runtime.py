@@ -148,6 +148,8 @@ class Coordinator:
     def stood_still(self, from_ms: int, now_ms: int) -> None:
         """Remember as evidence that this broker did nothing from ``from_ms`` until now, whatever there was to do."""
         self._remembered.stalls.add(Stall(from_ms, now_ms))
+        stood = f"this broker stood still for {(now_ms - from_ms) / 1000:.1f} s"
+        self._notes.append(warning(f"{stood}: members may be put out that it did not hear", "stall"))
 
     def note(self, entry: JournalEntry) -> None:
         """Take an entry about a group from another part of the broker into the journal."""

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from kohort.broker.io import Connected, Disconnected, Received, Secured, Tick
+from kohort.broker.io import Connected, Disconnected, Received, Secured, Stalled, Tick
 from kohort.broker.recording_broker import RecordingBroker
 from kohort.broker.recording_format import (
     MAGIC,
@@ -66,6 +66,7 @@ def test_events_come_back_as_they_were():
         Connected(1, "10.0.0.1"),
         Received(1, b"\x00bytes"),
         Tick(),
+        Stalled(1_700_000_000_123),
         Connected(2, "::1", "OUTER"),
         Secured(2, "CN=alice,O=Größe"),
         Connected(3, "", "INNER"),

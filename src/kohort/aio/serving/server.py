@@ -23,6 +23,7 @@ from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.handles import is_reserved
 from kohort.aio.serving.key_fetching import fetch_keys
 from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, check_recordable
+from kohort.aio.serving.pulse import Pulse
 from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener
@@ -43,6 +44,7 @@ from kohort.broker.io import (
     Resume,
     Secured,
     Send,
+    Stalled,
     Tick,
 )
 from kohort.broker.recording_broker import RecordingBroker
@@ -83,6 +85,7 @@ class Server:
         self._clock = clock
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
+        self._pulse = Pulse(self._loop, clock.now_ms, self._look_for_stall)
         self._servers: list[asyncio.Server] = []
         self._tls_listeners: list[TlsListener] = []
         self._peers: dict[ConnectionId, Peer] = {}
@@ -185,6 +188,7 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
+        self._pulse.end()
         self._collections.end()
         if self._timer is not None:
             self._timer.cancel()
@@ -228,6 +232,7 @@ class Server:
         not the others."""
         if self._stopped:
             return
+        self._look_for_stall()
         try:
             outputs = self.broker.handle(event, self._clock.now_ms())
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served
@@ -235,6 +240,12 @@ class Server:
             self.cut(getattr(event, "connection", -1))
             return
         self._follow(outputs)
+
+    def _look_for_stall(self) -> None:
+        now_ms = self._clock.now_ms()
+        since_ms = self._pulse.stood_since(now_ms)
+        if since_ms is not None and not self._stopped:
+            self._follow(self.broker.handle(Stalled(since_ms), now_ms))
 
     def cut(self, connection: ConnectionId) -> bool:
         """End a connection at once; whether it was open."""
@@ -328,6 +339,7 @@ class Server:
 
     def clock_moved(self) -> None:
         """See at once to what is due by now: the clock was set ahead."""
+        self._pulse.set_on()
         if self._timer is not None:
             self._timer.cancel()
         self._tick()

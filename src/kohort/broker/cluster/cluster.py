@@ -24,6 +24,7 @@ from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, ele
 from kohort.broker.cluster.placements_file import load_placements, save_placements
 from kohort.broker.cluster.security_store import SecurityStore
 from kohort.broker.cluster.transactions import TransactionCoordinator
+from kohort.broker.first_fetches import FirstFetches
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
@@ -55,6 +56,7 @@ class Cluster:
         self.access = access_control(config, self.security)
         self.quotas = KeptQuotas(self.security)
         self.group_options = KeptGroupOptions(storage)
+        self.first_fetches = FirstFetches(self.topics)
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)

@@ -8,12 +8,14 @@ a follower, and no replica is preferred.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from kohort.broker.fetch_rights import denied_topics
 from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
+from kohort.broker.first_fetches import LOOKED_AT_MOST, FetchedPartition
 from kohort.broker.leaders import (
     TELLS_LEADER,
     check_leader,
@@ -99,6 +101,8 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         plan = yield from state.sessions.begin(message, request.version, request.now_ms, pace)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
+    if state.cluster.first_fetches:
+        _note_first_fetches(state, request)
     reading = OpenFetch(request, plan)
     if state.access is not None:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
@@ -112,6 +116,22 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     parked = Parked(request.reply_to, keys, missing, reading, committed_only)
     state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
     return Unanswered.LATER
+
+
+def _note_first_fetches(state: BrokerState, request: Request) -> None:
+    """Write into the journal which partitions a member fetches for the first time since it was given them."""
+    first = state.cluster.first_fetches
+    asked = islice(_named_partitions(state, request.message), LOOKED_AT_MOST)
+    for entry in first.fetched(request.client_id, request.client_host, asked, request.now_ms):
+        state.coordinator.note(entry)
+
+
+def _named_partitions(state: BrokerState, message: FetchRequest) -> Iterator[FetchedPartition]:
+    for asked in message.topics:
+        topic = state.topics.by_id(asked.topic_id) if not asked.topic else None
+        name = asked.topic or (topic.name if topic is not None else "")
+        for p in asked.partitions:
+            yield name, p.partition, p.fetch_offset
 
 
 def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:

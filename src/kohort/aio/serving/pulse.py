@@ -1,0 +1,44 @@
+"""Whether a loop stood still: a timer that beats once a second, and the moment at which it was last seen alive.
+
+By the clock that sessions go by, so that a computer that was suspended has stood still, too. A process that was stopped
+finds what came meanwhile before its timers; so it is asked before every event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+EVERY_MS: Final = 1_000
+STALL_MS: Final = 1_000
+"""Less than this is told of nobody: members are put out after seconds."""
+
+
+class Pulse:
+    """The beat of one loop, from when this is made until it is ended."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], beat: Callable[[], None]) -> None:
+        """``beat`` is called with every beat, and is to ask ``stood_since``."""
+        self._loop = loop
+        self._now_ms = now_ms
+        self._beat = beat
+        self._alive_ms = now_ms()
+        self._timer = loop.call_later(EVERY_MS / 1000, self._called)
+
+    def _called(self) -> None:
+        self._timer = self._loop.call_later(EVERY_MS / 1000, self._called)
+        self._beat()
+
+    def stood_since(self, now_ms: int) -> int | None:
+        """Return since when the loop had stood still, if it had; it is alive now."""
+        due_ms, self._alive_ms = self._alive_ms + EVERY_MS, now_ms
+        return due_ms if now_ms - due_ms >= STALL_MS else None
+
+    def set_on(self) -> None:
+        """Take it that the clock was set: that is no stall."""
+        self._alive_ms = self._now_ms()
+
+    def end(self) -> None:
+        """Beat no more."""
+        self._timer.cancel()

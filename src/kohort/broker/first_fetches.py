@@ -1,0 +1,116 @@
+"""The first fetch of a partition by the member that was given it: when a rebalance is over for its readers.
+
+A fetch names no group: it is taken for a member's if it comes from the same client id at the same address. One note per
+partition that moved, and none of what nobody fetches; what is awaited is bounded, and forgotten when it moves again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberReconciled, RoundClosed, RoundOpened, Who
+from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.log.topics import Topics
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+AWAITED_MOST: Final = 10_000
+GROUPS_MOST: Final = 1_000
+LAGS_MOST: Final = 1_000
+"""Committed partitions of a group whose lag is looked up when it begins to rebalance; of a larger one it is not."""
+LOOKED_AT_MOST: Final = 5_000
+"""Partitions of one fetch that are looked at."""
+CommittedOf = Callable[[str], GroupOffsets | None]
+FetchedPartition = tuple[str, int, int]
+"""Topic, partition, and the offset that is fetched."""
+
+
+class Awaited(NamedTuple):
+    """A partition of a member that has not fetched it yet."""
+
+    group: str
+    who: Who
+    generation: int
+    lag_before: int | None
+
+
+class FirstFetches:
+    """What members were given, until they fetch it; shared by the nodes of a process, as any may lead a partition."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._awaited: dict[tuple[str, int], Awaited] = {}
+        self._members: dict[str, dict[str, Who]] = {}
+        """Of groups between joining and being assigned."""
+        self._lags: dict[str, dict[tuple[str, int], int]] = {}
+        """Of groups that rebalance: what waited when that began."""
+
+    def __bool__(self) -> bool:
+        return bool(self._awaited)
+
+    def follow(self, entries: Iterable[JournalEntry], committed: CommittedOf) -> None:
+        """Take note of what members are given."""
+        for entry in entries:
+            if isinstance(entry, RoundOpened):
+                _keep(self._lags, entry.group, self._lags_of(committed(entry.group)))
+            elif isinstance(entry, RoundClosed):
+                _keep(self._members, entry.group, {who.member_id: who for who in entry.members})
+            elif isinstance(entry, AssignmentWritten):
+                members = self._members.pop(entry.group, {})
+                lags = self._lags.pop(entry.group, {})
+                for move in entry.moves:
+                    who = members.get(move.after or "")
+                    if who is not None:
+                        place = move.topic, move.partition
+                        _keep(
+                            self._awaited,
+                            place,
+                            Awaited(entry.group, who, entry.generation, lags.get(place)),
+                            most=AWAITED_MOST,
+                        )
+            elif isinstance(entry, MemberReconciled) and entry.given:
+                for given in entry.given:
+                    place = given.topic, given.partition
+                    awaited = Awaited(entry.group, entry.who, entry.epoch, None)
+                    _keep(self._awaited, place, awaited, most=AWAITED_MOST)
+
+    def _lags_of(self, offsets: GroupOffsets | None) -> dict[tuple[str, int], int]:
+        if offsets is None or len(offsets) > LAGS_MOST:
+            return {}
+        ends = ((topic, p, held.offset, self._end(topic, p)) for topic, p, held in offsets)
+        return {(topic, p): max(0, end - offset) for topic, p, offset, end in ends if end is not None}
+
+    def _end(self, name: str, partition: int) -> int | None:
+        topic = self._topics.get(name)
+        known = topic is not None and 0 <= partition < len(topic.partitions)
+        return topic.partitions[partition].high_watermark if topic is not None and known else None
+
+    def fetched(
+        self, client_id: str, client_host: str, partitions: Iterable[FetchedPartition], now_ms: int
+    ) -> Sequence[PartitionsResumed]:
+        """Return the entries for the partitions of a fetch that were awaited of this client."""
+        found: dict[tuple[str, Who, int], list[ResumedPartition]] = {}
+        for topic, partition, offset in partitions:
+            awaited = self._awaited.get((topic, partition))
+            if awaited is None or (awaited.who.client_id, awaited.who.client_host) != (client_id, client_host):
+                continue
+            del self._awaited[topic, partition]
+            end = self._end(topic, partition)
+            lag = None if end is None else max(0, end - offset)
+            resumed = ResumedPartition(topic, partition, offset, lag, awaited.lag_before)
+            found.setdefault((awaited.group, awaited.who, awaited.generation), []).append(resumed)
+        return [
+            PartitionsResumed(at_ms=now_ms, group=group, who=who, generation=generation, partitions=tuple(resumed))
+            for (group, who, generation), resumed in found.items()
+        ]
+
+
+def _keep(kept: dict[K, V], key: K, value: V, *, most: int = GROUPS_MOST) -> None:
+    """Keep the latest, up to so many."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

@@ -1,0 +1,50 @@
+"""Whether a loop stood still, told by its clock."""
+
+import asyncio
+
+import pytest
+
+from kohort.aio.serving.pulse import EVERY_MS, STALL_MS, Pulse
+from kohort.clock import ManualClock
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+def on_loop(story, clock):
+    async def run():
+        pulse = Pulse(asyncio.get_running_loop(), clock.now_ms, lambda: None)
+        story(pulse)
+        pulse.end()
+
+    asyncio.run(run())
+
+
+def test_a_loop_that_is_seen_often_enough_has_not_stood_still(clock):
+    def story(pulse):
+        for _ in range(50):
+            clock.advance(EVERY_MS + STALL_MS - 1)
+            assert pulse.stood_since(clock.now_ms()) is None
+
+    on_loop(story, clock)
+
+
+def test_a_loop_that_missed_its_beat_stood_still_since_then_and_is_told_so_once(clock):
+    def story(pulse):
+        began = clock.now_ms()
+        clock.advance(12_000)
+        assert pulse.stood_since(clock.now_ms()) == began + EVERY_MS
+        assert pulse.stood_since(clock.now_ms()) is None
+
+    on_loop(story, clock)
+
+
+def test_a_clock_that_was_set_is_no_stall(clock):
+    def story(pulse):
+        clock.advance(3_600_000)
+        pulse.set_on()
+        assert pulse.stood_since(clock.now_ms()) is None
+
+    on_loop(story, clock)
