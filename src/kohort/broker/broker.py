@@ -147,7 +147,7 @@ class Broker:
 
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
-        self._write_journal(now_ms, last=True)
+        self._write_journal(now_ms, last=self._state.cluster.is_alone)
         if self._state.cluster.is_alone:
             self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
 

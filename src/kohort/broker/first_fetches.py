@@ -28,7 +28,7 @@ FetchedPartition = tuple[str, int, int]
 """Topic, partition, and the offset that is fetched."""
 
 
-class Awaited(NamedTuple):
+class AwaitedFetch(NamedTuple):
     """A partition of a member that has not fetched it yet."""
 
     group: str
@@ -42,7 +42,7 @@ class FirstFetches:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._awaited: dict[tuple[str, int], Awaited] = {}
+        self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
         self._members: dict[str, dict[str, Who]] = {}
         """Of groups between joining and being assigned."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
@@ -68,13 +68,13 @@ class FirstFetches:
                         _keep(
                             self._awaited,
                             place,
-                            Awaited(entry.group, who, entry.generation, lags.get(place)),
+                            AwaitedFetch(entry.group, who, entry.generation, lags.get(place)),
                             most=AWAITED_MOST,
                         )
             elif isinstance(entry, MemberReconciled) and entry.given:
                 for given in entry.given:
                     place = given.topic, given.partition
-                    awaited = Awaited(entry.group, entry.who, entry.epoch, None)
+                    awaited = AwaitedFetch(entry.group, entry.who, entry.epoch, None)
                     _keep(self._awaited, place, awaited, most=AWAITED_MOST)
 
     def _lags_of(self, offsets: GroupOffsets | None) -> dict[tuple[str, int], int]:
