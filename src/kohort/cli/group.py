@@ -19,6 +19,7 @@ from kohort.cli.results.groups import GroupsDeleted
 from kohort.cli.timeline import timeline
 from kohort.cli.wait import wait
 from kohort.cli.watch_group import watch
+from kohort.cli.what_if import what_if
 from kohort.cli.why import why
 
 
@@ -72,3 +73,4 @@ group.add_command(members)
 group.add_command(partitions)
 group.add_command(lag)
 group.add_command(wait)
+group.add_command(what_if)

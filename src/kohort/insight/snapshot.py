@@ -75,3 +75,5 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why members or offsets are missing: the group must not be described, or its coordinator does not answer."""
     partition_counts: dict[str, int] = {}
     """Of every topic that is read or subscribed to: how many partitions it has."""
+    topic_ids: dict[str, bytes] = {}
+    """Of those topics, where the cluster tells them: 16 bytes. Assignors of modern groups go by them."""

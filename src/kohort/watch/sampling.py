@@ -71,12 +71,12 @@ def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | 
     found = {name: described[name] for name in names if name not in described.errors}
     offsets = admin.list_offsets_of_groups(found, timeout_ms=bounds.timeout_ms)
     at_ms = time.time_ns() // 1_000_000
-    counts = _partition_counts(admin, found.values(), bounds)
+    counts, ids = _partition_counts(admin, found.values(), bounds)
     wanted = {name: _wanted(about, _committed(offsets, name), counts) for name, about in found.items()}
     everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
     ends = admin.list_ends(everything, timeout_ms=bounds.timeout_ms)
     snapshots = [
-        _snapshot(about, at_ms, counts, _partitions(wanted[name], _committed(offsets, name), ends))
+        _snapshot(about, at_ms, (counts, ids), _partitions(wanted[name], _committed(offsets, name), ends))
         for name, about in sorted(found.items())
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
@@ -101,13 +101,18 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
     return {tp: of_group[tp] for tp in of_group if tp not in of_group.errors}
 
 
-def _partition_counts(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> dict[str, int]:
-    """Return how many partitions the topics have that members read: those that nobody has are seen only so."""
+def _partition_counts(
+    admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits
+) -> tuple[dict[str, int], dict[str, bytes]]:
+    """Return how many partitions the topics have that members read, and their ids: those that nobody has are seen
+    only so."""
     topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m)})
     if not topics:
-        return {}
+        return {}, {}
     told = admin.describe_topics(topics, timeout_ms=bounds.timeout_ms)
-    return {name: len(told[name].partitions) for name in told if name not in told.errors}
+    known = [name for name in told if name not in told.errors]
+    ids = {name: told[name].topic_id for name in known if any(told[name].topic_id)}
+    return {name: len(told[name].partitions) for name in known}, ids
 
 
 def _topics_of(member: MemberDescription) -> set[str]:
@@ -151,8 +156,12 @@ def _partition(
 
 
 def _snapshot(
-    about: GroupDescription, at_ms: int, counts: Mapping[str, int], partitions: tuple[PartitionSnapshot, ...]
+    about: GroupDescription,
+    at_ms: int,
+    known: tuple[Mapping[str, int], Mapping[str, bytes]],
+    partitions: tuple[PartitionSnapshot, ...],
 ) -> GroupSnapshot:
+    counts, ids = known
     topics = {topic for member in about.members for topic in _topics_of(member)}
     return GroupSnapshot(
         at_ms=at_ms,
@@ -167,6 +176,7 @@ def _snapshot(
         members=tuple(_member(member) for member in about.members),
         partitions=partitions,
         partition_counts={topic: counts[topic] for topic in sorted(topics) if topic in counts},
+        topic_ids={topic: ids[topic] for topic in sorted(topics) if topic in ids},
     )
 
 

@@ -1,0 +1,200 @@
+"""``kohort group what-if``: what a change would do to a group, asked of the real assignors. Nothing is executed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+from msgspec.structs import replace
+
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.looking import is_missing, missing
+from kohort.cli.options import ADMIN_MS
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.what_if import ComparedAssignor, GroupWhatIf
+from kohort.cli.show import print_prose, print_table
+from kohort.errors import UsageError
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.what_if import WhatIfFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.insight.what_if.scenario import Scenario
+
+MOST_NEWCOMERS = 1000
+MOST_PARTITIONS = 100_000
+
+HELP = """Say what GROUP would do if something were changed. Nothing is executed.
+
+The group is looked at once, and the very assignors are asked: who would own what, after how many rounds, how long
+partitions would pause (a range, with its assumptions), who would be idle. A member is named by its member id, its
+instance id, or its client id where only one has it.
+
+\b
+Examples:
+  kohort group what-if my-group --add 3 --compare
+  kohort group what-if my-group --kill c-2:sigkill
+  kohort group what-if my-group --partitions my-topic=24
+  kohort group what-if my-group --rolling-restart --static
+"""
+
+
+@click.command("what-if", help=HELP, short_help="Say what a change would do to a group.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option("--add", type=click.IntRange(1, MOST_NEWCOMERS), metavar="N", help="So many members more.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="Without this member.")
+@click.option("--kill", multiple=True, metavar="MEMBER[:HOW]", help="It ends: poll, sigkill (default) or close.")
+@click.option("--assignor", metavar="NAME", help="With this assignor.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="With so many partitions.")
+@click.option("--rolling-restart", is_flag=True, help="All members, one after the other.")
+@click.option("--static", is_flag=True, help="Added or restarted with an instance id.")
+@click.option("--to-consumer", is_flag=True, help="With the consumer protocol (KIP-848).")
+@click.option("--compare", is_flag=True, help="With each assignor, in a table.")
+@cluster_options
+@output_of(GroupWhatIf)
+def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:
+    from kohort.insight.what_if.predict import what_if as predict
+
+    if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
+        raise click.UsageError("--static goes with --add or --rolling-restart")
+    if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):
+        raise click.UsageError("--rolling-restart does not go with --add, --remove or --kill")
+    snapshot = _look(cluster, group_id)
+    scenario = _scenario(snapshot, asked)
+    try:
+        found = predict(snapshot, scenario)
+        compared = _compared(snapshot, scenario) if compare else []
+    except UsageError as error:  # it names what was asked for: wrong usage of the command
+        raise click.UsageError(str(error)) from error
+    if output != "table":
+        print_result(GroupWhatIf(group=snapshot.group, prediction=found, compare=compared), output)
+        return
+    _print(snapshot, found)
+    if compared:
+        columns = ("PROTOCOL", "ASSIGNOR", "ROUNDS", "MOVED", "MOVED-IN-ALL", "PAUSE", "IDLE", "MAX/MIN")
+        rows = [
+            (c.protocol, c.assignor, c.rounds, c.moved, c.moved_in_all, _range(c.pause_from_s, c.pause_to_s), c.idle,
+             f"{c.most_partitions}/{c.least_partitions}")
+            for c in compared
+        ]  # fmt: skip
+        click.echo()
+        print_table(columns, rows)
+
+
+def _look(cluster: ClusterAccess, group_id: str) -> GroupSnapshot:
+    from kohort.watch.sampling import SamplingLimits, sample_groups
+
+    with cluster.admin() as admin:
+        sample = sample_groups(admin, [group_id], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
+        error = sample.errors.get(group_id)
+        if error is not None:
+            raise missing(admin, group_id) if is_missing(error) else error
+        return sample.groups[0]
+
+
+def _scenario(snapshot: GroupSnapshot, asked: dict[str, Any]) -> Scenario:
+    from kohort.insight.what_if.scenario import Scenario
+
+    ids = {member.member_id for member in snapshot.members}
+    ids |= {m.instance_id for m in snapshot.members if m.instance_id is not None}
+    names = (name for n in range(1, 10**9) if (name := f"new-{n}") not in ids)
+    newcomers = [next(names) for _ in range(asked["add"] or 0)]
+    return Scenario(
+        newcomers=tuple((name, name if asked["static"] else None) for name in newcomers),
+        remove=tuple(dict.fromkeys(_member_id(snapshot, name) for name in asked["remove"])),
+        kill=tuple(_killed(snapshot, text) for text in asked["kill"]),
+        assignor=asked["assignor"],
+        partitions=dict(_count(text) for text in asked["partitions"]),
+        rolling_restart=None if not asked["rolling_restart"] else "static" if asked["static"] else "dynamic",
+        to_consumer=asked["to_consumer"],
+    )
+
+
+def _killed(snapshot: GroupSnapshot, text: str) -> tuple[str, Any]:
+    from kohort.insight.what_if.scenario import KillHow
+
+    name, colon, how = text.rpartition(":")
+    if colon and how in get_args(KillHow):
+        return _member_id(snapshot, name), how
+    return _member_id(snapshot, text), "sigkill"
+
+
+def _count(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition("=")
+    if not topic or not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
+        raise click.UsageError(f"--partitions {text!r}: expected TOPIC=N, with N from 1 to {MOST_PARTITIONS}")
+    return topic, int(number[:9])
+
+
+def _member_id(snapshot: GroupSnapshot, name: str) -> str:
+    for ways in ("member_id", "instance_id", "client_id"):
+        found = [m.member_id for m in snapshot.members if getattr(m, ways) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise click.UsageError(f"{len(found)} members have the client id {name!r}: give a member id")
+    raise click.UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
+
+
+def _compared(snapshot: GroupSnapshot, scenario: Scenario) -> list[ComparedAssignor]:
+    from kohort.assignors.builtin import ASSIGNORS
+    from kohort.assignors.server.builtin import SERVER_ASSIGNORS
+    from kohort.insight.what_if.predict import what_if as predict
+
+    ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
+    ways += [(name, True) for name in SERVER_ASSIGNORS]
+    found = [predict(snapshot, replace(scenario, assignor=name, to_consumer=modern)) for name, modern in ways]
+    return [_row(one) for one in found]
+
+
+def _row(found: WhatIfFinding) -> ComparedAssignor:
+    most, least = _most_and_least(found)
+    return ComparedAssignor(
+        protocol=found.protocol,
+        assignor=found.assignor,
+        rounds=found.rounds,
+        moved=len(found.moves),
+        moved_in_all=found.moves_in_all,
+        pause_from_s=found.pause_from_s,
+        pause_to_s=found.pause_to_s,
+        idle=len(found.idle),
+        most_partitions=most,
+        least_partitions=least,
+    )
+
+
+def _most_and_least(found: WhatIfFinding) -> tuple[int, int]:
+    sizes = [one.partitions_after for one in found.loads if one.partitions_after is not None]
+    return max(sizes, default=0), min(sizes, default=0)
+
+
+def _range(least: float, most: float) -> str:
+    return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+
+
+def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
+    print_prose(
+        f"now: {found.members_before} members, {sum(snapshot.partition_counts.values())} partitions, "
+        f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation; nothing is executed"
+    )
+    print_prose(f"what if: {found.scenario}")
+    most, least = _most_and_least(found)
+    print_prose(
+        f"after: {found.members_after} members, {found.assignor} ({found.protocol})   rounds {found.rounds}   "
+        f"moved {len(found.moves)}/{found.partitions}   "
+        f"pause {_range(found.pause_from_s, found.pause_to_s)} partition-seconds   idle {len(found.idle)}   "
+        f"max/min load {most}/{least}"
+    )
+    for note in found.notes:
+        print_prose(note, indent=" " * 8, first="note: ")
+    for sentence in found.assumptions:
+        print_prose(sentence, indent=" " * 8, first="assumed: ")
+    click.echo()
+    loads = [
+        (one.client_id, one.member_id, one.partitions_before, one.partitions_after, one.lag_before, one.lag_after)
+        for one in found.loads
+    ]
+    print_table(("CLIENT-ID", "MEMBER-ID", "#BEFORE", "#AFTER", "LAG-BEFORE", "LAG-AFTER"), loads)
+    if found.moves:
+        click.echo()
+        moves = [(one.topic, one.partition, one.before, one.after) for one in found.moves]
+        print_table(("TOPIC", "PARTITION", "FROM", "TO"), moves)

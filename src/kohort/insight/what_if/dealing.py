@@ -1,0 +1,111 @@
+"""Who owns what once a group has settled: the assignors are asked as the leader or the coordinator would ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from kohort.assignors.builtin import ASSIGNORS, EXTRAS
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
+from kohort.assignors.server.iteration import as_kafka_keeps, in_name_order
+from kohort.assignors.server.spec import MemberSpec
+from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
+from kohort.errors import UsageError
+from kohort.insight.what_if.scenario import WhatIfMember
+from kohort.model import TopicPartition
+
+MOST_ROUNDS: Final = 10
+"""A cooperative group settles in two; an assignor that never stops is stopped here."""
+
+
+class ReadTopics(NamedTuple):
+    """The topics of a group: partition counts, and ids where they are known (modern assignors sort by them)."""
+
+    counts: Mapping[str, int]
+    ids: Mapping[str, bytes]
+
+
+class SettledGroup(NamedTuple):
+    """The members with what they own in the end, and after how many rounds."""
+
+    members: list[WhatIfMember]
+    rounds: int
+
+
+def classic_assignor(name: str) -> Assignor:
+    """Return the assignor of clients of this name. Raises UsageError for one that is not known."""
+    known = ASSIGNORS | EXTRAS
+    if name not in known:
+        raise UsageError(f"assignor {name!r} is not one of classic groups that kohort knows: {', '.join(known)}")
+    return known[name]
+
+
+def settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: ReadTopics) -> SettledGroup:
+    """Return the group after its rebalance; of a cooperative one, after those in which partitions change hands."""
+    now, generation = list(members), 1
+    for rounds in range(1, MOST_ROUNDS + 1):
+        said = [_subscription(member, assignor, generation) for member in now]
+        dealt = assignor.assign(SubscribedTopics(dict(topics.counts)), said)
+        after = [replace(m, owned=tuple(dealt[m.member_id]), is_new=False) for m in now]
+        revoked = any(not set(was.owned) <= set(has.owned) for was, has in zip(now, after, strict=True))
+        now, generation = after, generation + 1
+        if not assignor.cooperative or not revoked:
+            return SettledGroup(now, rounds)
+    return SettledGroup(now, MOST_ROUNDS)
+
+
+def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
+    """Return what the client writes: an eager member has given all up; the user data may hold what it had."""
+    since = -1 if member.is_new else generation
+    return MemberSubscription(
+        member_id=member.member_id,
+        topics=member.topics,
+        instance_id=member.instance_id,
+        owned=member.owned if assignor.cooperative else (),
+        generation=None if since < 0 else since,
+        user_data=assignor.user_data(member.owned, since),
+    )
+
+
+def settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
+    """Return the group once everybody has its target (KIP-848). Raises UsageError for an assignor that is not known."""
+    if assignor not in SERVER_ASSIGNORS:
+        known = ", ".join(SERVER_ASSIGNORS)
+        raise UsageError(f"assignor {assignor!r} is not one of modern groups that kohort knows: {known}")
+    wanted = {topic for member in members for topic in member.topics if topic in topics.counts}
+    ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(wanted)}
+    names = {topic_id: name for name, topic_id in ids.items()}
+    by_id = {member.member_id: member for member in members}
+    order = as_kafka_keeps([m.member_id for m in members if not m.is_new])
+    order += [m.member_id for m in members if m.is_new]
+    specs = {member_id: _spec(by_id[member_id], ids) for member_id in order}
+    targets = SERVER_ASSIGNORS[assignor].assign(specs, {ids[name]: topics.counts[name] for name in ids})
+    after = [
+        replace(
+            member,
+            is_new=False,
+            owned=tuple(
+                sorted(TopicPartition(names[t], p) for t, parts in targets[member.member_id].items() for p in parts)
+            ),
+        )
+        for member in members
+    ]
+    return SettledGroup(after, 1)
+
+
+def _spec(member: WhatIfMember, ids: Mapping[str, bytes]) -> MemberSpec:
+    owned: dict[bytes, frozenset[int]] = {}
+    for tp in member.owned:
+        if tp.topic in ids:
+            owned[ids[tp.topic]] = owned.get(ids[tp.topic], frozenset()) | {tp.partition}
+    by_name = frozenset() if member.regex else frozenset(member.topics)
+    return MemberSpec(
+        frozenset(ids[topic] for topic in member.topics if topic in ids),
+        owned,
+        None,
+        member.instance_id,
+        by_name,
+        member.regex or "",
+    )

@@ -1,0 +1,57 @@
+"""What can be asked: the changes of a group that a what-if applies, and what is assumed of its clients."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kohort.model import TopicPartition
+
+KillHow = Literal["poll", "sigkill", "close"]
+"""How a member ends: it polls no more, its process is gone without a word, or it closes."""
+
+
+class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as an assignor will see it; ``owned`` is what it claims, or its target in a modern group."""
+
+    member_id: str
+    client_id: str = ""
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: tuple[TopicPartition, ...] = ()
+    regex: str | None = None
+    is_new: bool = False
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be changed, all of it together.
+
+    ``newcomers`` are member ids and instance ids; those without topics of their own read what most members read.
+    """
+
+    newcomers: tuple[tuple[str, str | None], ...] = ()
+    remove: tuple[str, ...] = ()
+    """Member ids that an administrator takes out."""
+    kill: tuple[tuple[str, KillHow], ...] = ()
+    assignor: str | None = None
+    partitions: dict[str, int] = {}
+    """Topics and how many partitions they have then."""
+    rolling_restart: Literal["static", "dynamic"] | None = None
+    to_consumer: bool = False
+
+
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a snapshot does not tell of clients and their broker: Kafka's defaults, in milliseconds."""
+
+    heartbeat_ms: int = 3000
+    """Of classic members; they hear of a rebalance with it."""
+    modern_heartbeat_ms: int = 5000
+    """Which the coordinator tells members of modern groups."""
+    session_timeout_ms: int = 45_000
+    max_poll_interval_ms: int = 300_000
+    answer_ms: int = 100
+    """The least that a round takes: callbacks, a join and a sync."""
+    restart_from_ms: int = 5_000
+    restart_to_ms: int = 30_000
+    """How long a process is away that is restarted."""

@@ -1,0 +1,51 @@
+"""Stories of ``kohort group what-if``: a live group is looked at, and stays as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import kohort
+
+
+@pytest.fixture
+def group(broker):
+    """A group of one member, client ``c-1``, that reads three partitions."""
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics({"what-if": 3})
+        options = {"bootstrap_servers": broker.bootstrap, "group_id": "what-if-group", "client_id": "c-1"}
+        with kohort.Consumer(group_protocol="classic", **options) as consumer:
+            consumer.subscribe(["what-if"])
+            while len(consumer.assignment()) < 3:
+                consumer.poll(timeout_ms=100)
+            yield "what-if-group"
+        admin.delete_topics(["what-if"])
+
+
+def test_a_prediction_says_that_nothing_is_executed(run, group):
+    told = run("group", "what-if", group, "--add", "4", "--compare").stdout
+
+    assert "simulation; nothing is executed" in told
+    assert "no more than 3 members are of use: there are 3 partitions" in told
+    assert "cooperative-sticky" in told, "the table of assignors"
+
+    found = json.loads(run("group", "what-if", group, "--kill", "c-1:poll", "--output", "json").stdout)
+    assert (found["executed"], found["prediction"]["members_after"]) == (False, 0)
+    assert {move["to"] for move in found["prediction"]["moves"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--remove", "x"), 2, "no member of group 'what-if-group' has the id 'x'"),
+        (("--partitions", "what-if"), 2, "expected TOPIC=N"),
+        (("--partitions", "what-if=2"), 2, "Kafka cannot take any away"),
+        (("--assignor", "x"), 2, "assignor 'x' is not one of classic groups"),
+        (("--static",), 2, "--static goes with --add or --rolling-restart"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(run, group, options, code, words):
+    done = run("group", "what-if", group, *options, code=code)
+
+    assert words in " ".join(done.stderr.split())
