@@ -37,7 +37,7 @@ def test_an_error_that_says_nothing_of_groups_says_so():
 def test_an_unknown_word_gets_the_nearest_and_no_traceback():
     result = explain("MAX_POL_EXCEDED")
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.startswith("kohort explain: no cause and no error of Kafka's is called 'MAX_POL_EXCEDED'")
     assert result.stderr.endswith("; did you mean MAX_POLL_EXCEEDED?\n")
 
@@ -46,7 +46,7 @@ def test_an_unknown_word_gets_the_nearest_and_no_traceback():
 def test_hostile_words_are_answered_in_one_harmless_line(word):
     result = explain("--", word)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.count("\n") == 1
     assert result.stderr[:-1].isprintable()
     assert len(result.stderr) < 300

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kohort.cli.exits import NothingThere
 from kohort.cli.options import output_option
 from kohort.cli.show import print_json, print_prose, print_table
-from kohort.errors import KohortError
 from kohort.insight.names import printable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def explain(word: str | None, output: str) -> None:
         _show_error(code, output)
     else:
         shown = printable(word, 60)
-        raise KohortError(f"no cause and no error of Kafka's is called {shown!r}{suggestion(word)}")
+        raise NothingThere(f"no cause and no error of Kafka's is called {shown!r}{suggestion(word)}")
 
 
 def _list(entries: list[CauseEntry], output: str) -> None:

@@ -186,6 +186,29 @@ class BrokerConfig(ListenerConfig):
     log_retention_bytes: int = option(
         "log.retention.bytes", -1, "Size of a partition above which old segments go; -1: none.", bits=64
     )
+    log_remote_copy_lag_ms: int = option(
+        "log.remote.copy.lag.ms",
+        0,
+        "Age at which a segment is kept elsewhere; -1: local.retention.ms.",
+        low=-1,
+        no_effect=NO_TIERS,
+    )
+    log_remote_copy_lag_bytes: int = option(
+        "log.remote.copy.lag.bytes",
+        -1,
+        "Bytes after a segment at which it is kept elsewhere; -1: local.retention.bytes.",
+        low=-1,
+        bits=64,
+        no_effect=NO_TIERS,
+    )
+    max_decompressed_message_bytes: int = option(
+        "max.decompressed.message.bytes",
+        2147483639,
+        "Largest record after decompression.",
+        low=1,
+        high=2147483639,
+        no_effect="a batch that is opened may have 16 MiB, whatever its records",
+    )
     log_local_retention_ms: int = option(
         "log.local.retention.ms", -2, "Age after which segments go from here; -2: as all.", low=-2, no_effect=NO_TIERS
     )

@@ -86,28 +86,10 @@ class TopicConfig:
     remote_storage_enable: bool = option(
         "remote.storage.enable", False, "Whether old segments are kept elsewhere.", rule=OFF
     )
-    remote_copy_lag_ms: int = option(
-        "remote.copy.lag.ms",
-        0,
-        "Age at which a segment is kept elsewhere; -1: local.retention.ms.",
-        low=-1,
-        no_effect=NO_TIERS,
-    )
-    remote_copy_lag_bytes: int = option(
-        "remote.copy.lag.bytes",
-        -1,
-        "Bytes after a segment at which it is kept elsewhere; -1: local.retention.bytes.",
-        low=-1,
-        bits=64,
-        no_effect=NO_TIERS,
-    )
-    max_decompressed_message_bytes: int = option(
-        "max.decompressed.message.bytes",
-        2147483639,
-        "Largest record after decompression.",
-        low=1,
-        high=2147483639,
-        no_effect="a batch that is opened may have 16 MiB, whatever its records",
+    remote_copy_lag_ms: int = as_in(BrokerConfig, "log_remote_copy_lag_ms", "remote.copy.lag.ms")
+    remote_copy_lag_bytes: int = as_in(BrokerConfig, "log_remote_copy_lag_bytes", "remote.copy.lag.bytes")
+    max_decompressed_message_bytes: int = as_in(
+        BrokerConfig, "max_decompressed_message_bytes", "max.decompressed.message.bytes"
     )
     errors_deadletterqueue_group_enable: bool = option(
         "errors.deadletterqueue.group.enable",

@@ -7,13 +7,14 @@ from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigs
 from support.machines.broker_stage import BrokerStage
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
-KAFKA_4_3 = {
+KAFKA_4_4 = {
     "cleanup.policy": ("delete", 7, "log.cleanup.policy"),
     "compression.gzip.level": ("-1", 3, "compression.gzip.level"),
     "compression.lz4.level": ("9", 3, "compression.lz4.level"),
     "compression.type": ("producer", 2, "compression.type"),
     "compression.zstd.level": ("3", 3, "compression.zstd.level"),
     "delete.retention.ms": ("86400000", 5, "log.cleaner.delete.retention.ms"),
+    "errors.deadletterqueue.group.enable": ("false", 1, None),
     "file.delete.delay.ms": ("60000", 5, "log.segment.delete.delay.ms"),
     "flush.messages": ("9223372036854775807", 5, "log.flush.interval.messages"),
     "flush.ms": ("9223372036854775807", 5, None),
@@ -23,6 +24,7 @@ KAFKA_4_3 = {
     "local.retention.bytes": ("-2", 5, "log.local.retention.bytes"),
     "local.retention.ms": ("-2", 5, "log.local.retention.ms"),
     "max.compaction.lag.ms": ("9223372036854775807", 5, "log.cleaner.max.compaction.lag.ms"),
+    "max.decompressed.message.bytes": ("2147483639", 3, "max.decompressed.message.bytes"),
     "max.message.bytes": ("1048588", 3, "message.max.bytes"),
     "message.timestamp.after.max.ms": ("3600000", 5, "log.message.timestamp.after.max.ms"),
     "message.timestamp.before.max.ms": ("9223372036854775807", 5, "log.message.timestamp.before.max.ms"),
@@ -31,6 +33,8 @@ KAFKA_4_3 = {
     "min.compaction.lag.ms": ("0", 5, "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": ("1", 3, "min.insync.replicas"),
     "preallocate": ("false", 1, "log.preallocate"),
+    "remote.copy.lag.bytes": ("-1", 5, "log.remote.copy.lag.bytes"),
+    "remote.copy.lag.ms": ("0", 5, "log.remote.copy.lag.ms"),
     "remote.log.copy.disable": ("false", 1, None),
     "remote.log.delete.on.disable": ("false", 1, None),
     "remote.storage.enable": ("false", 1, None),
@@ -42,7 +46,7 @@ KAFKA_4_3 = {
     "segment.ms": ("604800000", 5, None),
     "unclean.leader.election.enable": ("false", 1, "unclean.leader.election.enable"),
 }
-"""What Apache Kafka 4.3 says of a new topic: default, type, the broker's option behind it (if it has a default)."""
+"""What Apache Kafka 4.4 says of a new topic: default, type, the broker's option behind it (if it has a default)."""
 
 
 def describe(peer, kind: int, name: str, keys=None, version: int = 4, **options):
@@ -68,7 +72,7 @@ def test_a_topic_has_the_options_of_kafka_with_their_defaults_types_and_synonyms
 
     told = describe(peer, TOPIC, "a", include_synonyms=True, include_documentation=True).configs
 
-    assert {c.name: (c.value, c.config_type, c.synonyms[0].name if c.synonyms else None) for c in told} == KAFKA_4_3
+    assert {c.name: (c.value, c.config_type, c.synonyms[0].name if c.synonyms else None) for c in told} == KAFKA_4_4
     assert {(c.config_source, c.read_only) for c in told} == {(5, False)}
     assert all(c.documentation for c in told)
 
@@ -117,7 +121,7 @@ def test_secrets_are_told_to_nobody():
 def test_every_version_is_answered(peer):
     peer.create("a")
 
-    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {len(KAFKA_4_3)}
+    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {len(KAFKA_4_4)}
 
 
 def test_to_ask_for_no_option_is_to_ask_for_all(peer):
