@@ -173,13 +173,13 @@ def _range(least: float, most: float) -> str:
 
 def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
     print_prose(
-        f"now: {found.members_before} members, {sum(snapshot.partition_counts.values())} partitions, "
+        f"now: members {found.members_before}, partitions {sum(snapshot.partition_counts.values())}, "
         f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation; nothing is executed"
     )
     print_prose(f"what if: {found.scenario}")
     most, least = _most_and_least(found)
     print_prose(
-        f"after: {found.members_after} members, {found.assignor} ({found.protocol})   rounds {found.rounds}   "
+        f"after: members {found.members_after}, {found.assignor} ({found.protocol})   rounds {found.rounds}   "
         f"moved {len(found.moves)}/{found.partitions}   "
         f"pause {_range(found.pause_from_s, found.pause_to_s)} partition-seconds   idle {len(found.idle)}   "
         f"max/min load {most}/{least}"

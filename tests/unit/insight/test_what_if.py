@@ -62,6 +62,15 @@ def test_a_static_rolling_restart_moves_nothing_and_a_dynamic_one_says_what_it_c
     assert dynamic.moves_in_all >= 9
 
 
+def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
+    found = what_if(
+        look(0, [member("a", 0, 1)], {0: (0, 0), 1: (0, 0)}, assignor="cooperative-sticky"),
+        Scenario(rolling_restart="dynamic"),
+    )
+
+    assert (found.pause_from_s, found.pause_to_s) == pytest.approx((2 * 5.1, 2 * 33.1))
+
+
 def test_more_members_than_partitions_idle():
     found = what_if(three("range"), Scenario(newcomers=tuple((f"n{n}", None) for n in range(8))))
 
@@ -119,13 +128,13 @@ class PlayedGroup:
         for name, count in self.topics.items():
             self.stage.topic(name, count)
 
-    def join(self) -> User:
-        options = (
+    def join(self, **more: object) -> User:
+        options: dict[str, object] = (
             {"partition_assignment_strategy": [self.assignor]}
             if self.protocol == "classic"
             else {"group_remote_assignor": self.assignor}
         )
-        return self.stage.user(list(self.topics), group_id="g", group_protocol=self.protocol, **options)
+        return self.stage.user(list(self.topics), group_id="g", group_protocol=self.protocol, **options, **more)
 
     def settle(self) -> None:
         self.stage.until(self.is_settled, limit_ms=240_000)
@@ -152,6 +161,7 @@ class PlayedGroup:
         members = tuple(
             MemberSnapshot(
                 member_id=self.id_of(user),
+                instance_id=user.machine.config.group_instance_id,
                 topics=tuple(self.topics),
                 assignment=tuple(sorted(user.machine.subscription.assigned)),
             )
@@ -202,3 +212,27 @@ def test_a_real_group_does_what_was_predicted(protocol: str, assignor: str, seed
             scenario = Scenario(newcomers=((group.id_of(newcomer), None),))
 
         assert predicted(what_if(snapshot, scenario), before) == group.owners()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor"),
+    [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")],
+)
+def test_static_members_that_join_and_are_killed_end_as_predicted(protocol: str, assignor: str):
+    group = PlayedGroup(protocol, assignor, seed=7)
+    for n in range(3):
+        group.join(group_instance_id=f"i{n}")
+        group.settle()
+
+    snapshot, before = group.look(), group.owners()
+    newcomer = group.join(group_instance_id="a-first")
+    group.settle()
+    joined = what_if(snapshot, Scenario(newcomers=((group.id_of(newcomer), "a-first"),)))
+    assert predicted(joined, before) == group.owners()
+
+    snapshot, before = group.look(), group.owners()
+    victim = group.living()[1]
+    killed = what_if(snapshot, Scenario(kill=((group.id_of(victim), "sigkill"),)))
+    victim.die()
+    group.settle()
+    assert predicted(killed, before) == group.owners()

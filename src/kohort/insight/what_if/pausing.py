@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kohort.insight.what_if.scenario import Assumptions, KillHow
-
-SPREAD: Final = 2
-"""Hearing of a rebalance and being given the result may each take a heartbeat."""
 
 
 class PauseRange(NamedTuple):

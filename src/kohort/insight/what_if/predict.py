@@ -49,7 +49,10 @@ def what_if(snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions | N
         course.pause = pause_of_absence(sum(len(m.owned) for m in before), assume)
     else:
         for step in steps_of(scenario, before, modern=modern):
+            owned = sum(len(m.owned) for m in course.members)
             _take(course, step, topics, (assignor, manner), assume)
+            if scenario.rolling_restart and not course.members:  # nobody takes over from the only member
+                course.pause = course.pause.plus(pause_of_absence(owned, assume))
         course.pause = course.pause.plus(_losses(scenario, before, assume))
     lags = _lags(snapshot, topics)
     return WhatIfFinding(
@@ -143,7 +146,10 @@ def _further(snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *
             "and all have a group.instance.id"
         )
     if scenario.rolling_restart == "dynamic":
-        told.append("each member closes, and is back after the others have settled")
+        told.append(
+            "each member closes, and is back after the others have settled; an only member is away for "
+            f"{assume.restart_from_ms / 1000:g} to {assume.restart_to_ms / 1000:g} s"
+        )
     if scenario.assignor is not None or scenario.to_consumer:
         told.append("members keep their ids and what they own, as if the change took no restarts")
     if modern and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
