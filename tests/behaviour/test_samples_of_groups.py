@@ -71,7 +71,7 @@ def test_a_group_with_a_member_has_all_partitions_of_what_it_reads(admin, bootst
     assert [(n, p.committed, p.metadata) for n, p in parts.items()] == [(0, None, ""), (1, None, ""), (2, 7, "note")]
     assert parts[2].committed_record_at_ms == 1007
     lag = lag_of([found])
-    assert (lag.total.records, lag.total.time_complete) == (3, True)
+    assert (lag.total.records, lag.total.unknown, lag.total.time_complete) == (3, 2, False)
     assert [one.unknown for one in lag.partitions] == ["never committed", "never committed", None]
 
 

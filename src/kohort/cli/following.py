@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.exits import NothingThere
+from kohort.cli.journal import JOURNAL_OPTIONS
 from kohort.cli.options import ADMIN_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import TopicPartition
@@ -35,7 +36,7 @@ def follow_journal(cluster: ClusterAccess, group_id: str, since_ms: int = 0) -> 
             raise NothingThere(f"{cluster.address} has no journal of rebalances: it is no kohort broker")
         partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
     reader = JournalReader(group_id)
-    with cluster.consumer({"allow.auto.create.topics": False}) as consumer:
+    with cluster.consumer(JOURNAL_OPTIONS) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning(partitions)
         ends = consumer.end_offsets(partitions)

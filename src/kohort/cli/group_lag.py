@@ -233,18 +233,25 @@ def limit_of(text: str | None) -> tuple[int | None, int | None]:
 
 def check(found: GroupFinding, records: int | None, waited_ms: int | None) -> None:
     """Raise CheckNotMet where the lag is above a limit, or cannot be told."""
-    if records is not None and (found.lag is None or found.lag > records):
-        told = "cannot be told" if found.lag is None else f"is {found.lag}"
+    if records is not None and (found.lag is None or found.lag_unknown or found.lag > records):
+        above = found.lag is not None and found.lag > records
+        told = f"is {found.lag}" if above else "cannot be told" + _silent(found)
         raise CheckNotMet(f"the lag of {found.group!r} {told}; {records} records are allowed")
     if waited_ms is None:
         return
     if found.lag_ms is not None and found.lag_ms > waited_ms:
         told = f"has waited for {span_text(found.lag_ms)}"
     elif found.lag is None or found.lag_ms is None or not found.lag_ms_complete:
-        told = "has waited for a time that cannot be told"
+        told = "has waited for a time that cannot be told" + _silent(found)
     else:
         return
     raise CheckNotMet(f"what {found.group!r} reads next {told}; {span_text(waited_ms)} are allowed")
+
+
+def _silent(found: GroupFinding) -> str:
+    if not found.lag_unknown:
+        return ""
+    return f" (nothing is known of {found.lag_unknown} of its partitions: `kohort group partitions` has which)"
 
 
 def topic_rows(found: GroupFinding) -> list[TopicLagRow]:

@@ -37,6 +37,14 @@ POLL_MS: Final = 500
 MOST: Final = 1000
 
 
+PEEK_OPTIONS: Final = {
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_uncommitted",
+}
+"""Whatever a file of options says: what an open transaction holds back is what people look for."""
+
+
 @click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_places)
@@ -49,7 +57,7 @@ def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAcc
     with cluster.admin() as admin:
         committed, start, end = where_it_is(admin, group_id, partition)
     first, behind = max(start, committed - before), min(end, committed + after)
-    with cluster.consumer({"allow.auto.create.topics": False, "auto.offset.reset": "earliest"}) as consumer:
+    with cluster.consumer(PEEK_OPTIONS) as consumer:
         records = read_between(consumer, partition, first, behind) if first < behind else []
     if output != "table":
         rows = [peeked(record, committed) for record in records]
@@ -113,7 +121,7 @@ def read_word(offset: int, committed: int) -> str:
 
 def cells(record: Record, committed: int) -> tuple[object, ...]:
     """Return the row of a record."""
-    when = None if record.timestamp_ms < 0 else time_text(record.timestamp_ms)[:-4]
+    when = None if record.timestamp_ms < 0 else time_text(record.timestamp_ms).removesuffix(" UTC")
     return read_word(record.offset, committed), record.offset, when, _shown(record.key), _shown(record.value)
 
 

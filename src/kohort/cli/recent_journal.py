@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess
+from kohort.cli.journal import JOURNAL_OPTIONS
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.show import harmless
 from kohort.errors import KohortError
@@ -53,7 +54,7 @@ def recent_rebalances(cluster: ClusterAccess, admin: Admin, groups: Sequence[str
     partitions = [TopicPartition(TOPIC, p.partition) for p in described[TOPIC].partitions]
     reader = JournalReader(groups[0] if len(groups) == 1 else None)
     try:
-        with cluster.consumer({"allow.auto.create.topics": False, "enable.auto.commit": False}) as consumer:
+        with cluster.consumer(JOURNAL_OPTIONS) as consumer:
             whole = _read(consumer, partitions, reader)
     except KohortError as error:
         click.echo(harmless(f"the journal of rebalances cannot be read: {error}"), err=True)

@@ -55,7 +55,9 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print sentences; on a terminal broken between words, the lines after the first behind ``indent``."""
+    """Print sentences; on a terminal broken between words, the lines after the first behind ``indent``. What came
+    from clients is shown without what would move the cursor."""
+    text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():
         text = textwrap.fill(
@@ -97,5 +99,9 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a time in UTC, to the millisecond."""
-    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    """Return a time in UTC, to the millisecond; as it came where no calendar has it: producers write what they like."""
+    try:
+        at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

@@ -55,7 +55,8 @@ class Gate:
 
     def look(self, snapshot: GroupSnapshot, now: float) -> bool:
         """Take a look; tell whether what is waited for has been so for long enough."""
-        lag = lag_of([snapshot]).total.records
+        total = lag_of([snapshot]).total
+        lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
         if self.stable and self.last is not None and _shape(self.last) != _shape(snapshot):
             self.stable_since = self.good_since = None

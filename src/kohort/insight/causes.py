@@ -68,7 +68,8 @@ def _after_failover(this: Rebalance) -> Finding | None:
         return None
     cut = f"the rebalance after generation {before.from_generation} was under way when its coordinator went"
     evidence.append(Evidence("interrupted", cut, before.opened_at_ms))
-    clause = f"the coordinator went while a rebalance was under way ({find_cause(before).clause}), and it began anew"
+    first = FINDERS[before.trigger.event](before).clause
+    clause = f"the coordinator went while a rebalance was under way ({first}), and it began anew"
     return Finding("COORDINATOR_FAILOVER", "proof", clause, tuple(evidence))
 
 
@@ -105,9 +106,7 @@ def _joined(this: Rebalance) -> Finding:
         if this.returned_from is not None:
             earlier = this.returned_from
             which = "open" if earlier.generation is None else str(earlier.generation)
-            chain.append(
-                Evidence("chained_to", f"generation {which}: {find_cause(earlier).cause}", earlier.opened_at_ms)
-            )
+            chain.append(Evidence("chained_to", f"generation {which}: {_cause_before(earlier)}", earlier.opened_at_ms))
         return Finding("CLIENT_RESET", "high", clause, (*evidence, *chain))
     if this.initial:
         newcomers = len({a.who.member_id for a in this.arrivals})
@@ -115,6 +114,14 @@ def _joined(this: Rebalance) -> Finding:
         clause += f", then {newcomers - 1} more" if newcomers > 1 else ""
         return Finding("GROUP_FORMING", "proof", clause, evidence)
     return Finding("NEW_MEMBER", "proof", f"{_who(this)} joined the group", evidence)
+
+
+def _cause_before(earlier: Rebalance) -> str:
+    """Return the cause of the round before in a chain; a client that crashes every minute makes one of hundreds, and
+    its links are not followed to their beginning each time."""
+    if earlier.trigger.event == "member_joined" and earlier.returned is not None:
+        return "CLIENT_RESET"
+    return find_cause(earlier).cause
 
 
 def _why_out(before: MemberRemoved | RequestFenced) -> str:

@@ -298,6 +298,10 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     known = [(one, status) for one, status in mine if status.word is not None or one.blame != "never_committed"]
     mine = known or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
+    silent = [one for one in lag.partitions if one.counts and one.records is None]
+    if worst[1].word == "OK" and silent:  # what nobody knows of is not well
+        clause = f"nothing was ever committed for {_names(silent)}; of the rest {_fine(lag)}"
+        return HealthVerdict(word=None, clause=clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]
     return HealthVerdict(
         word=worst[1].word,

@@ -117,6 +117,8 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True):
     """The longest."""
     time_complete: bool = True
     """False where partitions that lag were not looked into: it may be longer."""
+    unknown: int = 0
+    """Partitions of which no lag is known, though records are in them: ``records`` is the least that waits."""
     eta_ms: int | None = None
     """The longest, so that skew counts."""
     draining: Draining = "unknown"
@@ -208,6 +210,7 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
     records = [lag.records for lag in all_of if lag.records is not None]
     stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
     times = [lag.time_ms for lag in all_of if lag.time_ms is not None]
+    unknown = len(all_of) - len(records)
     behind = [lag for lag in all_of if lag.draining != "empty"]
     etas = [lag.eta_ms for lag in behind if lag.eta_ms is not None]
     draining: Draining = "empty" if all_of and not behind else "unknown"
@@ -220,7 +223,8 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
         records=sum(records) if records else None,
         stable_records=sum(stable) if stable else None,
         time_ms=max(times, default=None),
-        time_complete=len(times) == len(records),
+        time_complete=len(times) == len(records) and not unknown,
+        unknown=unknown,
         eta_ms={"empty": 0, "draining": max(etas, default=0)}.get(draining),
         draining=draining,
     )
@@ -280,13 +284,14 @@ def _partition(
     """Return one partition's lag, before it is compared with the others."""
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        draining: Draining = "empty" if blame == "none" else "unknown"
-        return LagOfPartition(at=at, owner=owner, blame=blame, draining=draining, unknown=at.error or "never committed")
+        if blame == "none":  # there is nothing in it
+            return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
+        return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)
     if at.waiting is False and at.last_stable is not None and at.last_stable >= at.log_end:
         time_ms: int | None = 0
     else:
-        time_ms = _waited(at, now.at_ms) if records else 0
+        time_ms = _waited(at, now.at_ms, looks) if records else 0
     written, read = _rates(looks)
     idle = not records or (at.waiting is False and time_ms == 0)
     eta_ms, becomes = _drain(records, written, read, idle=idle)
@@ -320,9 +325,18 @@ def _blame_without_offset(
     return "never_committed"
 
 
-def _waited(at: PartitionSnapshot, now_ms: int) -> int | None:
+def _waited(at: PartitionSnapshot, now_ms: int, looks: tuple[Look, ...]) -> int | None:
+    """Return for how long the next record has waited. A time stamp of the future tells nothing; where a clock is
+    behind, the looks still tell how long it was seen to wait."""
     then = at.committed_record_at_ms
-    return None if then is None or then < 0 else max(now_ms - then, 0)
+    if then is None or not 0 <= then <= now_ms:
+        return None
+    since_ms = now_ms
+    for look in reversed(looks):
+        if look.committed != at.committed or not look.lag:
+            break
+        since_ms = look.at_ms
+    return now_ms - min(then, since_ms)
 
 
 def _rates(looks: tuple[Look, ...]) -> tuple[float | None, float | None]:

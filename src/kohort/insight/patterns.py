@@ -210,7 +210,10 @@ def _restless(rebalances: Sequence[RebalanceFinding], now_ms: int | None) -> Pat
     busy_ms = 0
     for this, following in zip(rebalances, [*rebalances[1:], None], strict=True):
         next_ms = until_ms if following is None else following.opened_at_ms
-        took_ms = next_ms - this.opened_at_ms if this.took_ms is None else this.took_ms
+        unknown_ms = (
+            0 if this.origin == "inferred" else next_ms - this.opened_at_ms
+        )  # seen from outside it may be short
+        took_ms = unknown_ms if this.took_ms is None else this.took_ms
         busy_ms += min(took_ms, next_ms - this.opened_at_ms)
     if over_ms < RESTLESS_OVER_MS or busy_ms * 2 <= over_ms:
         return None
@@ -310,6 +313,8 @@ def _pattern(
 ) -> PatternFinding:
     rebalances = sorted({this.id: this for this in of}.values(), key=lambda this: this.opened_at_ms)
     last = rebalances[-1]
+    if confidence == "proof" and any(this.origin == "inferred" for this in rebalances):
+        confidence = "high"  # what was seen from outside proves nothing
     return PatternFinding(
         pattern=code,
         group=last.group,

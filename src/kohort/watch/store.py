@@ -28,7 +28,8 @@ _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS entries (
-    id INTEGER PRIMARY KEY, partition INTEGER, position INTEGER, nth INTEGER, grp BLOB, at_ms INTEGER, value BLOB,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    partition INTEGER, position INTEGER, nth INTEGER, grp BLOB, at_ms INTEGER, value BLOB,
     UNIQUE (partition, position, nth)
 );
 CREATE INDEX IF NOT EXISTS entries_by_group ON entries (grp, id);

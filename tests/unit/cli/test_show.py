@@ -131,3 +131,10 @@ def test_an_error_that_repeats_a_name_keeps_its_lines_and_colours_nothing():
 
 def test_times_are_in_utc_to_the_millisecond():
     assert time_text(1_700_000_000_123) == "2023-11-14 22:13:20.123 UTC"
+    assert time_text(1_700_000_000_123_456) == "1700000000123456 ms"
+
+
+def test_sentences_do_not_move_the_cursor(capsys):
+    print_prose("the assignor is \x1b]0;owned\x07\x1b[2Jrange")
+
+    assert capsys.readouterr().out == "the assignor is ?]0;owned??[2Jrange\n"

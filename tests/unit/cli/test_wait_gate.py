@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.cli.wait import Gate
 from kohort.errors import ConnectionFailed
-from support.machines.group_looks import look, member
+from support.machines.group_looks import look, member, part
 
 A, B = member("a", 0), member("b", 1)
 READ = {0: (9, 9), 1: (9, 9)}
@@ -34,6 +34,15 @@ def test_whoever_comes_goes_or_moves_closes_it_again():
     assert opened(gate(), (0, steady), (20, came), (40, steady), (69, steady), (70, steady)) == [70]
     epochs = [look(0, [A, B], READ, epoch=epoch) for epoch in (7, 8)]
     assert opened(gate(), (0, epochs[0]), (20, epochs[1]), (40, epochs[1]), (50, epochs[1])) == [50]
+
+
+def test_a_partition_that_nothing_was_ever_committed_for_is_not_a_lag_of_zero():
+    silent = look(0, [A, B], [part(0, 9, 9), part(1, None, 1_000)])
+    empty = look(0, [A, B], [part(0, 9, 9), part(1, None, 0)])
+
+    assert opened(gate(max_lag=10), (0, silent), (30, silent), (60, silent)) == []
+    assert opened(gate(), (0, silent), (30, silent)) == [30]
+    assert opened(gate(max_lag=0), (0, empty), (30, empty)) == [30]
 
 
 def test_a_rebalance_closes_it():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import build_entry, parse_entry
+from kohort.coordinator.journal import MemberRemoved, RoundOpened, Trigger, Who, build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.names import short_id
@@ -389,3 +389,20 @@ class TestWhoLetTheOthersWait:
 
         assert (this.blocker.because, this.also) == ("dead", ("JOIN_TIMEOUT",))
         assert f"not_rejoined {short_id(ids[1])} did not" in " ".join(f"{f.kind} {f.value}" for f in this.evidence)
+
+
+def test_a_client_that_crashes_thousands_of_times_is_told_each_time():
+    entries = []
+    for turn in range(3000):
+        who = Who(f"m{turn}", "worker", "/10.0.0.1")
+        joined = Trigger(event="member_joined", who=who)
+        at_ms = turn * 60_000
+        entries += [
+            RoundOpened(at_ms=at_ms, group="g", trigger=joined, from_generation=turn, members=(), timeout_ms=60_000),
+            MemberRemoved(at_ms=at_ms + 10_000, group="g", who=who, why="session_expired"),
+        ]
+
+    last = find_rebalances(entries)[-1]
+
+    assert (last.cause, last.follows) == ("CLIENT_RESET", "g/after-2998")
+    assert "generation open: CLIENT_RESET" in [fact.value for fact in last.evidence]

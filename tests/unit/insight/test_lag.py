@@ -35,11 +35,11 @@ def test_the_longest_wait_is_the_groups_and_says_when_it_may_be_longer():
     assert lag_of([look(30, [A01], [waits, part(1, 5, 5)])]).total.time_complete
 
 
-def test_a_time_stamp_of_the_future_or_none_is_no_negative_wait():
+def test_a_time_stamp_of_the_future_or_none_tells_nothing():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 90_000)
     none = part(1, 1, 5, committed_record_at_ms=-1)
 
-    assert [p.time_ms for p in lag_of([look(30, [A01], [early, none])]).partitions] == [0, None]
+    assert [p.time_ms for p in lag_of([look(30, [A01], [early, none])]).partitions] == [None, None]
 
 
 def test_nothing_waits_behind_a_marker_of_a_transaction():
@@ -52,8 +52,22 @@ def test_never_committed_is_not_zero():
     lag = lag_of([look(0, [A01], [part(0, None, 10), part(1, 4, 10)])])
 
     assert [(p.records, p.unknown) for p in lag.partitions] == [(None, "never committed"), (6, None)]
-    assert lag.total.records == 6
+    assert (lag.total.records, lag.total.unknown, lag.total.time_complete) == (6, 1, False)
     assert lag_of([look(0, [member("a", 0)], [part(0, None, 10)])]).total.records is None
+
+
+def test_a_partition_with_nothing_in_it_needs_no_offset():
+    lag = lag_of([look(0, [member("a", 0)], [part(0, None, 0)])])
+
+    assert (lag.total.records, lag.total.time_ms, lag.total.unknown, lag.total.draining) == (0, 0, 0, "empty")
+
+
+def test_a_clock_that_is_behind_does_not_hide_what_was_seen_to_wait():
+    early = part(0, 1, 5, committed_record_at_ms=T0 + 59_000)
+
+    found = only(lag_of([look(0, [member("a", 0)], {0: (1, 5)}), look(60, [member("a", 0)], [early])]))
+
+    assert (found.time_ms, found.blame) == (60_000, "stopped_member")
 
 
 def test_why_it_is_not_known_is_told():

@@ -1,6 +1,7 @@
 """What many rebalances mean together, a story each; and the stories that look alike and are not."""
 
 import pytest
+from msgspec.structs import replace
 
 from kohort.insight.findings.model import MemberRef
 from kohort.insight.patterns import find_patterns, prefix_of
@@ -165,6 +166,19 @@ class TestAStorm:
 
         assert pattern.pattern == "REBALANCE_STORM"
         assert pattern.sentence.startswith("Stable for 18 % of ")
+
+    def test_is_not_a_few_of_unknown_length_seen_from_outside_and_proves_nothing_there(self, group):
+        replicas(group)
+        for pause in (3600, 90_000, 150_000):
+            group.after(pause).rebalances("METADATA_CHANGED")
+        seen = [replace(this, origin="inferred", took_ms=None) for this in group.found]
+        assert find_patterns(seen, group.now_ms) == []
+
+        for pause in (30, 30, 30, 30, 30, 30, 30, 30, 30, 30):
+            group.after(pause).rebalances("METADATA_CHANGED")
+        seen = [replace(this, origin="inferred", took_ms=None) for this in group.found]
+        confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(seen, group.now_ms)}
+        assert confidence["REBALANCE_STORM"] == "high"
 
     def test_is_not_nine_nor_ten_in_an_hour_nor_their_second_rounds(self, group):
         replicas(group)

@@ -108,6 +108,8 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int | None = None
     lag_ms_complete: bool = True
     """False where not all of its partitions that lag were looked into: it may have waited for longer."""
+    lag_unknown: int = 0
+    """Partitions of which no lag is known, though records are in them: ``lag`` is the least that waits."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
@@ -154,6 +156,7 @@ def find_group(
         stable_lag=total.stable_records,
         lag_ms=total.time_ms,
         lag_ms_complete=total.time_complete,
+        lag_unknown=total.unknown,
         eta_ms=total.eta_ms,
         draining=total.draining,
         blame=lag.blame,
@@ -182,7 +185,8 @@ def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
         parts.append("lag unknown")
     else:
         waited = "" if not total.records or total.time_ms is None else f" ({waited_text(total)})"
-        parts.append(f"{count(total.records, 'record')} behind{waited}")
+        least = "at least " if total.unknown and total.records else ""
+        parts.append(f"{least}{count(total.records, 'record')} behind{waited}")
     if verdict.word in (None, "OK"):
         return f"{', '.join(parts)}: {verdict.clause}."
     return f"{', '.join(parts)}. {verdict.word}: {verdict.clause}."
