@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 import kohort
+from kohort.errors import StorageError
 from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
 from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
@@ -144,6 +145,34 @@ def test_a_watcher_that_is_killed_goes_on_where_it_was_and_keeps_nothing_twice(r
     kept = WatchStore(path)
     generations = [entry.generation for entry in kept.entries(topic)]
     kept.close()
+    assert generations == sorted(set(generations))
+
+
+def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, state):
+    story(broker, topic, "classic")
+    store = WatchStore(state / "s.sqlite")
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader:
+            watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=0))
+            assert watcher.open()
+            watcher.step(0)  # what is kept at the beginning is kept
+            before = store.positions(), store.entries(topic)
+            store._db.execute("PRAGMA query_only = ON")
+            with pytest.raises(StorageError, match="readonly"):
+                eventually(lambda: watcher.step(10))
+            store._db.execute("PRAGMA query_only = OFF")
+            assert watcher.records
+            watcher.finish()
+        assert (store.positions(), store.entries(topic)) == before
+
+        with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader:
+            watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=0))
+            assert watcher.open()
+            eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
+            watcher.finish()
+    generations = [entry.generation for entry in store.entries(topic)]
+    store.close()
+    assert len(generations) >= 3
     assert generations == sorted(set(generations))
 
 

@@ -70,6 +70,8 @@ class GroupWatcher:
         self._unsaved: list[PlacedEntry] = []
         self._skew_ms: int | None = None
         self._look_at = self._save_at = self._prune_at = 0
+        self._is_whole = False
+        """Whether entries, groups and positions tell the same; what is cut short between them is not to be kept."""
 
     def open(self) -> bool:
         """Begin to read where the store ends; return whether there is anything to read. Raises KohortError where the
@@ -97,6 +99,7 @@ class GroupWatcher:
             else:
                 self._consumer.seek_to_beginning([partition])
         self._ends = self._consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
+        self._is_whole = True
         return True
 
     def _restore(self) -> None:
@@ -113,7 +116,12 @@ class GroupWatcher:
         Raises KohortError where the cluster refuses, StorageError where the store cannot be used.
         """
         records = self._consumer.poll(timeout_ms)
-        now_ms = _now_ms()
+        now_ms, self._is_whole = _now_ms(), False
+        new = self._go_on(records, now_ms)
+        self._is_whole = True
+        return new
+
+    def _go_on(self, records: list[Record], now_ms: int) -> list[JournalEntry]:
         self._take(records, now_ms)
         if not self.is_caught_up and self._is_at_the_ends():
             self.is_caught_up = True
@@ -125,8 +133,14 @@ class GroupWatcher:
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Keep how far it is: the next watcher goes on from there."""
-        self._save(_now_ms())
+        """Keep how far it is: the next watcher goes on from there.
+
+        Nothing is kept where a step was cut short, by an interrupt or a full disk: the store is as it was before that
+        step, and what was read since is read again.
+        """
+        if self._is_whole:
+            self._is_whole = False
+            self._save(_now_ms())
 
     def _take(self, records: list[Record], now_ms: int) -> None:
         self.records += len(records)
