@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from kohort.aio.serving.handles import is_reserved
 from kohort.aio.serving.listening import is_loopback, listen_on
 from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError, KohortError
@@ -32,6 +33,8 @@ ANSWER_S: Final = 20.0
 """How long one may take, from connecting to the last byte."""
 FRESH_S: Final = 1.0
 """For how long a page is given to others, too."""
+NO_HANDLE_S: Final = 0.2
+"""How long to wait for a file handle before the next try."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
 
 
@@ -57,6 +60,8 @@ class Pages:
         self._clock = clock
         self._lock = threading.Lock()
         self._made: dict[str, Made] = {}
+        self._failed: KohortError | None = None
+        self._failed_until_s = 0.0
 
     def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
         """Return the page and its content type. Raises KohortError where nothing can be found out."""
@@ -65,13 +70,25 @@ class Pages:
             made = self._made.get(form)
             if made is None or self._clock() >= made.until_s:
                 self._made.pop(form, None)
-                text, content_type = self._make(form)
-                made = self._made[form] = Made(text, content_type, self._clock() + FRESH_S)
+                made = self._made[form] = self._look(form)
             if not packed:
                 return made.text, made.content_type
             if made.packed is None:
                 made.packed = gzip.compress(made.text, 1)
             return made.packed, made.content_type
+
+    def _look(self, form: str) -> Made:
+        """Make a page. Why that could not be done is told for as long as a page to all who waited: else each of them
+        would try it again."""
+        if self._failed is not None and self._clock() < self._failed_until_s:
+            raise self._failed.with_traceback(None)
+        try:
+            text, content_type = self._make(form)
+        except KohortError as error:
+            self._failed, self._failed_until_s = error, self._clock() + FRESH_S
+            raise
+        self._failed = None
+        return Made(text, content_type, self._clock() + FRESH_S)
 
 
 class MetricsServer(ThreadingHTTPServer):
@@ -90,6 +107,19 @@ class MetricsServer(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listen_on(host, port)
         self.server_address = self.socket.getsockname()
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection, unless the handle it takes is one of those that the logs need."""
+        try:
+            request, address = super().get_request()
+        except OSError:
+            time.sleep(NO_HANDLE_S)  # without a handle accepting fails at once, again and again
+            raise
+        if is_reserved(request.fileno()):
+            request.close()
+            time.sleep(NO_HANDLE_S)
+            raise OSError("no file handle is left for who asks for /metrics")
+        return request, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's signature
         """Tell whether one more can be answered; who cannot be is told so, and gone."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 
 import pytest
@@ -136,7 +137,32 @@ def test_what_cannot_be_found_out_is_said_and_looked_for_again():
         assert refused.read() == b"the broker was too busy\\nto be \\x1b[2J looked at\n"
 
         looks.error = None
+        assert get().status == 503, "it is not tried again for each who asks"
+        looks.now_s += FRESH_S
         assert get().status == 200
+
+
+def test_who_would_take_the_last_file_handles_is_not_answered_until_there_are_more():
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serving(Looks().pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+        connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (connection_handles() + 5, limits[1]))
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as late:
+                late.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                with suppress(ConnectionError):
+                    assert late.recv(1) == b""
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert ask(port, "/metrics", "GET", {}).status == 200
+
+
+def connection_handles() -> int:
+    """Return the handle that the next connection would get."""
+    with socket.socket() as next_one:
+        return next_one.fileno()
 
 
 def test_more_than_so_many_are_told_to_come_again():
