@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.exits import NothingThere
-from kohort.cli.journal import JOURNAL_OPTIONS
 from kohort.cli.options import ADMIN_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import TopicPartition
@@ -27,7 +26,7 @@ def follow_journal(cluster: ClusterAccess, group_id: str, since_ms: int = 0) -> 
     Raises NothingThere where no journal is kept, ApiError for who may not read it.
     """
     from kohort.coordinator.journal import TOPIC
-    from kohort.insight.journal_reader import JournalReader
+    from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
 
     with cluster.admin() as admin:
         results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)

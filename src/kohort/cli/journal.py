@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kohort.coordinator.journal import JournalEntry
 
 POLL_MS: Final = 500
-JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
 STALE_MS: Final = 60_000
 """A watcher that has kept nothing for so long does not run any more."""
 
@@ -30,6 +29,7 @@ def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
     """Return the entries of a group, oldest first: of the journal on the cluster, else of one that `kohort watch` has
     kept here, else read on the spot from ``__consumer_offsets``. Raises NothingThere where no group ever was."""
     from kohort.coordinator.journal import TOPIC
+    from kohort.insight.journal_reader import JOURNAL_OPTIONS
 
     with cluster.admin() as admin:
         results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)

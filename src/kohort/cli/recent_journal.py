@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess
-from kohort.cli.journal import JOURNAL_OPTIONS
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.show import harmless
 from kohort.errors import KohortError
@@ -46,7 +45,7 @@ def recent_rebalances(cluster: ClusterAccess, admin: Admin, groups: Sequence[str
     or not in time. The last two are said on stderr."""
     from kohort.coordinator.journal import TOPIC
     from kohort.insight.findings.rebalances import find_rebalances
-    from kohort.insight.journal_reader import JournalReader
+    from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
 
     described = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
     if TOPIC in described.errors:

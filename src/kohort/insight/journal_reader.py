@@ -5,7 +5,12 @@ The records come from any consumer, in the order of the journal's one partition.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.coordinator.journal import JournalEntry, parse_entry
+
+JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
+"""Options of a consumer that reads it: a watcher writes it in transactions, and what was aborted is not of it."""
 
 
 class JournalReader:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.coordinator.journal import TOPIC, JournalEntry
 from kohort.errors import KohortError
-from kohort.insight.journal_reader import JournalReader
+from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class JournalTail:
         if TOPIC in told.errors:
             return None
         partitions = [TopicPartition(TOPIC, one.partition) for one in told[TOPIC].partitions]
-        consumer = consumer_with({"allow.auto.create.topics": False})
+        consumer = consumer_with(JOURNAL_OPTIONS)
         try:
             consumer.assign(partitions)
             if from_beginning:

@@ -164,9 +164,11 @@ def test_groups_of_both_kinds_and_of_none_are_described_in_one_call(world):
 
 def test_many_groups_are_asked_for_in_few_requests(world):
     world.broker.ranges[FIND_COORDINATOR] = (0, 4)
-    here = lambda r, _: FindCoordinatorResponse(  # noqa: E731
-        coordinators=[Coordinator(key=k, node_id=1, host="one", port=9092) for k in r.coordinator_keys]
-    )
+
+    def here(request, _version):
+        found = [Coordinator(key=key, node_id=1, host="one", port=9092) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+
     world.broker.on(FindCoordinatorRequest, here)
     names = [f"g{i}" for i in range(450)]
 
@@ -188,9 +190,11 @@ def test_a_group_that_an_answer_leaves_out_is_refused_and_the_others_are_told(wo
 
 
 def test_a_cluster_with_the_protocol_switched_off_describes_its_classic_groups(world):
-    off = lambda r, _: ConsumerGroupDescribeResponse(  # noqa: E731
-        groups=[ConsumerGroupDescribeGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in r.group_ids]
-    )
+    def off(request, _version):
+        refused = ErrorCode.UNSUPPORTED_VERSION
+        groups = [ConsumerGroupDescribeGroup(group_id=name, error_code=refused) for name in request.group_ids]
+        return ConsumerGroupDescribeResponse(groups=groups)
+
     world.broker.on(ConsumerGroupDescribeRequest, off)
 
     assert world.describe("old")["old"].group_type == "classic"
