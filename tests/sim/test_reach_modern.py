@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.coordinator.consumer.assignment import Current, ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.model import TopicPartition
 from kohort.sim.reach_modern import ModernReach, reachable_modern, reached_in_modern, recorded, told_of_modern
 from kohort.sim.worlds.modern import run_modern
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -82,7 +80,7 @@ def test_entries_count_while_the_group_is_a_modern_one():
 
 def test_records_of_other_groups_do_not_count():
     run = run_modern(2)
-    log = run.coordinator().state.topics.log(*TopicPartition(OFFSETS_TOPIC, run._groups_home))
+    log = run.coordinator().state.topics.log(*run._groups_home)
 
     assert "record MemberWritten" in set(recorded(log, "g"))
     assert not list(recorded(log, "another"))

@@ -182,12 +182,14 @@ class ClusterActor:
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
         """Return the machine that leads a partition and has taken it up, if one does."""
-        for broker in self.brokers:
-            topic = broker.state.topics.get(partition.topic)
-            leads = topic is not None and broker.state.cluster.leader_of(topic, partition.partition)
-            if leads == broker.node.node_id and not broker.state.cluster.inbox(broker.node.node_id):
-                return broker
-        return None
+        cluster = self.cluster
+        topic = cluster.topics.get(partition.topic) if cluster is not None else None
+        if cluster is None or topic is None:
+            return None
+        host = self._hosts.get(cluster.leader_of(topic, partition.partition))
+        if host is None or host.broker is None or cluster.inbox(host.broker.node.node_id):
+            return None
+        return host.broker
 
     # ------------------------------------------------------------ after an event
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from kohort.coordinator.consumer.assignment import Current
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
@@ -56,6 +57,7 @@ class ModernOwners(Watcher):
         self._synced: set[str] = set()
         """Member ids that the modern group has told their assignments since."""
         self._names: dict[bytes, str] = {}
+        self._has: dict[str, tuple[Current, frozenset[TopicPartition]]] = {}
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
@@ -93,8 +95,7 @@ class ModernOwners(Watcher):
                 continue
             if holder.member_id in self._spoken_for:
                 continue
-            held = {TopicPartition(self._name(topic_id), p) for topic_id, p, _ in member.current.held()}
-            more = holder.held - held
+            more = holder.held - self._held(holder.member_id, member.current)
             if begins and member.speaks_classic:
                 self._leftover[holder.consumer.name] = more
             if more := more - self._leftover.get(holder.consumer.name, frozenset()):
@@ -102,6 +103,14 @@ class ModernOwners(Watcher):
                     f"{holder.consumer.name} believes to own {min(more)}, and the coordinator, which counts it in with "
                     f"epoch {member.epoch}, has it for {self._owner(group, min(more))}"
                 )
+
+    def _held(self, member_id: str, current: Current) -> frozenset[TopicPartition]:
+        """Return what the coordinator has for a member; worked out anew when it has come further."""
+        known, held = self._has.get(member_id, (None, frozenset[TopicPartition]()))
+        if known is not current:
+            held = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.held())
+            self._has[member_id] = (current, held)
+        return held
 
     def _name(self, topic_id: bytes) -> str:
         name = self._names.get(topic_id)

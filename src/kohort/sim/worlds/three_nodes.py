@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 from kohort.broker.broker import Broker
@@ -175,13 +176,13 @@ class ThreeNodes(Simulation):
             self.durability.check_end(broker, self.producer.acknowledged)
         check_delivered(self.producer.acknowledged, self.handed_out.values)
 
-    @property
-    def _groups_home(self) -> int:
-        return partition_of(GROUP, self.plan.offsets_partitions)
+    @cached_property
+    def _groups_home(self) -> TopicPartition:
+        return TopicPartition(OFFSETS_TOPIC, partition_of(GROUP, self.plan.offsets_partitions))
 
     def coordinator(self) -> Broker | None:
         """Return the machine that coordinates the group, if one does."""
-        return self.cluster.leader_of(TopicPartition(OFFSETS_TOPIC, self._groups_home))
+        return self.cluster.leader_of(self._groups_home)
 
     def why_not_settled(self) -> str | None:
         if not self.cluster.is_whole:
@@ -195,7 +196,7 @@ class ThreeNodes(Simulation):
         if waits - self.idle_timers() != {(self.session_kind(), consumer.member_id) for consumer in self.consumers}:
             return f"the group waits for {sorted(waits)}"
         ends = self._ends(coordinator)
-        committed = self.cluster.committed(GROUP, self._groups_home)
+        committed = self.cluster.committed(GROUP, self._groups_home.partition)
         return why_not_settled(self.consumers, set(ends), ends, committed)
 
     def topics_now(self) -> dict[str, int]:
