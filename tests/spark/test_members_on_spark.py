@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
@@ -21,9 +22,20 @@ from support.processes.two_pipelines import GROUP, run_two_pipelines
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(3000)]
 
 
-def test_one_of_two_pipelines_stands_still_and_is_killed_and_no_row_is_lost(tmp_path: Path) -> None:
-    with Broker() as broker:
-        run_two_pipelines(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap))
+SESSIONS = {
+    "group.consumer.session.timeout.ms": 20_000,
+    "group.consumer.min.session.timeout.ms": 20_000,
+    "group.consumer.heartbeat.interval.ms": 1_000,
+    "group.consumer.min.heartbeat.interval.ms": 1_000,
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_one_of_two_pipelines_stands_still_and_is_killed_and_no_row_is_lost(
+    tmp_path: Path, protocol: Literal["classic", "consumer"]
+) -> None:
+    with Broker(SESSIONS) as broker:
+        run_two_pipelines(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap), protocol=protocol)
 
         fenced = [e for e in journal_of(broker.bootstrap) if isinstance(e, RequestFenced)]
         assert ("left", "UNKNOWN_MEMBER_ID") in {(e.who.client_id, e.error) for e in fenced}

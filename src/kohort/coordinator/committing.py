@@ -31,6 +31,8 @@ class Committing(NamedTuple):
 class Committer(Protocol):
     """A member that commits, of either protocol."""
 
+    commits: int
+    last_commit_ms: int | None
     last_progress_ms: int | None
 
     def note_commit(self, connection: int, now_ms: int) -> None:

@@ -9,7 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kohort import Admin, Producer
 from kohort.errors import ErrorCode
@@ -38,8 +38,7 @@ source:
   limit: {rows: 200}
   kafka:
     client.id: "${NAME}"
-    session.timeout.ms: 20000
-    heartbeat.interval.ms: 1000
+    PROTOCOL
 decode: {format: json, schema: "n long"}
 steps:
   - python: steps.py:held
@@ -49,6 +48,11 @@ sinks:
 checkpoint: "state-${NAME}"
 trigger: {every: 100 milliseconds}
 """
+PROTOCOLS = {
+    "classic": "session.timeout.ms: 20000\n    heartbeat.interval.ms: 1000",
+    "consumer": "group.protocol: consumer",
+}
+"""What of the group each protocol leaves to its members; of the new one the broker says the rest."""
 HELD = """\
 import os
 import time
@@ -159,9 +163,11 @@ class Orders:
             return code
 
 
-def run_two_pipelines(folder: Path, bootstrap: str, generation: Callable[[], int]) -> None:
+def run_two_pipelines(
+    folder: Path, bootstrap: str, generation: Callable[[], int], *, protocol: Literal["classic", "consumer"] = "classic"
+) -> None:
     """The story, and that each row is accounted for. ``generation``: the group's, as far as the broker tells it."""
-    (folder / "orders.yaml").write_text(ORDERS)
+    (folder / "orders.yaml").write_text(ORDERS.replace("PROTOCOL", PROTOCOLS[protocol]))
     (folder / "steps.py").write_text(HELD)
     orders = Orders(bootstrap)
     left, right = (Run(folder, bootstrap, name) for name in ("left", "right"))

@@ -49,7 +49,7 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
     topics = [_commit_topic(t, group_code, request, message, ctx, out) for t in message.topics if t.partitions]
     if member is not None and group_code is ErrorCode.NONE:
         member.note_commit(request.connection, ctx.now_ms)
-        _note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
+        note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
     elif group_code is ErrorCode.NONE:
         note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
     out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
@@ -179,7 +179,7 @@ def is_too_long(metadata: str | None, limit: int) -> bool:
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def _note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
+def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
     """Note the evidence for the journal that a member that commits, and moves forward, is at work."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)

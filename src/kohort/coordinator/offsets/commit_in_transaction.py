@@ -8,9 +8,9 @@ may commit.
 
 from __future__ import annotations
 
-from kohort.coordinator.committing import Committing
+from kohort.coordinator.committing import Committer, Committing
 from kohort.coordinator.context import Context
-from kohort.coordinator.offsets.commit import committed_places, is_too_long, own_code, value_of
+from kohort.coordinator.offsets.commit import committed_places, is_too_long, note_progress, own_code, value_of
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.told_offsets import note_unfenced
 from kohort.coordinator.offsets.who_may import check_commit, note_refused
@@ -36,14 +36,19 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
-    group_code = ErrorCode.NONE
+    group_code, member = ErrorCode.NONE, None
     try:
-        _check_committer(groups, request, message, ctx)
+        member = _committer(groups, request, message, ctx)
     except ApiError as error:
         stale = error.code is ErrorCode.STALE_MEMBER_EPOCH and request.api_version < FIRST_WITH_TOPIC_IDS
         group_code = ErrorCode.ILLEGAL_GENERATION if stale else error.code
         note_refused(groups, message.group_id, request, error, ctx, out)
     topics = [_commit_topic(topic, group_code, request, ctx, out) for topic in message.topics if topic.partitions]
+    if member is not None:
+        # It says that the member works, and no more: the request came from its producer, and renews no session.
+        member.commits += 1
+        member.last_commit_ms = ctx.now_ms
+        note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
     if not message.member_id and message.generation_id < 0:
         note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
     out.replies.append(Reply(request, TxnOffsetCommitResponse(topics=topics)))
@@ -78,7 +83,10 @@ def _with_code(of: TxnOffsetCommitRequest | TxnOffsetCommitResponse, code: Error
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _check_committer(groups: Groups, request: GroupRequest, message: TxnOffsetCommitRequest, ctx: Context) -> None:
+def _committer(
+    groups: Groups, request: GroupRequest, message: TxnOffsetCommitRequest, ctx: Context
+) -> Committer | None:
+    """Return the member that commits, or None where none is named. Raises ApiError if it may not."""
     version = request.api_version
     by_id = version >= FIRST_WITH_TOPIC_IDS
     commit = Committing(
@@ -90,7 +98,7 @@ def _check_committer(groups: Groups, request: GroupRequest, message: TxnOffsetCo
         in_transaction=True,
     )
     code = ErrorCode.GROUP_ID_NOT_FOUND if by_id else ErrorCode.ILLEGAL_GENERATION
-    check_commit(groups, message.group_id, commit, code)
+    return check_commit(groups, message.group_id, commit, code)
 
 
 def _commit_topic(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.coordinator.journal import RoundOpened
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
@@ -193,3 +194,16 @@ def test_from_version_6_on_topics_go_by_id_and_a_group_that_is_not_there_has_a_c
     stage.end_transaction(7, commit=True)
 
     assert fetch(stage, T) == [(0, 5)]
+
+
+def test_a_member_that_commits_in_transactions_is_known_to_be_at_work(stage):
+    (a, _), generation = stage.stable(2)
+    commit(stage, {T: 5}, member_id=a, generation_id=generation)
+    at_ms = stage.now
+    stage.advance(1000)
+    commit(stage, {T: 5}, producer=8, member_id=a, generation_id=generation)
+    stage.leave(a)
+
+    (opened,) = [e for e in stage.entries(RoundOpened) if e.trigger.event == "member_left"]
+    vitals = opened.trigger.vitals
+    assert (vitals.commits, vitals.last_commit_ms, vitals.last_progress_ms) == (2, at_ms + 1000, at_ms + 1000)
