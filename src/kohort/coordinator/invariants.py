@@ -50,11 +50,16 @@ def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
         check_group(groups, group, partition, timers)
     for consumer in groups.consumer.values():
         check_consumer_group(consumer, partition, timers)
-        if consumer.group_id in groups.by_id:
-            raise InvariantBroken(f"a group of both kinds: {consumer.group_id!r}")
+        check_one_kind(groups, consumer)
     for group_id in groups.offsets:
         if group_id not in groups:
             raise InvariantBroken(f"offsets of a group that is not here: {group_id!r}")
+
+
+def check_one_kind(groups: Groups, consumer: ModernGroup) -> None:
+    """Check that no classic group has the name of this one."""
+    if consumer.group_id in groups.by_id:
+        raise InvariantBroken(f"a group of both kinds: {consumer.group_id!r}")
 
 
 def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: ShardTimers) -> None:

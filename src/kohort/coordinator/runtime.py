@@ -21,7 +21,14 @@ from kohort.coordinator.consumer_records import RegexResolved
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
 from kohort.coordinator.counters import OffsetCounters
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
-from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
+from kohort.coordinator.invariants import (
+    InvariantBroken,
+    check_acknowledged,
+    check_group,
+    check_groups,
+    check_one_kind,
+    check_replay,
+)
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.memory_budget import MemoryBudget, added_by_expressions
 from kohort.coordinator.migration.downgrade import downgraded
@@ -340,6 +347,8 @@ class Coordinator:
             instead.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             instead.timers += dropped.timers
             instead.journal += dropped.journal
+        if group_id in shard.groups.consumer:  # the classic one was to take its place
+            shard.groups.by_id.pop(group_id, None)
         return instead
 
     def _arm(self, shard: Shard, outcome: Outcome) -> None:
@@ -374,6 +383,7 @@ class Coordinator:
         consumer = shard.groups.consumer.get(group_id)
         if consumer is not None:
             check_consumer_group(consumer, shard.partition, self._timers)
+            check_one_kind(shard.groups, consumer)
 
 
 def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:

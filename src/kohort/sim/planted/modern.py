@@ -22,6 +22,7 @@ from kohort.coordinator.consumer.assignment import value_of
 from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.migration import classic_members, downgrade
 from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, ErrorCode
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch
@@ -150,6 +151,18 @@ def modern_commit_of_nobody(patch: Patch) -> None:
 @bug(AREA, "a group of classic members alone stays a modern one", WORLD)
 def downgrade_missed(patch: Patch) -> None:
     patch.function(downgrade.downgraded, lambda _real, _groups, _group_id, out, _ctx: out)
+
+
+@bug(AREA, "a classic group that could not be written stands beside the modern one", WORLD)
+def two_groups_of_one_name(patch: Patch) -> None:
+    def refused(real: Any, coordinator: Any, shard: Any, group_id: str, *rest: Any) -> Any:
+        classic = shard.groups.by_id.get(group_id)
+        instead = real(coordinator, shard, group_id, *rest)
+        if classic is not None and group_id in shard.groups.consumer:
+            shard.groups.by_id[group_id] = classic
+        return instead
+
+    patch.method(Coordinator, "_refused", refused)
 
 
 @bug(AREA, "classic members are not told to join again in a modern group", WORLD)

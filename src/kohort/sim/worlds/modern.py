@@ -232,6 +232,7 @@ class ModernGroups(ThreeNodes):
         super().check()
         self.owners.check()
         self.holds.check()
+        self.commits.check()
         cluster = self.cluster
         works = not cluster.is_frozen and not cluster.disk.weather.refuse
         self.revocations.check(cluster.now_ms, self.world.now_ms, works=works)

@@ -303,3 +303,19 @@ def test_both_kinds_of_members_leave_with_one_request_and_one_epoch(stage):
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
     assert stage.beat("new", epoch).error_code == ErrorCode.NONE
+
+
+def test_where_a_classic_group_in_its_place_cannot_be_written_the_empty_group_stays_and_its_offsets(stage):
+    stage.come("new")
+    stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
+    stage.beat("new", -1)
+    stage.refuse_with = StorageError("the disk is full")
+
+    assert stage.answer(stage.join(version=3)).error_code == ErrorCode.NOT_COORDINATOR
+    assert stage.answer(stage.join(version=9)).error_code == ErrorCode.NOT_COORDINATOR
+
+    stage.refuse_with = None
+    assert stage.come("again").error_code == ErrorCode.NONE
+    held = stage.coordinator._shards.of_group(GROUP).groups.offsets[GROUP].get("t", 0)
+    assert held is not None
+    assert held.offset == 7
