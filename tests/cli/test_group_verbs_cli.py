@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.shell_completion import ShellComplete
 
@@ -117,3 +119,29 @@ def test_a_group_is_cloned(run, ask, broker, orders):
     assert ask("group", "describe", "h")["lag"] == ask("group", "describe", "g")["lag"] == 1
     with member(broker, "h"):
         assert "while it has members" in run("group", "clone", "g", "h", "--execute", code=5).stderr
+
+
+@pytest.fixture
+def half_denied(run):
+    """A broker where anybody may see what group ``g`` has committed for two topics, and move it in ``mine`` alone."""
+    options = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with kohort.Broker({**options, "allow.everyone.if.no.acl.found": "true", "num.partitions": 1}) as broker:
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"mine": 1, "theirs": 1})
+            admin.alter_group_offsets("g", {kohort.TopicPartition(name, 0): 0 for name in ("mine", "theirs")})
+            with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+                for name in ("mine", "theirs"):
+                    producer.send(name, b"x").result(30_000)
+        at = ("--bootstrap", broker.bootstrap)
+        run("acls", "add", "--allow-principal", "User:ANONYMOUS", "--operation", "Describe", "--topic", "theirs", *at)
+        yield at
+
+
+@pytest.mark.parametrize("words", [("reset-offsets", "g", "--to-latest"), ("clone", "g", "h")])
+def test_what_cannot_be_moved_is_told_beside_what_was(run, half_denied, words):
+    done = run("group", *words, "--execute", *half_denied, code=6)
+
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["TOPIC", "mine"]
+    assert "in theirs-0: TOPIC_AUTHORIZATION_FAILED" in done.stderr
+    told = json.loads(run("group", *words, "--execute", *half_denied, "--output", "json", code=6).stdout)
+    assert [(p["topic"], p["error"] is None) for p in told["partitions"]] == [("mine", True), ("theirs", False)]

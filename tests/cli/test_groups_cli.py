@@ -6,7 +6,7 @@ import click
 import pytest
 
 import kohort
-from kohort.cli.reset_plan import parse_duration
+from kohort.cli.durations import DURATION, Duration
 
 
 @pytest.fixture
@@ -297,13 +297,19 @@ def test_what_a_group_has_committed_for_a_topic_that_is_gone_stays(run, ask, ord
         ("1.5h", 5_400_000),
         ("PT0.5S", 500),
         ("2d", 172_800_000),
+        ("1h30m", 5_400_000),
+        ("p1dt2h3m4.5s", 93_784_500),
     ],
 )
 def test_durations(text, ms):
-    assert parse_duration(text) == ms
+    assert DURATION.convert(text, None, None) == ms
 
 
-@pytest.mark.parametrize("text", ["P", "PT", "2", "h", "P1Y", "-1h", "PT-1H", "", "1e9s"])
+@pytest.mark.parametrize("text", ["P", "PT", "2", "h", "P1Y", "-1h", "PT-1H", "", "1e9s", "1hh", "PT0S", "P200000D"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(click.BadParameter, match="is no duration such as"):
-        parse_duration(text)
+    with pytest.raises(click.BadParameter, match="is no duration"):
+        DURATION.convert(text, None, None)
+
+
+def test_only_where_it_makes_sense_a_duration_may_be_nothing():
+    assert Duration(least_ms=0).convert("PT0S", None, None) == 0

@@ -1,4 +1,4 @@
-"""Durations as people type them: ``90s``, ``30m``, ``1h``, ``2d``, also ``1h30m``."""
+"""Durations as people type them, ``90s``, ``30m``, ``1h30m``, ``1.5h``, and as Kafka's tools take them, ``P1DT2H``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import click
 
 UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST_MS: Final = 100 * 366 * UNIT_MS["d"]
-_PART: Final = re.compile(r"([0-9]{1,12})(ms|min|[smhdw])")
+_PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|min|[smhdw])")
+_ISO: Final = re.compile(
+    r"p(?:([0-9]{1,12})d)?(?:t(?=[0-9])(?:([0-9]{1,12})h)?(?:([0-9]{1,12})m)?(?:([0-9]{1,12}(?:\.[0-9]{1,9})?)s)?)?"
+)
 
 
 class Duration(click.ParamType[int]):
-    """An option's value of milliseconds."""
+    """An option's value of milliseconds, of ``least_ms`` at the least."""
 
     name = "duration"
+
+    def __init__(self, least_ms: int = 1) -> None:
+        self.least_ms = least_ms
 
     def get_metavar(self, *_args: object, **_named: object) -> str:
         return "DURATION"
@@ -23,12 +29,22 @@ class Duration(click.ParamType[int]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        text = str(value).strip().lower()
-        parts = _PART.findall(text)
-        total_ms = sum(int(number) * UNIT_MS[unit] for number, unit in parts)
-        if "".join(number + unit for number, unit in parts) != text or not 0 < total_ms <= LONGEST_MS:
-            self.fail(f"{str(value)[:40]!r} is no duration: give a number and s, m, h or d, as in 30m", param, ctx)
+        total_ms = milliseconds_of(str(value).strip().lower())
+        if total_ms is None or not self.least_ms <= total_ms <= LONGEST_MS:
+            shown = str(value)[:40]
+            self.fail(f"{shown!r} is no duration: give a number and s, m, h or d, as in 30m, or PT30M", param, ctx)
         return total_ms
+
+
+def milliseconds_of(text: str) -> int | None:
+    """Return the milliseconds of a duration in small letters; None for what is none."""
+    iso = _ISO.fullmatch(text)
+    if iso is not None and any(iso.groups()):
+        return int(sum(float(n or 0) * UNIT_MS[unit] for n, unit in zip(iso.groups(), "dhms", strict=True)))
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return int(sum(float(number) * UNIT_MS[unit] for number, unit in parts))
 
 
 DURATION: Final = Duration()

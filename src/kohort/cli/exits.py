@@ -30,6 +30,7 @@ from kohort.errors import (
     ConnectionFailed,
     ErrorCode,
     KohortError,
+    UsageError,
 )
 
 
@@ -65,6 +66,7 @@ BY_KIND: Final = (
     (CheckNotMet, ExitCode.CHECK_FAILED),
     (CommitFailed, ExitCode.REFUSED),
     (ConfigError, ExitCode.USAGE),
+    (UsageError, ExitCode.USAGE),
     (AuthenticationFailed, ExitCode.NOT_AUTHORISED),
     (ConnectionFailed, ExitCode.UNREACHABLE),
     (ApiTimeout, ExitCode.UNREACHABLE),

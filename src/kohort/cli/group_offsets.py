@@ -12,7 +12,7 @@ from kohort.cli.group_state import describe, described_or_none, names_of_members
 from kohort.cli.modern_group import in_ranges
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset import Moved, show, what_it_takes
+from kohort.cli.reset import Moved, raise_last, show, what_it_takes
 from kohort.cli.reset_plan import parse_numbers
 from kohort.cli.results.groups import DeletedOffset, OffsetsDeleted, OffsetsReset
 from kohort.cli.show import cell, harmless, print_prose
@@ -108,10 +108,10 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
                 f"group {target!r} is {about.state} and cannot be moved while it has members: "
                 f"{names_of_members(about, most=10)}"
             )
-        if execute:
-            admin.alter_group_offsets(target, given, timeout_ms=ADMIN_MS)
+        failed = admin.alter_group_offsets(target, given, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
     committed = {tp: at.offset for tp in before if (at := before[tp]) is not None}
-    moved = Moved(committed, {tp: at.offset for tp, at in given.items()}, about)
+    moved = Moved(committed, {tp: at.offset for tp, at in given.items()}, about, failed)
     show({target: moved}, {}, output, execute=execute)
     if not execute:
         print_prose(f"nothing is changed yet: {what_it_takes(target, moved)}", err=True)
+    raise_last(list(failed.values()))

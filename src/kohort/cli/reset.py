@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.durations import Duration
 from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.group_state import described_or_none, ends_of, names_of_members, no_such_group
 from kohort.cli.options import ADMIN_MS
@@ -20,7 +21,6 @@ from kohort.cli.reset_plan import (
     Where,
     export_text,
     offsets_for,
-    parse_duration,
     parse_time,
     partitions_named,
     read_plan,
@@ -58,7 +58,12 @@ WAYS: Final = (
     click.option("--to-offset", type=click.IntRange(min=0, max=2**63 - 1), help="To this offset."),
     click.option("--shift-by", type=int, help="Forward by so many offsets, or back."),
     click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601, UTC)."),
-    click.option("--by-duration", metavar="P1DT2H", help="To the first record of so long ago; also 90m, 2h."),
+    click.option(
+        "--by-duration",
+        type=Duration(least_ms=0),
+        metavar="P1DT2H",
+        help="To the first record of so long ago; also 90m.",
+    ),
     click.option("--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As --export has written it."),
 )
 
@@ -77,6 +82,8 @@ class Moved:
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
     about: GroupDescription | None
+    failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
+    """Partitions that stay where they are, since the coordinator refused them."""
 
 
 @click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
@@ -122,11 +129,15 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
     if not execute:
         for group_id, each in moved.items():
             print_prose(f"nothing is changed yet: {what_it_takes(group_id, each)}", err=True)
-    *others, last = refused.values() or (None,)
-    for other in others:
-        click.echo(harmless(f"kohort group: {other}"), err=True)
-    if last is not None:
-        raise last
+    raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
+
+
+def raise_last(errors: Sequence[KohortError]) -> None:
+    """Raise the last of them, if there is any; the others are said on stderr."""
+    for error in errors[:-1]:
+        click.echo(harmless(f"kohort group: {error}"), err=True)
+    if errors:
+        raise errors[-1]
 
 
 def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
@@ -140,7 +151,7 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
     if name == "to-datetime":
         return Way(name, parse_time(value))
     if name == "by-duration":
-        return Way(name, max(0, int(time.time() * 1000) - parse_duration(value)))
+        return Way(name, max(0, int(time.time() * 1000) - value))
     if name == "from-file":
         return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
     return Way(name, 0 if value is True else value)
@@ -178,8 +189,8 @@ def groups_of(admin: Admin, given: Mapping[str, Any]) -> list[str]:
 def move(admin: Admin, group_id: str, topics: tuple[str, ...], way: Way, *, execute: bool) -> Moved:
     """Return where a group goes; with ``execute`` it is there.
 
-    Raises NothingThere for what does not exist, RefusedByState for a group that has members, ApiError for what the
-    coordinator refuses.
+    Partitions that the coordinator refuses are in ``failed``. Raises NothingThere for what does not exist,
+    RefusedByState for a group that has members.
     """
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
@@ -204,9 +215,8 @@ def move(admin: Admin, group_id: str, topics: tuple[str, ...], way: Way, *, exec
     after = offsets_for(admin, way, Where(group_id, committed, partitions))
     if not after:
         raise NothingThere(f"the file says nothing of group {group_id!r}")
-    if execute:
-        admin.alter_group_offsets(group_id, after, timeout_ms=ADMIN_MS)
-    return Moved(committed, after, about)
+    failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
+    return Moved(committed, after, about, failed)
 
 
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
@@ -220,6 +230,7 @@ def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output:
             prior_offset=prior,
             skipped=None if prior is None else max(0, offset - prior),
             read_again=None if prior is None else max(0, prior - offset),
+            error=None if tp not in each.failed else str(each.failed[tp]),
         )
         for group_id, each in moved.items()
         for tp, offset in each.after.items()
@@ -230,9 +241,14 @@ def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output:
         print_result(OffsetsReset(executed=execute, partitions=rows, refused=left), output)
         return
     columns = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN")
+    stay = [r for r in rows if r.error is not None]
+    rows = [r for r in rows if r.error is None]
     print_table(
         columns, [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
     )
+    for row in stay:
+        at = "nowhere" if row.prior_offset is None else f"at {row.prior_offset}"
+        click.echo(harmless(f"group {row.group!r} stays {at} in {row.topic}-{row.partition}: {row.error}"), err=True)
     skipped, again = sum(r.skipped or 0 for r in rows), sum(r.read_again or 0 for r in rows)
     click.echo(f"{skipped:,} offsets skipped, {again:,} to be read again", err=True)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
 """By group; under the empty name what is for the one group that is reset."""
-UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
-SHORT: Final = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 SHOWN: Final = 80
 """Characters of a line of a file that an error repeats."""
 INT64_MAX: Final = 2**63 - 1
@@ -134,17 +130,6 @@ def parse_time(text: str) -> int:
     if at_ms < 0:
         raise click.BadParameter(f"{text!r} is no time such as 2026-11-20T08:00:00", param_hint="--to-datetime")
     return at_ms
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds of ``P1DT2H30M`` (ISO 8601) or ``90m``. Raises BadParameter for any other text."""
-    if short := SHORT.fullmatch(text):
-        return int(float(short[1]) * UNITS[short[2]] * 1000)
-    iso = DURATION.fullmatch(text)
-    if iso is None or not any(iso.groups()):
-        raise click.BadParameter(f"{text!r} is no duration such as P1DT2H30M or 90m", param_hint="a duration")
-    seconds = sum(float(n or 0) * size for n, size in zip(iso.groups(), UNITS.values(), strict=True))
-    return int(seconds * 1000)
 
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:

@@ -100,6 +100,8 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """How many offsets will not be read."""
     read_again: int | None
     """How many offsets will be read once more."""
+    error: str | None = None
+    """Why it stays where it is: the coordinator refused it. Null where it moved, or a plan is shown."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
