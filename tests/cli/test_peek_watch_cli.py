@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from click.shell_completion import ShellComplete
 
 import kohort
+from kohort.cli.cluster import ClusterAccess
 from kohort.cli.main import main
 from kohort.cli.results.journal import WatchedMoment
-from kohort.cli.watch_group import picture
+from kohort.cli.watch_group import Journal, moments_of, picture
+from kohort.coordinator.journal import GroupDeleted
+from kohort.errors import ConnectionFailed
 from kohort.insight.findings.events import EventFinding
+from kohort.testing import StagedBroker
 
 
 @pytest.fixture
@@ -101,3 +106,33 @@ def test_the_picture_fits_the_terminal_and_shows_what_is_hostile_harmlessly():
 
     assert len(lines) <= 12
     assert all(len(line) <= 60 and line.isprintable() for line in lines)
+
+
+def test_a_broker_that_is_away_for_a_while_ends_no_watching():
+    with StagedBroker() as broker, kohort.Admin(bootstrap_servers=broker.bootstrap, retry_backoff_ms=10) as admin:
+        admin.create_topics({"t": 1})
+        admin.alter_group_offsets("g", {kohort.TopicPartition("t", 0): 0})
+        moments = moments_of(ClusterAccess({"bootstrap.servers": broker.bootstrap}), admin, "g", every_ms=100)
+        assert next(moments).status.state == "Empty"
+
+        with broker.hold("OffsetFetch"):
+            away = next(moments)
+        back = next(moments)
+
+    assert (away.status, "OffsetFetch" in away.unseen or "not done" in away.unseen) == (None, True), away.unseen
+    assert (back.status.state, back.unseen) == ("Empty", None)
+
+
+def test_the_journal_goes_on_where_it_was_when_its_broker_is_back():
+    entries = [GroupDeleted(at_ms=n, group="g", why="deleted") for n in range(4)]
+    opened = []
+
+    def follow(since_ms):
+        opened.append(since_ms)
+        yield entries[: len(opened) + 1]
+        raise ConnectionFailed("it is gone")
+
+    journal = Journal(follow, since_ms=0)
+    found = [entry for _ in range(3) for entry in journal.until(time.monotonic() + 0.01)]
+
+    assert (found, opened) == (entries, [0, 1, 2])

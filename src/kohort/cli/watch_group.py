@@ -8,7 +8,8 @@ import sys
 import textwrap
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -21,10 +22,11 @@ from kohort.cli.fit import lines_of
 from kohort.cli.following import follow_journal
 from kohort.cli.lag_words import lag_time_text
 from kohort.cli.looking import is_missing, missing
+from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import line_of, output_of, print_lines
 from kohort.cli.results.journal import GroupWatched, WatchedMoment
 from kohort.cli.show import cell, harmless, table_of, time_text
-from kohort.errors import ApiError
+from kohort.errors import KohortError
 from kohort.insight.findings.events import EventFinding, find_events
 from kohort.insight.findings.groups import GroupFinding, PartitionFinding, find_group, name_of_ref
 
@@ -46,6 +48,9 @@ Examples:
 LOOKS_KEPT: Final = 10
 EVENTS_SHOWN: Final = 6
 EVENTS_KEPT: Final = 100
+SHORTEST_ASK_MS: Final = 1_000
+ENTRIES_KEPT: Final = 1000
+"""By which entries are known again that are read twice."""
 COLUMNS: Final = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "LAG-TIME", "STATUS", "MEMBER")
 
 
@@ -68,13 +73,17 @@ def watch(group_id: str, every_ms: int, looks: int | None, cluster: ClusterAcces
 
 
 def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: int) -> Iterator[WatchedMoment]:
-    """Yield what is seen of a group, again and again. Raises NothingThere for a group that is not there at first."""
+    """Yield what is seen of a group, again and again; brokers that go meanwhile are waited for.
+
+    Raises NothingThere for a group that is not there at first, and what an admin client raises where nobody answers
+    then.
+    """
     snapshots: deque[GroupSnapshot] = deque(maxlen=LOOKS_KEPT)
     began_ms = int(time.time() * 1000)
-    journal = Journal(cluster, group_id, began_ms)
+    journal = Journal(partial(follow_journal, cluster, group_id), began_ms)
     while True:
         due = time.monotonic() + every_ms / 1000
-        snapshot, why = look(admin, group_id)
+        snapshot, why = look(admin, group_id, every_ms, first=not snapshots)
         if snapshot is None and not snapshots and why is None:
             raise missing(admin, group_id)
         if snapshot is not None:
@@ -89,22 +98,37 @@ def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: in
         )
 
 
-def look(admin: Admin, group_id: str) -> tuple[GroupSnapshot | None, str | None]:
-    """Return the group as it is now; or None, and why it could not be seen, which is None where it is not there."""
-    from kohort.watch.sampling import sample_groups
+def look(admin: Admin, group_id: str, every_ms: int, *, first: bool) -> tuple[GroupSnapshot | None, str | None]:
+    """Return the group as it is now; or None, and why it could not be seen, which is None where it is not there.
 
-    sample = sample_groups(admin, [group_id])
-    error = sample.errors.get(group_id)
-    if error is None:
+    Raises what another look would not cure, such as a login that is refused.
+    """
+    from kohort.watch.sampling import SamplingLimits, sample_groups
+
+    timeout_ms = ADMIN_MS if first else min(max(2 * every_ms, SHORTEST_ASK_MS), ADMIN_MS)
+    try:
+        sample = sample_groups(admin, [group_id], SamplingLimits(timeout_ms=timeout_ms))
+    except KohortError as error:
+        if first or not error.retriable:
+            raise
+        return None, str(error)
+    unseen = sample.errors.get(group_id)
+    if unseen is None:
         return sample.groups[0], None
-    return None, None if is_missing(error) else str(error)
+    return None, None if is_missing(unseen) else str(unseen)
 
 
 class Journal:
-    """The entries of the journal that come while one watches; none where no journal is kept."""
+    """The entries of the journal that come while one watches; none where no journal is kept.
 
-    def __init__(self, cluster: ClusterAccess, group_id: str, since_ms: int) -> None:
-        self._batches: Iterator[list[JournalEntry]] | None = follow_journal(cluster, group_id, since_ms)
+    Where a broker goes while one reads, it is read anew from the last entry on.
+    """
+
+    def __init__(self, follow: Callable[[int], Iterator[list[JournalEntry]]], since_ms: int) -> None:
+        self._follow = follow
+        self._last_ms = since_ms
+        self._seen: deque[JournalEntry] = deque(maxlen=ENTRIES_KEPT)
+        self._batches: Iterator[list[JournalEntry]] | None = follow(since_ms)
 
     def until(self, due: float) -> list[JournalEntry]:
         """Return what came by the time ``due`` (monotonic seconds), and wait for it."""
@@ -114,12 +138,22 @@ class Journal:
                 time.sleep(max(0.0, due - time.monotonic()))
                 break
             try:
-                found += next(self._batches)
-            except (NothingThere, ApiError) as error:
-                if isinstance(error, ApiError):
-                    click.echo(harmless(f"no events: {error}"), err=True)
+                found += self._new(next(self._batches))
+            except NothingThere:
                 self._batches = None
+            except KohortError as error:
+                if not error.retriable:
+                    click.echo(harmless(f"no events: {error}"), err=True)
+                self._batches = self._follow(self._last_ms) if error.retriable else None
+                time.sleep(max(0.0, due - time.monotonic()))
         return found
+
+    def _new(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+        """Return those that were not there before the journal was opened anew."""
+        new = [entry for entry in entries if entry not in self._seen]
+        self._seen.extend(new)
+        self._last_ms = max((entry.at_ms for entry in new), default=self._last_ms)
+        return new
 
 
 def draw_live(moments: Iterator[WatchedMoment]) -> None:
