@@ -141,3 +141,20 @@ def test_groups_that_are_not_there_are_told_beside_those_that_are(admin, filled,
     assert [s.group for s in sample.groups] == [name]
     assert list(sample.errors) == [f"{name}-none"]
     assert sample_groups(admin, [], LIMITS).groups == []
+
+
+def test_of_a_member_with_an_expression_it_is_told_what_that_matches(admin, bootstrap, filled, name) -> None:
+    other = f"other-{name}"
+    admin.alter_group_offsets(name, {TopicPartition(filled, 0): 4})
+    options = {"group.id": name, "group.protocol": "consumer"}
+    with kohort.Consumer({"bootstrap.servers": bootstrap, **options}) as consumer:
+        consumer.subscribe(kohort.SubscriptionPattern(f"{filled[:-1]}."))
+        while not consumer.assignment():
+            consumer.poll(100)
+        admin.create_topics({other: 1})
+
+        (found,) = sample_groups(admin, [name], LIMITS).groups
+
+    assert [(m.topics, m.matched) for m in found.members] == [((), (filled,))]
+    assert found.partition_counts == {filled: PARTITIONS}
+    admin.delete_topics([other])

@@ -23,6 +23,7 @@ from kohort.insight.lag import (
     GroupLag,
     LagOfPartition,
     at_open_transaction,
+    may_be_marker,
 )
 from kohort.insight.names import count, name_of, printable, seconds
 from kohort.insight.snapshot import MemberSnapshot
@@ -81,12 +82,13 @@ def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> Health
 
 def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     """Return a partition's status: Burrow's words, by his order but for a rewind, which is told first."""
+    if this.blame == "not_subscribed":
+        why = "its topic does not exist any more" if this.at.gone else "no member reads its topic any more"
+        return HealthVerdict(word="OK", clause=f"{why}; only an offset is left")
     if this.records is None:
         if this.blame == "none":
             return HealthVerdict(word="OK", clause="nothing was ever written to it")
         return _stopped(this, lag) if this.blame == "no_owner" else _never_committed(this, lag)
-    if this.blame == "not_subscribed":
-        return HealthVerdict(word="OK", clause="no member reads its topic any more; only an offset is left")
     if (back := _went_back(this, lag)) is not None:
         return back
     if this.blame == "none":
@@ -123,12 +125,28 @@ def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
 
 
 def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    if this.blame == "no_members" and not lag.now.protocol_type:
+        return _without_members(this)
     if this.blame == "no_members":
         fact = Evidence("no_members", f"the group is {printable(lag.now.state)} and has no members")
-        sure: Confidence = "high" if this.span_ms >= JUDGED_AFTER_MS else "medium"  # Spark commits and is no member
+        sure: Confidence = "high" if this.span_ms >= JUDGED_AFTER_MS else "medium"
         return HealthVerdict(word="STOP", clause="nobody reads it", confidence=sure, evidence=(fact, _behind(this)))
     fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} has it")
     return HealthVerdict(word="STOP", clause="no member has it", evidence=(fact, _behind(this)))
+
+
+def _without_members(this: LagOfPartition) -> HealthVerdict:
+    """Return what is thought of a partition of a group that never had a member, as of Spark and Flink: whoever commits
+    may do so seldom, and whether it runs shows only once an offset moves."""
+    fact = Evidence("no_protocol", "only offsets were committed, and nobody ever joined")
+    who = "it commits without members, as Spark and Flink do"
+    if this.span_ms < JUDGED_AFTER_MS:
+        short = f"{seconds(this.span_ms)} are too short" if this.span_ms else "one look is not enough"
+        clause = f"{who}: {short} to tell whether it is read"
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(fact, _behind(this)))
+    sure: Confidence = "medium" if this.span_ms >= SURE_AFTER_MS else "low"
+    clause = f"nothing was committed for {seconds(this.span_ms)}; {who}, so it may still be read"
+    return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(fact, _behind(this)))
 
 
 def _held(this: LagOfPartition) -> HealthVerdict:
@@ -156,6 +174,9 @@ def _by_progress(this: LagOfPartition) -> HealthVerdict:
         clause = (
             "one look cannot tell whether it gets on" if not span_ms else f"{seconds(span_ms)} are too short to tell"
         )
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
+    if last.committed == first.committed and may_be_marker(this):
+        clause = "what waits may be the marker that ends a transaction: nobody looked into the log"
         return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
     if last.committed == first.committed:
         clause = f"no commit has moved for {seconds(span_ms)}"

@@ -196,12 +196,16 @@ def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the topics that members read; None where that is not known: nobody is there, an expression names them, or
-    the members are not consumers."""
-    if not snapshot.members or any(not m.topics or m.regex is not None for m in snapshot.members):
+    """Return the topics that members read; None where that is not known: nobody is there, an expression names them and
+    nobody looked which, or the members are not consumers."""
+    if not snapshot.members or any(_is_unknown_what_reads(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
-    return frozenset(given.union(*(member.topics for member in snapshot.members)))
+    return frozenset(given.union(*((*member.topics, *(member.matched or ())) for member in snapshot.members)))
+
+
+def _is_unknown_what_reads(member: MemberSnapshot) -> bool:
+    return member.matched is None if member.regex is not None else not member.topics
 
 
 def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
@@ -315,6 +319,8 @@ def _partition(
 def _blame_without_offset(
     at: PartitionSnapshot, now: GroupSnapshot, owner: MemberSnapshot | None, topics: frozenset[str] | None
 ) -> Blame:
+    if at.gone and owner is None and at.partition.topic not in (topics or ()):
+        return "not_subscribed"
     if at.error is not None or at.committed is not None:
         return "unknown"
     if at.log_end is not None and at.log_end <= (at.log_start or 0):
@@ -374,7 +380,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "catching_up"
     if fresh:
         return "between_commits"
-    if lag.span_ms < JUDGED_AFTER_MS:
+    if lag.span_ms < JUDGED_AFTER_MS or (not moves and may_be_marker(lag)):
         return "unknown"
     return "slow_member" if moves else "stopped_member"
 
@@ -385,6 +391,12 @@ def at_open_transaction(at: PartitionSnapshot) -> bool:
         return False
     held = at.last_stable <= at.committed or at.waiting is False
     return held and at.last_stable < at.log_end and at.committed < at.log_end
+
+
+def may_be_marker(lag: LagOfPartition) -> bool:
+    """Tell whether all that waits may be the marker that ends a transaction, which nobody reads: one offset, for as
+    long as one looked, and nobody looked into the log."""
+    return lag.at.waiting is None and lag.records == 1 and all(look.lag == 1 for look in lag.looks)
 
 
 def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:

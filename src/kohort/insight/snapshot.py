@@ -37,6 +37,8 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metadata: str = ""
     error: str | None = None
     """Why offsets are missing: the topic is gone, or must not be described."""
+    gone: bool = False
+    """Whether the cluster has no such partition (any more): an offset of it is but left over."""
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,8 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Literal["classic", "consumer"] = "classic"
     rack: str | None = None
     regex: str | None = None
+    matched: tuple[str, ...] | None = None
+    """The topics that ``regex`` matches; None where that was not looked up."""
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True):

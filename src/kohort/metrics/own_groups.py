@@ -172,7 +172,9 @@ class OwnGroups:
         log = self._state.topics.log(*place)
         committed = None if kept is None else kept.offset
         if log is None:
-            return PartitionSnapshot(partition=place, committed=committed, error="there is no such partition")
+            return PartitionSnapshot(
+                partition=place, committed=committed, error="there is no such partition", gone=True
+            )
         time = None
         if committed is not None and committed < log.high_watermark:
             time = self._times.setdefault(group_id, RecordTimes()).of(log, max(committed, log.log_start_offset))

@@ -18,6 +18,7 @@ from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
+from kohort.pattern import Pattern
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -71,12 +72,13 @@ def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | 
     found = {name: described[name] for name in names if name not in described.errors}
     offsets = admin.list_offsets_of_groups(found, timeout_ms=bounds.timeout_ms)
     at_ms = time.time_ns() // 1_000_000
-    counts, ids = _partition_counts(admin, found.values(), bounds)
-    wanted = {name: _wanted(about, _committed(offsets, name), counts) for name, about in found.items()}
+    matched = _matched(admin, found.values(), bounds)
+    known = (*_partition_counts(admin, found.values(), matched, bounds), matched)
+    wanted = {name: _wanted(about, _committed(offsets, name), known) for name, about in found.items()}
     everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
     ends = admin.list_ends(everything, timeout_ms=bounds.timeout_ms)
     snapshots = [
-        _snapshot(about, at_ms, (counts, ids), _partitions(wanted[name], _committed(offsets, name), ends))
+        _snapshot(about, at_ms, known, _partitions(wanted[name], _committed(offsets, name), ends))
         for name, about in sorted(found.items())
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
@@ -91,6 +93,10 @@ def _reason(error: KohortError) -> str:
     return REASONS.get(error.code, str(error)) if isinstance(error, ApiError) else str(error)
 
 
+def _is_gone(error: KohortError) -> bool:
+    return isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | None]
 
 
@@ -101,12 +107,33 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
     return {tp: of_group[tp] for tp in of_group if tp not in of_group.errors}
 
 
+Matched = Mapping[str, tuple[str, ...] | None]
+"""The topics that expressions of members match."""
+KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
+"""Numbers of partitions, ids, and what expressions match."""
+
+
+def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
+    """Return which topics the expressions of members match, of those that are visible here; None for one that takes too
+    much work. The coordinator resolves it alike, and may be some seconds behind."""
+    regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
+    names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
+    found: dict[str, tuple[str, ...] | None] = {}
+    for regex in regexes:
+        try:
+            pattern = Pattern(regex)
+            found[regex] = tuple(name for name in names if pattern.fullmatch(name))
+        except ApiError:
+            found[regex] = None
+    return found
+
+
 def _partition_counts(
-    admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits
+    admin: Admin, groups: Iterable[GroupDescription], matched: Matched, bounds: SamplingLimits
 ) -> tuple[dict[str, int], dict[str, bytes]]:
     """Return how many partitions the topics have that members read, and their ids: those that nobody has are seen
     only so."""
-    topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m)})
+    topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m, matched)})
     if not topics:
         return {}, {}
     told = admin.describe_topics(topics, timeout_ms=bounds.timeout_ms)
@@ -115,13 +142,14 @@ def _partition_counts(
     return {name: len(told[name].partitions) for name in known}, ids
 
 
-def _topics_of(member: MemberDescription) -> set[str]:
-    return {*member.topics, *(tp.topic for tp in member.assignment)}
+def _topics_of(member: MemberDescription, matched: Matched) -> set[str]:
+    return {*member.topics, *(matched.get(member.topic_regex or "") or ()), *(tp.topic for tp in member.assignment)}
 
 
-def _wanted(about: GroupDescription, committed: Offsets, counts: Mapping[str, int]) -> list[TopicPartition]:
+def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics) -> list[TopicPartition]:
     """Return all partitions that are the group's: committed, assigned, or of a topic that a member subscribes to."""
-    subscribed = {topic for member in about.members for topic in member.topics}
+    counts, _, matched = known
+    subscribed = {t for m in about.members for t in (*m.topics, *(matched.get(m.topic_regex or "") or ()))}
     return sorted(
         {
             *committed,
@@ -143,7 +171,8 @@ def _partition(
     committed, metadata = (None, "") if at is None else (at.offset, at.metadata)
     if tp in ends.errors:
         reason = _reason(ends.errors[tp])
-        return PartitionSnapshot(partition=tp, committed=committed, metadata=metadata, error=reason)
+        gone = _is_gone(ends.errors[tp])
+        return PartitionSnapshot(partition=tp, committed=committed, metadata=metadata, error=reason, gone=gone)
     log_start, last_stable, log_end = ends[tp]
     return PartitionSnapshot(
         partition=tp,
@@ -158,11 +187,11 @@ def _partition(
 def _snapshot(
     about: GroupDescription,
     at_ms: int,
-    known: tuple[Mapping[str, int], Mapping[str, bytes]],
+    known: KnownTopics,
     partitions: tuple[PartitionSnapshot, ...],
 ) -> GroupSnapshot:
-    counts, ids = known
-    topics = {topic for member in about.members for topic in _topics_of(member)}
+    counts, ids, matched = known
+    topics = {topic for member in about.members for topic in _topics_of(member, matched)}
     return GroupSnapshot(
         at_ms=at_ms,
         group=about.group_id,
@@ -173,14 +202,14 @@ def _snapshot(
         coordinator_id=about.coordinator_id,
         epoch=None if about.group_epoch == NO_EPOCH else about.group_epoch,
         assignment_epoch=None if about.assignment_epoch == NO_EPOCH else about.assignment_epoch,
-        members=tuple(_member(member) for member in about.members),
+        members=tuple(_member(member, matched) for member in about.members),
         partitions=partitions,
         partition_counts={topic: counts[topic] for topic in sorted(topics) if topic in counts},
         topic_ids={topic: ids[topic] for topic in sorted(topics) if topic in ids},
     )
 
 
-def _member(member: MemberDescription) -> MemberSnapshot:
+def _member(member: MemberDescription, matched: Matched) -> MemberSnapshot:
     return MemberSnapshot(
         member_id=member.member_id,
         client_id=member.client_id,
@@ -193,6 +222,7 @@ def _member(member: MemberDescription) -> MemberSnapshot:
         protocol="consumer" if member.member_type == "consumer" else "classic",
         rack=member.rack_id,
         regex=member.topic_regex,
+        matched=matched.get(member.topic_regex) if member.topic_regex else None,
     )
 
 

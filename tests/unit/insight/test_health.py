@@ -242,3 +242,34 @@ def test_the_worst_partition_is_the_groups_health_and_the_others_are_counted():
     assert (
         report(*looks).group.clause == "t-1, which a-id has: no commit has moved for 20.0 s, as with 1 other partition"
     )
+
+
+def test_a_group_that_commits_without_members_is_told_as_what_it_is():
+    one = report(look(0, [], {0: (5, 9)}, protocol_type=""))
+    assert (one.group.word, one.group.confidence) == (None, "low")
+    assert "without members, as Spark and Flink do: one look is not enough" in one.group.clause
+
+    twenty = report(*(look(at, [], {0: (5, 9)}, protocol_type="") for at in (0, 20)))
+    assert (twenty.group.word, twenty.group.confidence) == ("STALL", "low")
+    assert "it may still be read" in twenty.group.clause
+    assert report(*(look(at, [], {0: (5, 9)}, protocol_type="") for at in (0, 160))).group.confidence == "medium"
+    assert words(look(0, [], {0: (5, 9)}, protocol_type=""), look(20, [], {0: (9, 9)}, protocol_type=""))[0] == "OK"
+
+
+def test_one_offset_that_nobody_looked_into_may_be_a_marker_and_is_no_stall():
+    assert words(look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == (None, [None])
+    assert state_of("a", look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == "ok"
+    waits = [part(0, 9, 10, waiting=True)]
+    assert words(look(0, [A], waits), look(600, [A], waits)) == ("STALL", ["STALL"])
+
+
+def test_an_offset_of_a_topic_that_is_gone_hides_nothing_of_the_rest():
+    old = part(0, 5, None, topic="old", error="the topic does not exist", gone=True)
+
+    assert words(look(0, [A], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
+    assert words(look(0, [], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])
+    assert report(look(0, [A], [part(0, 9, 9), old])).partitions[1].clause == (
+        "its topic does not exist any more; only an offset is left"
+    )
+    missed = [part(0, 9, 9), part(0, None, None, topic="u", error="the topic does not exist", gone=True)]
+    assert words(look(0, [member("a", 0, topics=("t", "u"))], missed))[0] is None, "it is to be read"

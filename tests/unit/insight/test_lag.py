@@ -151,6 +151,8 @@ def test_an_offset_of_a_topic_that_nobody_reads_any_more_is_not_the_groups_lag()
     assert [p.blame for p in lag.partitions] == ["unknown", "not_subscribed"]
     by_pattern = member("a", 0, topics=(), regex="o.*")
     assert lag_of([look(0, [by_pattern], [part(0, 9, 10), old])]).total.records == 8996
+    looked_up = member("a", 0, topics=(), regex="x.*", matched=("x",))
+    assert lag_of([look(0, [looked_up], [part(0, 9, 10), old])]).total.records == 1
 
 
 def test_readers_of_committed_records_wait_for_an_open_transaction():

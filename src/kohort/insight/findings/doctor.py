@@ -35,6 +35,9 @@ ADVICE: Final[dict[str, str]] = {
     "nobody-reads": "start its members; if it is done with for good, delete the group",
     "no-owner": "see why the assignor left it out: kohort group why; the next rebalance gives it out again",
     "stalled": "look at what that member does with the next record: kohort group describe shows its offset",
+    "no-commits": "see whether the job runs that commits for it, and is no member, as of Spark and Flink; if it is "
+    "done with for good, delete the group",
+    "commits-alone": "look for longer, --watch-for 60s: whether it is read shows only once its offsets move",
     "never-committed": "commit what was handled, or turn enable.auto.commit on; if offsets are kept elsewhere, that is "
     "as it should be",
     "rewound": "if nobody reset it, look for a member that commits offsets of its own, or old ones after a rebalance",
@@ -55,7 +58,7 @@ ADVICE: Final[dict[str, str]] = {
 """What to do, by rule."""
 SEVERITY_OF: Final[dict[str, Severity]] = {
     **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end"), "error"),
-    **dict.fromkeys(("topic-gone", "idle", "not-seen"), "info"),
+    **dict.fromkeys(("commits-alone", "topic-gone", "idle", "not-seen"), "info"),
 }
 """How bad it is, by rule; the others are warnings."""
 
@@ -75,7 +78,7 @@ def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
     """Partitions that are not as they should be, by what causes it; one finding for all that are alike."""
     alike: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
-        if one.status not in (None, "OK"):
+        if one.status not in (None, "OK") or (one.status is None and one.blame == "no_members"):
             alike.setdefault(_rule_of(one), []).append(one)
     for rule, partitions in alike.items():
         worst = max(partitions, key=lambda one: one.lag or 0)
@@ -86,8 +89,12 @@ def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
 
 
 def _rule_of(one: PartitionFinding) -> str:
+    if one.status is None:
+        return "commits-alone"
     if one.status == "STOP":
         return "no-owner" if one.blame == "no_owner" else "nobody-reads"
+    if one.status == "STALL" and one.blame == "no_members":
+        return "no-commits"
     if one.status == "WARN":
         return {
             "open_transaction": "open-transaction",
