@@ -46,7 +46,7 @@ Examples:
 @click.option("--assignor", metavar="NAME", help="With this assignor.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="With so many partitions.")
 @click.option("--rolling-restart", is_flag=True, help="All members, one after the other.")
-@click.option("--static", is_flag=True, help="Added or restarted with an instance id.")
+@click.option("--static", is_flag=True, help="As if those added or restarted had an instance id.")
 @click.option("--to-consumer", is_flag=True, help="With the consumer protocol (KIP-848).")
 @click.option("--compare", is_flag=True, help="With each assignor, in a table.")
 @cluster_options
@@ -104,7 +104,8 @@ def _scenario(snapshot: GroupSnapshot, asked: dict[str, Any]) -> Scenario:
         kill=tuple(_killed(snapshot, text) for text in asked["kill"]),
         assignor=asked["assignor"],
         partitions=dict(_count(text) for text in asked["partitions"]),
-        rolling_restart=None if not asked["rolling_restart"] else "static" if asked["static"] else "dynamic",
+        rolling_restart=asked["rolling_restart"],
+        all_static=asked["static"] and asked["rolling_restart"],
         to_consumer=asked["to_consumer"],
     )
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from tests.support.machines.consumer_stage import ConsumerStage, User
-from tests.support.machines.group_looks import look, member
+from msgspec.structs import replace
+from tests.support.machines.group_looks import look, member, tp
 
 from kohort.errors import UsageError
 from kohort.insight.findings.what_if import WhatIfFinding
-from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
+from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.predict import what_if
-from kohort.insight.what_if.scenario import Scenario
-from kohort.model import TopicPartition
+from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 NINE = {n: (0, 10 * n) for n in range(9)}
 
@@ -53,13 +50,71 @@ def test_the_partitions_of_a_killed_member_wait_until_it_is_given_up(how: str, l
 
 
 def test_a_static_rolling_restart_moves_nothing_and_a_dynamic_one_says_what_it_costs():
-    static = what_if(three(), Scenario(rolling_restart="static"))
-    dynamic = what_if(three(), Scenario(rolling_restart="dynamic"))
+    static = what_if(three(), Scenario(rolling_restart=True, all_static=True))
+    dynamic = what_if(three(), Scenario(rolling_restart=True))
 
     assert (static.rounds, static.moves, static.moves_in_all) == (0, (), 0)
     assert "only 0 of 3 members have a group.instance.id now" in static.notes
     assert dynamic.rounds >= 6
     assert dynamic.moves_in_all >= 9
+    assert [one.member_id for one in dynamic.loads] == ["a-id", "b-id", "c-id"], "the same processes as before"
+
+
+def test_of_a_rolling_restart_who_is_static_moves_nothing_and_who_is_not_does():
+    members = [member("a", 0, 1, 2, instance_id="a"), member("b", 3, 4, 5, instance_id="b"), member("c", 6, 7, 8)]
+    mixed = what_if(look(0, members, NINE, assignor="cooperative-sticky"), Scenario(rolling_restart=True))
+
+    assert mixed.moves_in_all == 6, "three go, and come back"
+    assert any("nothing would move while they restart" in note for note in mixed.notes)
+    for rolled in (Scenario(rolling_restart=True), Scenario(rolling_restart=True, all_static=True)):
+        static = [*members[:2], member("c", 6, 7, 8, instance_id="c")]
+        found = what_if(look(0, static, NINE, assignor="cooperative-sticky"), rolled)
+        assert (found.rounds, found.moves_in_all, found.pause_from_s, found.notes) == (0, 0, 45.0, ())
+
+
+def test_a_rolling_restart_of_static_members_that_changes_something_says_what_that_moves():
+    static = Scenario(rolling_restart=True, all_static=True)
+
+    grown = what_if(three(), replace(static, partitions={"t": 12}))
+    assert (len(grown.moves), grown.rounds) == (3, 1)
+    other = what_if(three("range"), replace(static, assignor="roundrobin"))
+    assert (other.assignor, other.rounds, len(other.moves)) == ("roundrobin", 1, 6)
+    modern = what_if(three(), replace(static, to_consumer=True))
+    assert (modern.protocol, modern.rounds, modern.moves) == ("consumer", 1, ())
+
+
+def test_who_is_away_for_longer_than_its_session_is_put_out():
+    slow = Assumptions(restart_to_ms=60_000)
+    found = what_if(three(), Scenario(rolling_restart=True, all_static=True), slow)
+
+    assert "who is away for longer than the session timeout is put out, and its partitions move" in found.notes
+
+
+def test_a_member_with_an_expression_is_dealt_what_that_matches():
+    both = [
+        member("a", 0, 1, 2, topics=(), regex="t|u", matched=("t", "u"), protocol="consumer"),
+        member("b", topics=("t",), protocol="consumer"),
+    ]
+    snapshot = replace(look(0, both, dict.fromkeys(range(3), (0, 0)), assignor="uniform"), protocol="consumer")
+    snapshot = replace(snapshot, partition_counts={"t": 3, "u": 2})
+    found = what_if(snapshot, Scenario())
+
+    assert found.partitions == 5
+    assert {(m.topic, m.partition): m.after for m in found.moves if m.topic == "u"} == {
+        ("u", 0): "a-id",
+        ("u", 1): "a-id",
+    }
+    unknown = replace(both[0], matched=None)
+    assert any("an expression" in note for note in what_if(replace(snapshot, members=(unknown,)), Scenario()).notes)
+
+
+def test_racks_count_where_the_assignor_goes_by_them():
+    members = [member("a", 0, 1, 2, rack="north"), member("b", 3, 4, 5, rack="south")]
+    snapshot = look(0, members, dict.fromkeys(range(6), (0, 0)), assignor="range")
+    racks = {tp(n): frozenset(["south" if n < 3 else "north"]) for n in range(6)}
+
+    assert what_if(snapshot, Scenario()).moves == ()
+    assert len(what_if(snapshot, Scenario(), racks=racks).moves) == 6
 
 
 def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
@@ -110,129 +165,3 @@ def test_what_cannot_be_is_refused_in_a_sentence(scenario: Scenario, words: str)
 def test_a_group_without_members_has_nothing_to_predict():
     with pytest.raises(UsageError, match="has no members"):
         what_if(look(0, [], NINE), Scenario())
-
-
-# What it predicts is what a real group does
-
-CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
-
-
-class PlayedGroup:
-    """A real group on a stage, and looks at it."""
-
-    def __init__(self, protocol: str, assignor: str, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.protocol, self.assignor = protocol, assignor
-        self.stage = ConsumerStage(group_consumer_assignment_interval_ms=0)
-        self.topics = {"t": self.rng.randrange(1, 13), "u": self.rng.randrange(1, 8)}
-        for name, count in self.topics.items():
-            self.stage.topic(name, count)
-
-    def join(self, **more: object) -> User:
-        options: dict[str, object] = (
-            {"partition_assignment_strategy": [self.assignor]}
-            if self.protocol == "classic"
-            else {"group_remote_assignor": self.assignor}
-        )
-        return self.stage.user(list(self.topics), group_id="g", group_protocol=self.protocol, **options, **more)
-
-    def settle(self) -> None:
-        self.stage.until(self.is_settled, limit_ms=240_000)
-        self.stage.polls(12_000)
-        self.stage.until(self.is_settled, limit_ms=240_000)
-
-    def living(self) -> list[User]:
-        return [user for user in self.stage.users if user.alive]
-
-    def is_settled(self) -> bool:
-        owned = sorted(tp for user in self.living() for tp in user.machine.subscription.assigned)
-        return len(owned) == len(set(owned)) == sum(self.topics.values()) and all(
-            user.machine.is_stable for user in self.living()
-        )
-
-    def owners(self) -> dict[str, set[TopicPartition]]:
-        return {self.id_of(user): set(user.machine.subscription.assigned) for user in self.living()}
-
-    def id_of(self, user: User) -> str:
-        return user.membership.generation.member_id if self.protocol == "classic" else user.membership.member_id
-
-    def look(self) -> GroupSnapshot:
-        topics = self.stage.broker.state.topics
-        members = tuple(
-            MemberSnapshot(
-                member_id=self.id_of(user),
-                instance_id=user.machine.config.group_instance_id,
-                topics=tuple(self.topics),
-                assignment=tuple(sorted(user.machine.subscription.assigned)),
-            )
-            for user in self.living()
-        )
-        return GroupSnapshot(
-            at_ms=self.stage.now_ms,
-            group="g",
-            state="Stable",
-            protocol=self.protocol,  # type: ignore[arg-type]
-            assignor=self.assignor,
-            members=members,
-            partition_counts=self.topics,
-            topic_ids={topic.name: topic.topic_id for topic in topics if topic.name in self.topics},
-        )
-
-
-def predicted(found: WhatIfFinding, before: dict[str, set[TopicPartition]]) -> dict[str, set[TopicPartition]]:
-    owners = {one.member_id: set(before.get(one.member_id, ())) for one in found.loads}
-    for move in found.moves:
-        if move.before is not None:
-            owners[move.before].discard(TopicPartition(move.topic, move.partition))
-        if move.after is not None:
-            owners[move.after].add(TopicPartition(move.topic, move.partition))
-    return {one.member_id: owners[one.member_id] for one in found.loads if one.partitions_after is not None}
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(
-    ("protocol", "assignor"),
-    [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")],
-)
-def test_a_real_group_does_what_was_predicted(protocol: str, assignor: str, seed: int):
-    group = PlayedGroup(protocol, assignor, seed)
-    for _ in range(group.rng.randrange(1, 5)):
-        group.join()
-        group.settle()
-    for _ in range(4):
-        snapshot, before = group.look(), group.owners()
-        if len(before) > 1 and group.rng.random() < 0.5:
-            leaver = group.rng.choice(group.living())
-            scenario = Scenario(remove=(group.id_of(leaver),))
-            leaver.leave()
-            group.settle()
-        else:
-            newcomer = group.join()
-            group.settle()
-            scenario = Scenario(newcomers=((group.id_of(newcomer), None),))
-
-        assert predicted(what_if(snapshot, scenario), before) == group.owners()
-
-
-@pytest.mark.parametrize(
-    ("protocol", "assignor"),
-    [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")],
-)
-def test_static_members_that_join_and_are_killed_end_as_predicted(protocol: str, assignor: str):
-    group = PlayedGroup(protocol, assignor, seed=7)
-    for n in range(3):
-        group.join(group_instance_id=f"i{n}")
-        group.settle()
-
-    snapshot, before = group.look(), group.owners()
-    newcomer = group.join(group_instance_id="a-first")
-    group.settle()
-    joined = what_if(snapshot, Scenario(newcomers=((group.id_of(newcomer), "a-first"),)))
-    assert predicted(joined, before) == group.owners()
-
-    snapshot, before = group.look(), group.owners()
-    victim = group.living()[1]
-    killed = what_if(snapshot, Scenario(kill=((group.id_of(victim), "sigkill"),)))
-    victim.die()
-    group.settle()
-    assert predicted(killed, before) == group.owners()

@@ -20,11 +20,20 @@ MOST_ROUNDS: Final = 10
 """A cooperative group settles in two; an assignor that never stops is stopped here."""
 
 
+class DealingWay(NamedTuple):
+    """Who deals: an assignor of the group's leader, or one of the coordinator (``modern``)."""
+
+    assignor: str
+    modern: bool
+
+
 class ReadTopics(NamedTuple):
-    """The topics of a group: partition counts, and ids where they are known (modern assignors sort by them)."""
+    """The topics of a group: partition counts; ids where they are known (modern assignors sort by them); the racks of
+    each partition's replicas, where brokers have any."""
 
     counts: Mapping[str, int]
     ids: Mapping[str, bytes]
+    racks: Mapping[TopicPartition, frozenset[str]] = {}
 
 
 class SettledGroup(NamedTuple):
@@ -42,14 +51,41 @@ def classic_assignor(name: str) -> Assignor:
     return known[name]
 
 
-def settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: ReadTopics) -> SettledGroup:
+def is_cooperative(way: DealingWay) -> bool:
+    """Tell whether members keep what they own while their group deals anew."""
+    return way.modern or classic_assignor(way.assignor).cooperative
+
+
+def check_way(way: DealingWay) -> None:
+    """Raise UsageError for an assignor that is not known."""
+    if not way.modern:
+        classic_assignor(way.assignor)
+    elif way.assignor not in SERVER_ASSIGNORS:
+        known = ", ".join(SERVER_ASSIGNORS)
+        raise UsageError(f"assignor {way.assignor!r} is not one of modern groups that kohort knows: {known}")
+
+
+def settle(members: Sequence[WhatIfMember], way: DealingWay, topics: ReadTopics) -> SettledGroup:
+    """Return the group once it has settled; without members nothing is to settle.
+
+    Raises UsageError for an assignor that is not known.
+    """
+    check_way(way)
+    if not members:
+        return SettledGroup([], 0)
+    if way.modern:
+        return _settle_modern(members, way.assignor, topics)
+    return _settle_classic(members, classic_assignor(way.assignor), topics)
+
+
+def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: ReadTopics) -> SettledGroup:
     """Return the group after its rebalance; of a cooperative one, after those in which partitions change hands."""
     now, generation = list(members), 1
     for rounds in range(1, MOST_ROUNDS + 1):
         said = [_subscription(member, assignor, generation) for member in now]
-        dealt = assignor.assign(SubscribedTopics(dict(topics.counts)), said)
+        dealt = assignor.assign(SubscribedTopics(dict(topics.counts), topics.racks), said)
         after = [replace(m, owned=tuple(dealt[m.member_id]), is_new=False) for m in now]
-        revoked = any(not set(was.owned) <= set(has.owned) for was, has in zip(now, after, strict=True))
+        revoked = any(not (was.eager or set(was.owned) <= set(has.owned)) for was, has in zip(now, after, strict=True))
         now, generation = after, generation + 1
         if not assignor.cooperative or not revoked:
             return SettledGroup(now, rounds)
@@ -58,22 +94,20 @@ def settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: 
 
 def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
     """Return what the client writes: an eager member has given all up; the user data may hold what it had."""
-    since = -1 if member.is_new else generation
+    since, owned = (-1, ()) if member.is_new else (generation, member.owned)
     return MemberSubscription(
         member_id=member.member_id,
         topics=member.topics,
         instance_id=member.instance_id,
-        owned=member.owned if assignor.cooperative else (),
+        owned=owned if assignor.cooperative and not member.eager else (),
         generation=None if since < 0 else since,
-        user_data=assignor.user_data(member.owned, since),
+        rack=member.rack or "",
+        user_data=assignor.user_data(owned, since),
     )
 
 
-def settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
-    """Return the group once everybody has its target (KIP-848). Raises UsageError for an assignor that is not known."""
-    if assignor not in SERVER_ASSIGNORS:
-        known = ", ".join(SERVER_ASSIGNORS)
-        raise UsageError(f"assignor {assignor!r} is not one of modern groups that kohort knows: {known}")
+def _settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
+    """Return the group once everybody has its target (KIP-848)."""
     wanted = {topic for member in members for topic in member.topics if topic in topics.counts}
     ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(wanted)}
     names = {topic_id: name for name, topic_id in ids.items()}
@@ -100,12 +134,11 @@ def _spec(member: WhatIfMember, ids: Mapping[str, bytes]) -> MemberSpec:
     for tp in member.owned:
         if tp.topic in ids:
             owned[ids[tp.topic]] = owned.get(ids[tp.topic], frozenset()) | {tp.partition}
-    by_name = frozenset() if member.regex else frozenset(member.topics)
     return MemberSpec(
         frozenset(ids[topic] for topic in member.topics if topic in ids),
         owned,
-        None,
+        member.rack,
         member.instance_id,
-        by_name,
+        frozenset(member.names),
         member.regex or "",
     )

@@ -3,88 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from kohort.errors import UsageError
 from kohort.insight.findings.model import MoveFinding
 from kohort.insight.findings.what_if import MemberLoadFinding, WhatIfFinding
 from kohort.insight.snapshot import GroupSnapshot
-from kohort.insight.what_if.dealing import ReadTopics, SettledGroup, classic_assignor, settle_classic, settle_modern
+from kohort.insight.what_if.course import GroupCourse, owners_among
+from kohort.insight.what_if.dealing import DealingWay, ReadTopics, check_way, is_cooperative
 from kohort.insight.what_if.notes import notes_of, words_of
-from kohort.insight.what_if.pausing import (
-    PauseRange,
-    pause_of_absence,
-    pause_of_loss,
-    pause_of_step,
-    told_assumptions,
-)
+from kohort.insight.what_if.pausing import PauseRange, pause_of_loss, told_assumptions
 from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember
-from kohort.insight.what_if.steps import MembersChange, present_members, steps_of
+from kohort.insight.what_if.steps import AGAIN, DEFAULT_SERVER_ASSIGNOR, WayChange, present_members, steps_of
 from kohort.model import TopicPartition
 
-
-@dataclass(slots=True)
-class _Course:
-    members: list[WhatIfMember]
-    rounds: int = 0
-    moves_in_all: int = 0
-    pause: PauseRange = field(default_factory=PauseRange)
+Racks = Mapping[TopicPartition, frozenset[str]]
 
 
-def what_if(snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions | None = None) -> WhatIfFinding:
-    """Return what the group would do. Nothing is executed.
+def what_if(
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions | None = None, racks: Racks | None = None
+) -> WhatIfFinding:
+    """Return what the group would do. Nothing is executed. ``racks`` are those of each partition's replicas.
 
     Raises UsageError for members, topics or assignors that are not there, and for a group without members.
     """
     assume = assume or Assumptions()
-    before = present_members(snapshot)
+    before = present_members(snapshot, all_static=scenario.all_static)
     if not before:
         raise UsageError(f"group {snapshot.group!r} has no members: nothing is assigned, so nothing can change")
-    modern = scenario.to_consumer or snapshot.protocol == "consumer"
-    assignor = _assignor(snapshot, scenario, modern=modern)
-    manner = "consumer" if modern else "cooperative" if classic_assignor(assignor).cooperative else "eager"
-    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids)
-    course = _Course(before)
-    if scenario.rolling_restart == "static":
-        course.pause = pause_of_absence(sum(len(m.owned) for m in before), assume)
-    else:
-        for step in steps_of(scenario, before, modern=modern):
-            owned = sum(len(m.owned) for m in course.members)
-            _take(course, step, topics, (assignor, manner), assume)
-            if scenario.rolling_restart and not course.members:  # nobody takes over from the only member
-                course.pause = course.pause.plus(pause_of_absence(owned, assume))
-        course.pause = course.pause.plus(_losses(scenario, before, assume))
+    change = _ways(snapshot, scenario)
+    manner = "consumer" if change.then.modern else "cooperative" if is_cooperative(change.then) else "eager"
+    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, racks or {})
+    course = GroupCourse(before, topics, assume)
+    course.run(steps_of(scenario, before, change))
+    pause = course.pause.plus(_losses(scenario, before, assume))
+    after = _by_first_ids(course.members, scenario)
     lags = _lags(snapshot, topics)
-    return WhatIfFinding(
+    moves = _moves(owners_among(before), owners_among(after))
+    found = WhatIfFinding(
         group=snapshot.group,
         scenario=words_of(scenario),
-        protocol="consumer" if modern else "classic",
-        assignor=assignor,
+        protocol="consumer" if change.then.modern else "classic",
+        assignor=change.then.assignor,
         members_before=len(before),
-        members_after=len(course.members),
-        partitions=_read_partitions(course.members, topics),
+        members_after=len(after),
+        partitions=_read_partitions(after, topics),
         rounds=course.rounds,
-        moves=_moves(_owners(before), _owners(course.members)),
+        moves=moves,
         moves_in_all=course.moves_in_all,
-        pause_from_s=course.pause.least / 1000,
-        pause_to_s=course.pause.most / 1000,
-        loads=_loads(before, course.members, lags),
-        idle=tuple(m.member_id for m in course.members if not m.owned),
-        notes=notes_of(snapshot, scenario, len(course.members), _read_partitions(course.members, topics)),
-        assumptions=(*told_assumptions(manner, assume), *_further(snapshot, scenario, assume, modern=modern)),
+        pause_from_s=pause.least / 1000,
+        pause_to_s=pause.most / 1000,
+        loads=_loads(before, after, lags),
+        idle=tuple(m.member_id for m in after if not m.owned),
+        assumptions=(
+            *told_assumptions(manner, assume),
+            *_further(snapshot, scenario, assume, change=change, static=[m.instance_id is not None for m in before]),
+        ),
+        notes=(),
     )
+    return replace(found, notes=notes_of(snapshot, scenario, found, assume))
 
 
-def _assignor(snapshot: GroupSnapshot, scenario: Scenario, *, modern: bool) -> str:
-    if scenario.assignor is not None:
-        return scenario.assignor
-    if scenario.to_consumer and snapshot.protocol == "classic":
-        return "uniform"
-    if not snapshot.assignor:
-        if modern:
-            return "uniform"
+def _ways(snapshot: GroupSnapshot, scenario: Scenario) -> WayChange:
+    """Return who deals now, and who is to. Raises UsageError for an assignor that is not known."""
+    now_modern = snapshot.protocol == "consumer"
+    then_modern = now_modern or scenario.to_consumer
+    now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if now_modern else None)
+    then = scenario.assignor or (DEFAULT_SERVER_ASSIGNOR if then_modern and not now_modern else now)
+    if then is None:
         raise UsageError(f"the assignor of group {snapshot.group!r} is not known: name one")
-    return snapshot.assignor
+    change = WayChange(DealingWay(now or then, now_modern), DealingWay(then, then_modern))
+    check_way(change.then)
+    if now is not None:
+        check_way(change.now)
+    elif change.converts:  # nobody deals in the old way before the group changes
+        change = WayChange(change.then, change.then)
+    return change
+
+
+def _by_first_ids(members: Iterable[WhatIfMember], scenario: Scenario) -> list[WhatIfMember]:
+    """Return members by the ids that their processes had at first: to readers who is restarted stays the same."""
+    first = {again: member_id for member_id, again in scenario.again.items()}
+    return [replace(m, member_id=first.get(m.member_id, _without_mark(m.member_id, scenario))) for m in members]
+
+
+def _without_mark(member_id: str, scenario: Scenario) -> str:
+    return member_id.removesuffix(AGAIN) if scenario.rolling_restart else member_id
 
 
 def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
@@ -98,27 +103,6 @@ def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
     return counts
 
 
-def _take(course: _Course, step: MembersChange, topics: ReadTopics, way: tuple[str, str], assume: Assumptions) -> None:
-    """Let the group settle after one step, and add up what that costs."""
-    assignor, manner = way
-    was = _owners(course.members)
-    stay = [m for m in course.members if m.member_id not in step.gone] + list(step.come)
-    settled = SettledGroup([], 0)
-    if stay:
-        deal_modern = manner == "consumer"
-        settled = (
-            settle_modern(stay, assignor, topics)
-            if deal_modern
-            else settle_classic(stay, classic_assignor(assignor), topics)
-        )
-    has = _owners(settled.members)
-    moved = sum(1 for tp, owner in was.items() if has.get(tp) != owner)
-    course.members = settled.members
-    course.rounds += settled.rounds
-    course.moves_in_all += moved
-    course.pause = course.pause.plus(pause_of_step(manner, len(was), moved, assume))
-
-
 def _losses(scenario: Scenario, before: Iterable[WhatIfMember], assume: Assumptions) -> PauseRange:
     by_id = {m.member_id: m for m in before}
     pause = PauseRange()
@@ -129,7 +113,9 @@ def _losses(scenario: Scenario, before: Iterable[WhatIfMember], assume: Assumpti
     return pause
 
 
-def _further(snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *, modern: bool) -> list[str]:
+def _further(
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *, change: WayChange, static: list[bool]
+) -> list[str]:
     told = []
     if scenario.kill:
         told.append(
@@ -139,26 +125,35 @@ def _further(snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *
         told.append(
             "newcomers read what most members read; their ids are made up, and who has one more can depend on them"
         )
-        told.append("newcomers come one after the other" if modern else "newcomers come together, in one rebalance")
-    if scenario.rolling_restart == "static":
-        told.append(
-            f"each process is away for {assume.restart_from_ms / 1000:g} to {assume.restart_to_ms / 1000:g} s, "
-            "and all have a group.instance.id"
-        )
-    if scenario.rolling_restart == "dynamic":
-        told.append(
-            "each member closes, and is back after the others have settled; an only member is away for "
-            f"{assume.restart_from_ms / 1000:g} to {assume.restart_to_ms / 1000:g} s"
-        )
-    if scenario.assignor is not None or scenario.to_consumer:
+        together = "newcomers come together, in one rebalance"
+        told.append("newcomers come one after the other" if change.then.modern else together)
+    if scenario.rolling_restart:
+        told += _of_restart(assume, change, static)
+    elif scenario.assignor is not None or change.converts:
         told.append("members keep their ids and what they own, as if the change took no restarts")
-    if modern and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
+    if change.then.modern and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
         told.append("the ids of topics are not known; who has one more can depend on them")
     return told
 
 
-def _owners(members: Iterable[WhatIfMember]) -> dict[TopicPartition, str]:
-    return {tp: member.member_id for member in members for tp in member.owned}
+def _of_restart(assume: Assumptions, change: WayChange, static: list[bool]) -> list[str]:
+    away = f"{assume.restart_from_ms / 1000:g} to {assume.restart_to_ms / 1000:g} s"
+    told = []
+    if any(static):
+        told.append(f"each process with a group.instance.id is away for {away}, and keeps what it has")
+    if not all(static):
+        told.append(
+            f"each other member closes, and is back after the others have settled; an only one is away for {away}"
+        )
+    if change.converts:
+        told.append("the first that comes back with the consumer protocol converts the group; the others follow")
+    elif change.now != change.then and change.then.modern:
+        told.append("each comes back naming the other assignor; the one that most name deals")
+    elif change.now != change.then:
+        told.append(
+            "each comes back offering both assignors; the other deals once all do, and the old one is taken out later"
+        )
+    return told
 
 
 def _moves(before: Mapping[TopicPartition, str], after: Mapping[TopicPartition, str]) -> tuple[MoveFinding, ...]:

@@ -19,15 +19,21 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
-    owned: tuple[TopicPartition, ...] = ()
+    """All that it reads: by name, and those that its expression matches."""
+    names: tuple[str, ...] = ()
+    """Those that it names."""
     regex: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    rack: str | None = None
+    eager: bool = False
+    """It offers an eager assignor beside, so it gives all up in each rebalance."""
     is_new: bool = False
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What would be changed, all of it together.
 
-    ``newcomers`` are member ids and instance ids; those without topics of their own read what most members read.
+    ``newcomers`` are member ids and instance ids; they read what most members read.
     """
 
     newcomers: tuple[tuple[str, str | None], ...] = ()
@@ -37,8 +43,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str | None = None
     partitions: dict[str, int] = {}
     """Topics and how many partitions they have then."""
-    rolling_restart: Literal["static", "dynamic"] | None = None
+    rolling_restart: bool = False
+    """All members in their order, one after the other; together with another assignor or protocol each comes back with
+    that."""
+    all_static: bool = False
+    """As if each member had an instance id."""
     to_consumer: bool = False
+    again: dict[str, str] = {}
+    """The ids under which members come back, where they are known: they decide who has one more."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,64 +1,146 @@
-"""In which steps a scenario reaches a group: who goes and who comes with each rebalance."""
+"""In which steps a scenario reaches a group: who goes and who comes with each rebalance, and who deals then."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.errors import UsageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
+from kohort.insight.what_if.dealing import DealingWay, is_cooperative
 from kohort.insight.what_if.scenario import Scenario, WhatIfMember
 
+DEFAULT_SERVER_ASSIGNOR: Final = "uniform"
+AGAIN: Final = " (again)"
+"""Behind the id of a member that was restarted, where the new one is not known."""
 
-class MembersChange(NamedTuple):
-    """Who goes and who comes with one rebalance."""
 
+class GroupStep(NamedTuple):
+    """What happens to a group at once: who goes, who comes, who deals out partitions then.
+
+    ``away`` keeps its partitions while its process is restarted. ``deals`` is False where nobody deals.
+    """
+
+    way: DealingWay
     gone: frozenset[str] = frozenset()
     come: tuple[WhatIfMember, ...] = ()
+    away: str | None = None
+    deals: bool = True
 
 
-def present_members(snapshot: GroupSnapshot) -> list[WhatIfMember]:
+class WayChange(NamedTuple):
+    """How a group deals now, and how it does in the end."""
+
+    now: DealingWay
+    then: DealingWay
+
+    @property
+    def converts(self) -> bool:
+        """Tell whether the group changes its protocol."""
+        return self.then.modern and not self.now.modern
+
+
+def present_members(snapshot: GroupSnapshot, *, all_static: bool = False) -> list[WhatIfMember]:
     """Return the members of a snapshot as an assignor would see them."""
-    return [_member(member) for member in snapshot.members]
+    members = [_member(member) for member in snapshot.members]
+    if all_static:
+        members = [replace(m, instance_id=m.instance_id or m.member_id) for m in members]
+    return members
 
 
 def _member(member: MemberSnapshot) -> WhatIfMember:
     owned = member.assignment if member.target is None else member.target
+    read = {*member.topics, *(member.matched or ())}
+    if member.matched is None and (member.regex or not member.topics):
+        read |= {tp.topic for tp in owned}
     return WhatIfMember(
         member_id=member.member_id,
         client_id=member.client_id,
         instance_id=member.instance_id,
-        topics=member.topics or tuple(sorted({tp.topic for tp in owned})),
-        owned=owned,
+        topics=tuple(sorted(read)),
+        names=member.topics if member.regex else tuple(sorted(read)),
         regex=member.regex or None,
+        owned=owned,
+        rack=member.rack,
     )
 
 
-def steps_of(scenario: Scenario, members: list[WhatIfMember], *, modern: bool) -> list[MembersChange]:
+def steps_of(scenario: Scenario, members: list[WhatIfMember], change: WayChange) -> list[GroupStep]:
     """Return the steps: together in a classic group, whose members rejoin at once; one by one in a modern one.
 
     Raises UsageError for members that are not in the group, and for newcomers that are.
     """
-    if scenario.rolling_restart == "dynamic":
-        return [step for member in members for step in _restart(member)]
+    if scenario.rolling_restart:
+        return list(_rolling(scenario, members, change))
     gone = [*scenario.remove, *(member_id for member_id, _ in scenario.kill)]
     known = {member.member_id for member in members}
     for member_id in gone:
         if member_id not in known:
             raise UsageError(f"member {member_id!r} is not in the group")
     come = _newcomers(scenario, members)
-    if modern:
-        return [MembersChange(gone=frozenset({m})) for m in gone] + [MembersChange(come=(m,)) for m in come] or [
-            MembersChange()
-        ]
-    return [MembersChange(frozenset(gone), tuple(come))]
+    way = change.then
+    if not way.modern:
+        return [GroupStep(way, frozenset(gone), tuple(come))]
+    one_by_one = [GroupStep(way, gone=frozenset({m})) for m in gone] + [GroupStep(way, come=(m,)) for m in come]
+    if scenario.partitions or scenario.assignor is not None or change.converts or not one_by_one:
+        one_by_one.insert(0, GroupStep(way))
+    return one_by_one
 
 
-def _restart(member: WhatIfMember) -> tuple[MembersChange, MembersChange]:
-    again = replace(member, member_id=f"{member.member_id} (again)", instance_id=None, owned=(), is_new=True)
-    return MembersChange(gone=frozenset({member.member_id})), MembersChange(come=(again,))
+def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: WayChange) -> Iterator[GroupStep]:
+    """Yield a restart of each member. A dynamic one leaves, and joins once the others have settled; a static one is
+    only away, and the group deals anew where its return changes who deals."""
+    if scenario.partitions:
+        yield GroupStep(change.now)
+    eager = change.now != change.then and not change.then.modern
+    eager = eager and not (is_cooperative(change.now) and is_cooperative(change.then))
+    before = change.now
+    for number, member in enumerate(members):
+        back = replace(
+            member,
+            member_id=scenario.again.get(member.member_id, f"{member.member_id}{AGAIN}"),
+            eager=eager,
+            is_new=True,
+        )
+        without, after = _ways(change, number, len(members))
+        gone = frozenset({member.member_id})
+        if member.instance_id is not None:
+            forgot = after != before and not after.modern  # its process is new, though its place is not
+            yield GroupStep(after, gone, (replace(back, is_new=forgot),), away=member.member_id, deals=after != before)
+        else:
+            yield GroupStep(without, gone)
+            yield GroupStep(after, come=(replace(back, owned=()),))
+        before = after
+
+
+def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, DealingWay]:
+    """Return who deals while the member is away, and who does once it is back; those before it have changed already.
+
+    A classic group takes an assignor that all members offer: the new one once nobody is left who offers but the old.
+    A consumer that speaks the new protocol converts the group at once (KIP-848). Of server-side assignors the one that
+    most members name deals; who names none leaves it to the others.
+    """
+    if change.converts:
+        return (change.then if number else change.now), change.then
+    last = number == count - 1
+    if not change.then.modern:
+        return (change.then if last and count > 1 else change.now), (change.then if last else change.now)
+    if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:  # nobody has named it, most likely
+        return (change.then if number else change.now), change.then
+    rest = count - 1 - number
+    return _most_named(change, number, rest), _most_named(change, number + 1, rest)
+
+
+def _most_named(change: WayChange, then: int, now: int) -> DealingWay:
+    """Return the way that most members name; of two that as many do it is the first in Kafka's table."""
+    if then == now:
+        first, _ = as_kafka_keeps((change.now.assignor, change.then.assignor))
+        return change.now if first == change.now.assignor else change.then
+    return change.then if then > now else change.now
 
 
 def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMember]:
@@ -67,12 +149,14 @@ def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMe
     if not members:
         raise UsageError("the group has no members, so what newcomers would read is not known")
     taken = {m.member_id for m in members} | {m.instance_id for m in members if m.instance_id is not None}
-    (topics, regex), _ = Counter((m.topics, m.regex) for m in members).most_common(1)[0]
+    (topics, names, regex), _ = Counter((m.topics, m.names, m.regex) for m in members).most_common(1)[0]
     found = []
     for member_id, instance_id in scenario.newcomers:
         if member_id in taken or instance_id in taken:
             raise UsageError(f"newcomer {instance_id or member_id!r} is in the group already")
         found.append(
-            WhatIfMember(member_id=member_id, instance_id=instance_id, topics=topics, regex=regex, is_new=True)
+            WhatIfMember(
+                member_id=member_id, instance_id=instance_id, topics=topics, names=names, regex=regex, is_new=True
+            )
         )
     return found
