@@ -72,7 +72,7 @@ def test_what_the_protocol_knows_is_reached():
 
 def test_an_epoch_that_goes_back_is_an_error_but_not_in_another_stretch():
     stretch = [0]
-    check = Epochs("g", lambda: stretch[0])
+    check = Epochs(lambda: None, lambda: stretch[0])
     check.check_goes_up("m", 5)
 
     check.check_was_told("m", 5)

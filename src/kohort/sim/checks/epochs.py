@@ -1,7 +1,7 @@
 """Member epochs never go back, and whoever is told that it is not counted in any more begins anew.
 
-Judged on the wire alone, for members of both protocols: the generation of a classic member in a modern group is its
-epoch.
+Judged on the wire, for members of both protocols: the generation of a classic member in a modern group is its epoch.
+That of a classic group is told before it is written, and may be told again after a crash: it is left out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kohort.coordinator.consumer.group import ModernGroup
 from kohort.errors import ErrorCode
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Exchange, Watcher
@@ -23,10 +24,13 @@ FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER
 
 
 class Epochs(Watcher):
-    """What each member was told last. ``strangers``: clients who speak for others, and heed nothing."""
+    """What each member was told last. ``group``: as it is coordinated now, None while it is not modern; ``strangers``:
+    clients who speak for others, and heed nothing."""
 
-    def __init__(self, group_id: str, stretches: Callable[[], int], strangers: str = "") -> None:
-        self._group_id = group_id
+    def __init__(
+        self, group: Callable[[], ModernGroup | None], stretches: Callable[[], int], strangers: str = ""
+    ) -> None:
+        self._group = group
         self._stretches = stretches
         self._strangers = strangers
         self._told: dict[tuple[int, str], int] = {}
@@ -42,8 +46,9 @@ class Epochs(Watcher):
 
     def answered(self, exchange: Exchange) -> None:
         asked, answer = exchange.asked, exchange.answer
-        if isinstance(answer, JoinGroupResponse) and not answer.error_code:
-            self.check_goes_up(answer.member_id, answer.generation_id)
+        if isinstance(answer, JoinGroupResponse):
+            if not answer.error_code and self._group() is not None:
+                self.check_goes_up(answer.member_id, answer.generation_id)
         elif isinstance(asked, ConsumerGroupHeartbeatRequest) and isinstance(answer, ConsumerGroupHeartbeatResponse):
             if not answer.error_code and answer.member_epoch > JOINING_EPOCH:
                 self.check_was_told(asked.member_id, asked.member_epoch)

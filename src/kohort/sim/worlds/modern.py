@@ -162,7 +162,7 @@ class ModernGroups(ThreeNodes):
         self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, spoken_for)
         self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, spoken_for)
         self.revocations = Revocations(self.modern_group)
-        self.epochs = Epochs(GROUP, lambda: life.stretches, ADMIN)
+        self.epochs = Epochs(self.modern_group, lambda: life.stretches, ADMIN)
         self.commits = EpochCommits(GROUP, self.modern_group, self.topic_name)
         return [self.owners, self.holds, self.epochs, self.commits]
 
