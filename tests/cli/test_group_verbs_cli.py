@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from click.shell_completion import ShellComplete
 
 import kohort
 from kohort.cli.main import main
+from kohort.cli.results.groups import GroupsDescribed
 
 POLLS = 100
 
@@ -145,3 +147,45 @@ def test_what_cannot_be_moved_is_told_beside_what_was(run, half_denied, words):
     assert "in theirs-0: TOPIC_AUTHORIZATION_FAILED" in done.stderr
     told = json.loads(run("group", *words, "--execute", *half_denied, "--output", "json", code=6).stdout)
     assert [(p["topic"], p["error"] is None) for p in told["partitions"]] == [("mine", True), ("theirs", False)]
+
+
+@pytest.fixture
+def three(run, broker, orders):
+    """Groups ``g`` and ``h``, of which ``h`` has a member, and ``m``, which commits without any."""
+    run("consume", "orders", "--group", "g", "--from-beginning", "--max", "2")
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("m", {kohort.TopicPartition("orders", 1): 0})
+    with member(broker, "h"):
+        yield
+
+
+@pytest.mark.usefixtures("three")
+def test_several_groups_are_described_and_what_is_not_there_is_told_after_them(run, ask):
+    shown = run("group", "describe", "--all-groups")
+    rows = [line.split()[0] for line in shown.stdout.splitlines() if line]
+    assert rows == [*("GROUP", "g"), *("GROUP", "h", "h"), *("GROUP", "m")]
+    assert "group 'g' has no active members" in shown.stderr
+    states = run("group", "describe", "h", "--group", "g", "--state").stdout
+    assert states.count("ASSIGNMENT-STRATEGY") == 2
+    about = ask("group", "describe", "--all-groups")
+    assert (about["schema"], [g["group"] for g in about["groups"]]) == (
+        "kohort/v1/group.describe.several", ["g", "h", "m"],
+    )  # fmt: skip
+    assert msgspec.convert(about, GroupsDescribed, strict=True).groups[2].members == []
+    lines = run("group", "describe", "g", "m", "--output", "ndjson").stdout.splitlines()
+    assert {json.loads(line)["group"] for line in lines} == {"g", "m"}
+    missing = run("group", "describe", "gg", "m", "--output", "ndjson", code=3)
+    assert "group 'gg' does not exist" in missing.stderr
+    assert {json.loads(line)["group"] for line in missing.stdout.splitlines()} == {"m"}
+    assert "say which groups" in run("group", "describe", code=2).stderr
+
+
+@pytest.mark.usefixtures("three")
+def test_of_all_groups_those_with_members_are_not_deleted(run, ask):
+    assert "while it has members" in run("group", "delete", "g", "h", "--yes", code=5).stderr
+
+    done = run("group", "delete", "--all-groups", "--yes", code=5)
+
+    assert done.stdout == "deleted g\ndeleted m\n"
+    assert [g["group"] for g in ask("groups")["groups"]] == ["h"]
+    assert "while it has members" in run("group", "delete", "--all-groups", "--yes", code=5).stderr

@@ -12,6 +12,7 @@ import pytest
 
 from kohort.cli.main import main
 from kohort.cli.output import OutputOption, Result, line_schema_name, schema_name, schema_of
+from support.processes.served_broker import Served
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
@@ -76,6 +77,31 @@ def test_the_schema_is_printed_without_a_cluster_and_without_arguments(run, word
     assert printed["$id"] == name
     assert printed == json.loads((SCHEMAS / f"{name.removeprefix('kohort/v1/')}.json").read_text())
     assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(printed))) <= set(printed["$defs"])
+
+
+def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
+    from kohort.cli.results.programs import CausesListed, Explained, SeedsRun
+
+    for words, result in (
+        (("explain",), CausesListed),
+        (("explain", "MAX_POLL_EXCEEDED"), Explained),
+        (("explain", "25"), Explained),
+        (("sim", "run", "--seeds", "1"), SeedsRun),
+    ):
+        told = json.loads(run(*words, "--output", "json").stdout)
+        assert msgspec.convert(told, result, strict=True) is not None
+        assert told["schema"] == schema_name(result)
+    lines = run("explain", "--output", "ndjson").stdout.splitlines()
+    assert {json.loads(line)["schema"] for line in lines} == {"kohort/v1/explain.list.line"}
+
+
+def test_a_broker_says_in_one_line_of_its_schema_that_it_is_ready():
+    from kohort.cli.results.programs import BrokerReady
+
+    with Served() as served:
+        told = msgspec.convert(served.ready, BrokerReady, strict=True)
+
+    assert (told.listeners, told.data, told.metrics) == ({"PLAINTEXT": told.bootstrap}, None, None)
 
 
 class ListlessRow(msgspec.Struct, frozen=True, kw_only=True):

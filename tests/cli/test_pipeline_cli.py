@@ -35,6 +35,7 @@ def test_the_file_to_begin_with_is_valid_and_never_overwritten(tmp_path: Path) -
 
     assert time.process_time() - began < 1, "half of it is the start of the parser of SQL"
     assert said == {
+        "schema": "kohort/v1/pipeline.validate",
         "name": "sales",
         "valid": True,
         "sources": {"input": "stream"},

@@ -21,7 +21,7 @@ TWO = (
 
 def refused(*args: str) -> str:
     done = CliRunner().invoke(main, ["serve", *args])
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     return done.output
 
 

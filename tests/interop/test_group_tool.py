@@ -136,6 +136,28 @@ def test_a_group_of_both_protocols(either, admin, topic):
     assert {(row[3], row[-1]) for row in members[1:]} == {("old", "false"), ("new", "true")}
 
 
+@pytest.mark.parametrize("view", ["--offsets", "--members", "--state"])
+def test_several_groups_and_all_groups(either, admin, topic, view):
+    groups = [f"{topic}-{letter}" for letter in "abc"]
+    for group in groups[:2]:
+        admin.alter_group_offsets(group, {TopicPartition(topic, 0): 4})
+    with ExitStack() as stack:
+        settle([joined(stack, either, groups[2], topic, client_id="reader")], 3)
+        chosen = [word for group in groups for word in ("--group", group)]
+        for which in (chosen, ["--all-groups"]):
+            tool = kafka("consumer-groups", "--bootstrap-server", either, "--describe", *which, view)
+            done = CliRunner().invoke(main, ["group", "describe", *which, view, "--bootstrap", either])
+
+            theirs_said, ours_said = (
+                {line.split()[0]: line.split() for line in text.splitlines() if line.startswith(topic)}
+                for text in (tool, done.stdout)
+            )
+            assert (
+                set(theirs_said) == set(ours_said) & set(groups) == set(groups[2:] if view == "--members" else groups)
+            )
+            assert all(ours_said[name][: len(cells)] == cells for name, cells in theirs_said.items())
+
+
 WAYS = [
     ["--to-earliest"],
     ["--to-latest"],

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.describe_tables import known, members_table, offsets_table, state_table
-from kohort.cli.group_state import GroupState, describe, states_of, unowned
+from kohort.cli.group_state import GroupState, describe, no_such_group, states_of, unowned
+from kohort.cli.looking import is_missing
 from kohort.cli.modern_group import modern_note
+from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow
+from kohort.cli.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupsDescribed
 from kohort.cli.show import print_prose, print_table
+from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
     from kohort.client.admin.model import GroupDescription, MemberDescription
 
-DESCRIBE_HELP = """Show the partitions of GROUP: what it has committed, how far behind it is, who reads what.
+DESCRIBE_HELP = """Show the partitions of each GROUP: what it has committed, how far behind it is, who reads what.
 
 The columns are those of Kafka's own tool, with --verbose too; what is ours stands after them. CURRENT-OFFSET is the
 next record to read. LAG below 0 is a commit beyond the end of the log.
@@ -31,34 +36,58 @@ Examples:
   kohort group describe my-group
   kohort group describe my-group --members --verbose
   kohort group describe my-group --output json | jq .lag
+  kohort group describe --all-groups --output ndjson | jq -c '[.group, .topic, .partition, .lag]'
 """
 TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
 
 
 @click.command("describe", help=DESCRIBE_HELP, short_help="Show partitions, lag and members.")
-@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@several_groups
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
 @click.option("--members", "view", flag_value="members", help="Members and what each reads.")
 @click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
 @click.option("--verbose", is_flag=True, help="More columns: epochs, and what each member is to have.")
 @cluster_options
 @output_of(GroupDescribed)
-def describe_group(group_id: str, view: str, verbose: bool, cluster: ClusterAccess, output: str) -> None:
+def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool, **given: Any) -> None:
+    left_out: list[KohortError] = []
     with cluster.admin() as admin:
-        (found,) = states_of(admin, [describe(admin, group_id)])
-        left = unowned(admin, found.description)
+        names = chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"])
+        if is_one(given):
+            descriptions = [describe(admin, names[0])]
+        else:
+            descriptions, left_out = _described_of(admin, names)
+        found = states_of(admin, descriptions)
+        left = unowned(admin, descriptions)
     if output != "table":
-        print_result(described(found, left), output)
-        return
-    if found.description.state in ("PreparingRebalance", "CompletingRebalance"):
-        click.echo(f"group {group_id!r} is rebalancing", err=True)
-    elif note := modern_note(found.description):
-        click.echo(note, err=True)
-    elif not found.description.members:
-        click.echo(f"group {group_id!r} has no active members", err=True)
+        results = [described(one, left[one.description.group_id]) for one in found]
+        print_result(results[0] if is_one(given) else GroupsDescribed(groups=results), output)
+    else:
+        for number, one in enumerate(found):
+            if number:
+                click.echo()
+            _say_note(one.description, left[one.description.group_id])
+            print_table(*TABLES[view](one, verbose=verbose))
+    raise_last(left_out)
+
+
+def _described_of(admin: Admin, names: list[str]) -> tuple[list[GroupDescription], list[KohortError]]:
+    """Return the groups that could be described, and why the others could not."""
+    told = admin.describe_groups(names, timeout_ms=ADMIN_MS)
+    errors = [no_such_group(admin, name) if is_missing(error) else error for name, error in told.errors.items()]
+    return [told[name] for name in names if name not in told.errors], errors
+
+
+def _say_note(about: GroupDescription, left: list[TopicPartition]) -> None:
+    """Say on stderr what the table does not show: that it rebalances, that nobody is there."""
+    if about.state in ("PreparingRebalance", "CompletingRebalance"):
+        print_prose(f"group {about.group_id!r} is rebalancing", err=True)
+    elif note := modern_note(about):
+        print_prose(note, err=True)
+    elif not about.members:
+        print_prose(f"group {about.group_id!r} has no active members", err=True)
     elif left:
-        print_prose(unowned_note(found.description, left), err=True)
-    print_table(*TABLES[view](found, verbose=verbose))
+        print_prose(unowned_note(about, left), err=True)
 
 
 def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from kohort.cli.exits import NothingThere
-from kohort.cli.options import output_option
-from kohort.cli.show import print_json, print_prose, print_table
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.programs import CauseExplained, CausesListed, ErrorExplained, Explained
+from kohort.cli.show import print_prose, print_table
 from kohort.insight.names import printable
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> 
 
 @click.command(help=HELP, short_help="Explain a cause of rebalances, or an error code.")
 @click.argument("word", required=False, shell_complete=complete_words)
-@output_option
+@output_of(Explained)
 def explain(word: str | None, output: str) -> None:
     from kohort.insight.catalogue.table import CAUSES, find_cause_entry, find_error, suggestion
 
@@ -55,15 +57,15 @@ def explain(word: str | None, output: str) -> None:
 
 
 def _list(entries: list[CauseEntry], output: str) -> None:
-    if output == "json":
-        print_json("explain.list", {"causes": [cause_as_json(entry) for entry in entries]})
+    if output != "table":
+        print_result(CausesListed(causes=[cause_told(entry) for entry in entries]), output)
     else:
         print_table(("CAUSE", "WHAT HAPPENED"), [(entry.code, entry.sentence) for entry in entries])
 
 
 def _show_cause(entry: CauseEntry, output: str) -> None:
-    if output == "json":
-        print_json("explain", {"cause": cause_as_json(entry)})
+    if output != "table":
+        print_result(Explained(cause=cause_told(entry)), output)
         return
     print_prose(f"{entry.code}: {entry.sentence}")
     _fact("PROOF", entry.proof)
@@ -78,9 +80,9 @@ def _show_error(code: ErrorCode, output: str) -> None:
     from kohort.insight.catalogue.table import explain_error
 
     entry = explain_error(code)
-    if output == "json":
+    if output != "table":
         about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(entry)}
-        print_json("explain", {"error": about})
+        print_result(Explained(error=msgspec.convert(about, ErrorExplained)), output)
         return
     again = "the same request may be repeated" if code.retriable else "the same request would fail again"
     print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
@@ -95,8 +97,8 @@ def _fact(what: str, text: str) -> None:
     print_prose(text, indent=" " * 12, first=f"  {what:<10}")
 
 
-def cause_as_json(entry: CauseEntry) -> dict[str, Any]:
+def cause_told(entry: CauseEntry) -> CauseExplained:
     """Return a cause as programs get it."""
     about = asdict(entry)
     about["look_alikes"] = [{"cause": code, "difference": difference} for code, difference in entry.look_alikes]
-    return about
+    return msgspec.convert(about, CauseExplained)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.chosen_groups import chosen_groups, raise_last, several_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.describe import describe_group
 from kohort.cli.events import events, fenced
+from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.group_lag import lag, members, partitions, status
 from kohort.cli.group_offsets import clone, delete_offsets
 from kohort.cli.group_state import check_inactive, describe
@@ -21,6 +25,7 @@ from kohort.cli.wait import wait
 from kohort.cli.watch_group import watch
 from kohort.cli.what_if import what_if
 from kohort.cli.why import why
+from kohort.errors import KohortError
 
 
 @click.group(short_help="Describe, explain, reset or delete a consumer group.")
@@ -29,22 +34,34 @@ def group() -> None:
 
 
 @group.command(short_help="Delete groups without members, and their offsets.")
-@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups)
+@several_groups
 @yes_option
 @cluster_options
 @output_of(GroupsDeleted)
-def delete(group_ids: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
+def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None:
     """Delete groups that have no members, with all that they have committed.
+
+    Where one of those named has members nothing is deleted; of --all-groups those that have some stay.
 
     \b
     Examples:
       kohort group delete old-group
       kohort group delete old-group older-group --yes
     """
-    wanted = list(dict.fromkeys(group_ids))
+    refused: list[KohortError] = []
     with cluster.admin() as admin:
-        for group_id in wanted:
-            check_inactive(describe(admin, group_id), "deleted")
+        wanted = []
+        for group_id in chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"]):
+            try:
+                check_inactive(describe(admin, group_id), "deleted")
+                wanted.append(group_id)
+            except RefusedByState as error:
+                if not given["all_groups"]:
+                    raise
+                refused.append(error)
+        if not wanted:
+            raise_last(refused)
+            raise NothingThere("there is no group to delete")
         confirm(f"Delete {', '.join(wanted)} with all committed offsets?", yes=yes)
         results = admin.delete_groups(wanted, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
@@ -53,7 +70,7 @@ def delete(group_ids: tuple[str, ...], yes: bool, cluster: ClusterAccess, output
     else:
         for name in deleted:
             click.echo(f"deleted {name}")
-    results.check()
+    raise_last([*refused, *results.errors.values()])
 
 
 group.add_command(describe_group)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from kohort.cli.chosen_groups import raise_last
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
 from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.group_state import describe, described_or_none, names_of_members
 from kohort.cli.modern_group import in_ranges
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset import Moved, raise_last, show, what_it_takes
+from kohort.cli.reset import Moved, show, what_it_takes
 from kohort.cli.reset_plan import parse_numbers
 from kohort.cli.results.groups import DeletedOffset, OffsetsDeleted, OffsetsReset
 from kohort.cli.show import cell, harmless, print_prose

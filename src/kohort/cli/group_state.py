@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,7 +113,8 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:
     """Return the groups with their offsets; the ends of all partitions are asked for once."""
     groups = list(descriptions)
-    committed = {g.group_id: admin.list_group_offsets(g.group_id, timeout_ms=ADMIN_MS).check() for g in groups}
+    told = admin.list_offsets_of_groups([g.group_id for g in groups], timeout_ms=ADMIN_MS).check()
+    committed = {name: told[name].check() for name in told}
     owners = {g.group_id: {tp: m for m in g.members for tp in m.assignment} for g in groups}
     wanted = {g.group_id: sorted({*committed[g.group_id], *owners[g.group_id]}) for g in groups}
     everything = sorted({tp for partitions in wanted.values() for tp in partitions})
@@ -133,15 +134,23 @@ def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[Gr
     return states
 
 
-def unowned(admin: Admin, group: GroupDescription) -> list[TopicPartition]:
-    """Partitions of topics that members of a stable group subscribe to, and that none of them has."""
-    topics = {topic for member in group.members for topic in member.topics}
-    if group.state != "Stable" or not topics:
-        return []
-    results = admin.describe_topics(sorted(topics), timeout_ms=ADMIN_MS)
-    known = [results[name] for name in results if name not in results.errors]
-    wanted = {TopicPartition(topic.name, p.partition) for topic in known for p in topic.partitions}
-    return sorted(wanted - {tp for member in group.members for tp in member.assignment})
+def unowned(admin: Admin, groups: Sequence[GroupDescription]) -> dict[str, list[TopicPartition]]:
+    """Return, by group, the partitions of topics that members of a stable group subscribe to, and that none has."""
+    topics = {
+        g.group_id: {topic for member in g.members for topic in member.topics} if g.state == "Stable" else set()
+        for g in groups
+    }
+    wanted = sorted(set().union(*topics.values()))
+    numbers: dict[str, list[int]] = {}
+    if wanted:
+        results = admin.describe_topics(wanted, timeout_ms=ADMIN_MS)
+        known = [results[name] for name in results if name not in results.errors]
+        numbers = {topic.name: [p.partition for p in topic.partitions] for topic in known}
+    found = {}
+    for group in groups:
+        named = {TopicPartition(t, number) for t in topics[group.group_id] for number in numbers.get(t, ())}
+        found[group.group_id] = sorted(named - {tp for member in group.members for tp in member.assignment})
+    return found
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:

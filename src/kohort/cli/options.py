@@ -13,13 +13,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 ADMIN_MS: Final = 15_000
 """How long one question to the cluster may take."""
 
-output_option = click.option(
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    envvar="KOHORT_OUTPUT",
-    help="Tables for people, JSON for programs.",
-)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

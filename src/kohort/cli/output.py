@@ -29,6 +29,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
     """The field whose entries are the lines of ``ndjson``; without one all is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Fields that stand on every line, since a line should be understood by itself."""
+    SEVERAL: ClassVar[type[Result] | None] = None
+    """What is printed instead where the command was asked for several; its first field is the list of these."""
+
+
+class SeveralResults(Result, frozen=True, kw_only=True):
+    """Results of one kind, each whole; the lines of ``ndjson`` are those of each."""
+
+    def each(self) -> Iterable[Result]:
+        """Return them."""
+        raise NotImplementedError
 
 
 class OutputOption(click.Option):
@@ -83,6 +93,10 @@ def print_lines(lines: Iterable[dict[str, Any]]) -> None:
 
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
     """Return the lines of ``ndjson``: the entries of the list, each with its schema and what stands on every line."""
+    if isinstance(result, SeveralResults):
+        for one in result.each():
+            yield from lines_of_result(one)
+        return
     about: dict[str, Any] = msgspec.to_builtins(result)
     if not result.LINES:
         yield about
@@ -108,15 +122,15 @@ def line_schema_name(result: type[Result]) -> str:
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result; of its lines, too, where it has any: one of the two holds."""
+    """Return the JSON schema of a result; of its lines and of several such, if there are any: one of them holds."""
     row = _row_of(result)
-    (whole, *others), parts = msgspec.json.schema_components(
-        [result] if row is None else [result, row], ref_template="#/$defs/{name}"
-    )
+    kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
+    (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    several = [] if result.SEVERAL is None else others[-1:]
     name = schema_name(result)
     about: dict[str, Any] = {"$schema": DIALECT, "$id": name, "title": name}
     if row is None:
-        return {**about, **whole, "$defs": parts}
+        return {**about, **({"anyOf": [whole, *several]} if several else whole), "$defs": parts}
     of_result, of_row = parts[result.__name__], parts[others[0]["$ref"].rpartition("/")[2]]
     parts[f"{result.__name__}Line"] = {
         "title": f"{result.__name__}Line",
@@ -129,7 +143,7 @@ def schema_of(result: type[Result]) -> dict[str, Any]:
         },
         "required": ["schema", *result.ON_LINES, *of_row.get("required", ())],
     }
-    either = [whole, {"$ref": f"#/$defs/{result.__name__}Line"}]
+    either = [whole, {"$ref": f"#/$defs/{result.__name__}Line"}, *several]
     return {**about, "anyOf": either, "$defs": parts}
 
 

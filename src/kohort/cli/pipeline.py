@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
+from kohort.cli.output import output_of, print_result
 from kohort.cli.pipeline_replay import replay
 from kohort.cli.pipeline_run import dry_run, run, test
 from kohort.cli.pipeline_state import compact, reset, status
+from kohort.cli.results.pipelines import PipelineValid
 from kohort.errors import KohortError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -54,7 +56,7 @@ def init(file: Path, topic: str) -> None:
 
 @pipeline.command(short_help="Check a pipeline file without touching a broker or Spark.")
 @click.argument("file", type=FILE)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text")
+@output_of(PipelineValid)
 def validate(file: Path, output: str) -> None:
     """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
     Nothing is connected to, nothing is run, and Spark need not be installed. What Spark alone can judge, dry-run
@@ -64,11 +66,11 @@ def validate(file: Path, output: str) -> None:
 
     found = load_pipeline(file)
     check_sql(found)
-    sources = {s.name: ("table" if s.table else "stream") for s in found.sources}
+    sources: dict[str, Literal["table", "stream"]] = {s.name: ("table" if s.table else "stream") for s in found.sources}
     sinks = {s.name: s.kind for s in found.sinks}
-    if output == "json":
-        said: dict[str, Any] = {"name": found.name, "valid": True, "sources": sources, "sinks": sinks}
-        click.echo(json.dumps(said | {"tests": len(found.tests)}))
+    if output != "table":
+        tests = len(found.tests)
+        print_result(PipelineValid(name=found.name, valid=True, sources=sources, sinks=sinks, tests=tests), output)
         return
     click.echo(
         f"{file}: pipeline {found.name} is valid: {_names(sources)} -> {len(found.steps)} steps, "
@@ -80,5 +82,5 @@ for command in (test, dry_run, run, status, replay, compact, reset):
     pipeline.add_command(command)
 
 
-def _names(kinds: dict[str, str]) -> str:
+def _names(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from kohort.cli.output import output_of, print_result, schema_name
+from kohort.cli.results.pipelines import (
+    PipelineChecked,
+    PipelineRan,
+    PipelineSource,
+    PipelineTested,
+    PipelineTestRow,
+)
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -36,7 +44,6 @@ Examples:
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _master = click.option("--master", default="local[*,3]", show_default=True, help="Spark master.")
-_output = click.option("--output", type=click.Choice(["text", "json"]), default="text")
 EVERY = "1 second"
 """How often a run begins a micro-batch that is made continuous by the command, where the file has no interval."""
 
@@ -66,7 +73,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 @click.argument("file", type=_FILE)
 @click.option("--only", metavar="TEXT", default="", help="Only tests whose name holds this.")
 @click.option("--watch", is_flag=True, help="Run them again whenever FILE or a Python file beside it changes.")
-@_output
+@output_of(PipelineTested)
 def test(file: Path, only: str, watch: bool, output: str) -> None:
     """Give each test's records to the steps and rules of FILE and compare what comes of them. Exits with 1 if one
     fails. Spark takes its seconds to start; --watch does so once."""
@@ -108,13 +115,13 @@ def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSessio
     for each in tests:
         outcome = run_test(pipeline, each, spark)
         outcomes.append(outcome)
-        if output == "text":
+        if output == "table":
             click.echo(f"{'ok    ' if outcome.passed else 'FAILED'} {outcome.name} (line {outcome.line})")
             for problem in outcome.problems:
                 click.echo(f"       {problem}")
-    if output == "json":
-        told = [{"name": o.name, "line": o.line, "passed": o.passed, "problems": o.problems} for o in outcomes]
-        click.echo(json.dumps(told, indent=1))
+    if output != "table":
+        told = [PipelineTestRow(name=o.name, line=o.line, passed=o.passed, problems=o.problems) for o in outcomes]
+        print_result(PipelineTested(tests=told), output)
     return all(o.passed for o in outcomes)
 
 
@@ -136,7 +143,7 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 
 @click.command("dry-run", short_help="Connect and analyse, but read no rows and write nothing.")
 @click.argument("file", type=_FILE)
-@_output
+@output_of(PipelineChecked)
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
@@ -153,9 +160,9 @@ def dry_run(file: Path, output: str) -> None:
         columns = {f.name: f.dataType.simpleString() for f in analysed(found, spark).schema.fields}
         if found.stateful:
             check_streams(result_frame(spark, found), found)
-    if output == "json":
-        said: dict[str, Any] = {"name": found.name, "sources": [s.as_json() for s in sources], "columns": columns}
-        click.echo(json.dumps(said, indent=1))
+    if output != "table":
+        told = msgspec.convert([source.as_json() for source in sources], list[PipelineSource])
+        print_result(PipelineChecked(name=found.name, sources=told, columns=columns), output)
         return
     for source in sources:
         click.echo(f"source {source.name}: {source.sentence()}")
@@ -169,7 +176,7 @@ def dry_run(file: Path, output: str) -> None:
 @click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the end that the topics have now.")
 @click.option("--continuous", is_flag=True, help="Run until Ctrl-C, whatever the file's trigger says.")
 @_master
-@_output
+@output_of(PipelineRan)
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
     from kohort.cli.pipeline_progress import Progress, rows_waiting
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
@@ -186,9 +193,12 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
     with as_the_only_run(found), _spark(found, master) as spark:
-        with Progress(found, waiting, finite=finite, quiet=output == "json") as progress:
+        with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
             report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
-        click.echo(json.dumps(report.as_json(), indent=1) if output == "json" else "\n".join(ledger_lines(report)))
+        if output != "table":
+            print_result(msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output)
+        else:
+            click.echo("\n".join(ledger_lines(report)))
     sys.exit(0 if report.balanced else 1)
 
 

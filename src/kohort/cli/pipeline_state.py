@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from kohort.cli.exits import RefusedByState
 from kohort.cli.options import confirm, yes_option
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ _SHOWN = 5
 
 @click.command(short_help="Show lag by partition, the last micro-batches, and the last run's ledger.")
 @click.argument("file", type=_FILE)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text")
+@output_of(PipelineStands)
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.document.parse import load_pipeline
@@ -40,10 +43,16 @@ def status(file: Path, output: str) -> None:
         sources = [source_lag(source) for source in found.sources]
     except KohortError as error:
         problem = str(error)
-    if output == "json":
-        said: dict[str, Any] = {"name": found.name, "sources": [s.as_json() for s in sources], "last_run": last}
-        said["running"] = now._asdict() if now else None
-        click.echo(json.dumps(said | {"batches": batches} | ({"problem": problem} if problem else {}), indent=1))
+    if output != "table":
+        told = PipelineStands(
+            name=found.name,
+            sources=msgspec.convert([source.as_json() for source in sources], list[PipelineSource]),
+            last_run=last,
+            running=RunningPipeline(host=now.host, pid=now.pid, since_ms=now.since_ms) if now else None,
+            batches=msgspec.convert(batches, list[PipelineBatch]),
+            problem=problem or None,
+        )
+        print_result(told, output)
         return
     click.echo(f"pipeline {found.name}, checkpoint {found.state}")
     if problem:

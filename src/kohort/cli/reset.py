@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_topics
 from kohort.cli.durations import Duration
 from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.group_state import described_or_none, ends_of, names_of_members, no_such_group
@@ -87,9 +88,7 @@ class Moved:
 
 
 @click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
-@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups)
-@click.option("--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="The same.")
-@click.option("--all-groups", is_flag=True, help="Every group of consumers.")
+@several_groups
 @click.option(
     "--topic",
     "topics",
@@ -106,7 +105,7 @@ class Moved:
 @cluster_options
 @output_of(OffsetsReset)
 def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bool, **given: Any) -> None:
-    one_group = len(dict.fromkeys((*given["names"], *given["more"]))) == 1 and not given["all_groups"]
+    one_group = is_one(given)
     way = way_of(given, one_group=one_group)
     if execute and given["dry_run"]:
         raise click.UsageError("--dry-run and --execute: choose one")
@@ -115,7 +114,7 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
     moved: dict[str, Moved] = {}
     refused: dict[str, KohortError] = {}
     with cluster.admin() as admin:
-        for group_id in groups_of(admin, given):
+        for group_id in chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"]):
             try:
                 moved[group_id] = move(admin, group_id, given["topics"], way, execute=execute)
             except KohortError as error:
@@ -130,14 +129,6 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
         for group_id, each in moved.items():
             print_prose(f"nothing is changed yet: {what_it_takes(group_id, each)}", err=True)
     raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
-
-
-def raise_last(errors: Sequence[KohortError]) -> None:
-    """Raise the last of them, if there is any; the others are said on stderr."""
-    for error in errors[:-1]:
-        click.echo(harmless(f"kohort group: {error}"), err=True)
-    if errors:
-        raise errors[-1]
 
 
 def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
@@ -174,16 +165,6 @@ def text_of_file(file: IO[str]) -> str:
         return file.read()
     except UnicodeDecodeError:
         raise click.BadParameter(f"{file.name} is not UTF-8", param_hint="--from-file") from None
-
-
-def groups_of(admin: Admin, given: Mapping[str, Any]) -> list[str]:
-    """Return the groups that are named, or all. Raises UsageError where neither is said, or both."""
-    named = list(dict.fromkeys((*given["names"], *given["more"])))
-    if bool(named) == given["all_groups"]:
-        raise click.UsageError("say which groups: GROUP, or --all-groups")
-    if named:
-        return named
-    return [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer")]
 
 
 def move(admin: Admin, group_id: str, topics: tuple[str, ...], way: Way, *, execute: bool) -> Moved:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kohort.cli.exits import exit_code_of
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.programs import BrokerReady
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ Examples:
 )
 @click.option("--metrics-allow-anyone", is_flag=True, help="Let other computers reach /metrics.")
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="How to say that it is ready.")
+@output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(
     data_dir: Path | None,
@@ -138,7 +140,7 @@ def serve(
         _run(config, nodes, folder, record, port_file, output)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
-        sys.exit(1)
+        sys.exit(exit_code_of(error))
 
 
 def configure(
@@ -234,14 +236,22 @@ def _run(
         bootstrap = next(iter(addresses.values()))
         if port_file is not None:
             write_whole(port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
-        if output == "json":
-            where = str(folder) if folder else None
-            said = {"bootstrap": bootstrap, "listeners": dict(addresses), "cluster_id": cluster_id, "data": where}
-            click.echo(json.dumps(said | {"as_version": config.as_version, "metrics": at[0] if at else None}))
+        if output != "table":
+            told = BrokerReady(
+                bootstrap=bootstrap,
+                listeners=dict(addresses),
+                cluster_id=cluster_id,
+                data=str(folder) if folder else None,
+                as_version=config.as_version,
+                metrics=at[0] if at else None,
+            )
+            print_result(told, "ndjson")  # one line, for whoever waits for one
         else:
             where = f"data {folder}" if folder else "in memory"
-            told = [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
-            on = " and ".join(told)
+            named = (
+                [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
+            )
+            on = " and ".join(named)
             stands_in = "" if config.as_version == NEWEST else f", as Apache Kafka {config.as_version}"
             click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{stands_in})")
             for url in at:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kohort.cli.output import output_of, print_result
+from kohort.cli.results.programs import FailedSeed, SeedsRun
 from kohort.cli.seeds import parse_seeds
 from kohort.cli.sim_compare import compare
 
@@ -42,7 +44,7 @@ sim.add_command(compare)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
 @world_option
 @click.option("--unencoded", is_flag=True, help="Hand messages over as objects: the same histories, a little sooner.")
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_of(SeedsRun)
 def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None:
     """Run seeds; a failing one prints its story and the command that replays it.
 
@@ -55,6 +57,7 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None
 
     wanted = parse_seeds(seeds)
     failed, events, simulated_ms = 0, 0, 0
+    failures = []
     with SeedsProgress(len(wanted)) as progress:
         for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded):
             events += verdict.events
@@ -62,10 +65,14 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None
             failed += not verdict.passed
             if not verdict.passed:
                 progress.say(_failure(verdict, world))
+                again = _replay_command(verdict, world)
+                failures.append(FailedSeed(seed=verdict.plan.seed, failure=str(verdict.failure), replay=again))
             progress.seed_done(simulated_ms, failed)
-    summary = {"seeds": len(wanted), "failed": failed, "events": events, "simulated_s": simulated_ms // 1000}
-    if output == "json":
-        click.echo(json.dumps(summary))
+    if output != "table":
+        told = SeedsRun(
+            seeds=len(wanted), failed=failed, events=events, simulated_s=simulated_ms // 1000, failures=failures
+        )
+        print_result(told, output)
     else:
         click.echo(f"{len(wanted)} seeds, {events} events, {simulated_ms / 3_600_000:.1f} h simulated: {failed} failed")
     sys.exit(1 if failed else 0)
@@ -230,6 +237,10 @@ def replay_recording_(file: Path) -> None:
 
 
 def _failure(verdict: Verdict, world: str) -> str:
-    where = "" if world == "group" else f" --world {world}"
-    again = f"kohort sim replay {verdict.plan.seed}{where}"
+    again = _replay_command(verdict, world)
     return f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: {again}\n"
+
+
+def _replay_command(verdict: Verdict, world: str) -> str:
+    where = "" if world == "group" else f" --world {world}"
+    return f"kohort sim replay {verdict.plan.seed}{where}"

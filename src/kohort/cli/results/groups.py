@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from kohort.cli.output import Result
+from kohort.cli.output import Result, SeveralResults
 from kohort.insight.findings.model import PatternFinding, RebalanceFinding
 
 
@@ -68,6 +68,19 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     partitions: list[GroupPartitionRow]
     unowned: list[str]
     """Partitions that members subscribe to, and that nobody has."""
+
+
+class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
+    """Several groups, by name; those that could not be described are left out, and told on stderr."""
+
+    groups: list[GroupDescribed]
+
+    def each(self) -> list[GroupDescribed]:
+        """Return the groups."""
+        return self.groups
+
+
+GroupDescribed.SEVERAL = GroupsDescribed
 
 
 class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.delete"):

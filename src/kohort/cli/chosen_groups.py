@@ -1,0 +1,55 @@
+"""Commands about one group, several or all: ``GROUP...``, ``--group``, ``--all-groups``, as Kafka's own tool has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kohort.cli.cluster import complete_groups
+from kohort.cli.options import ADMIN_MS
+from kohort.cli.show import harmless
+from kohort.errors import KohortError
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def several_groups(command: F) -> F:
+    """Give a command ``names``, ``more`` and ``all_groups``."""
+    decorated: Any = command
+    for option in (
+        click.option("--all-groups", is_flag=True, help="Every group of consumers."),
+        click.option(
+            "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="The same as GROUP."
+        ),
+        click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def is_one(given: Mapping[str, Any]) -> bool:
+    """Tell whether exactly one group is named."""
+    return len({*given["names"], *given["more"]}) == 1 and not given["all_groups"]
+
+
+def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
+    """Return the groups that are named, or all. Raises UsageError where neither is said, or both."""
+    names = list(dict.fromkeys(named))
+    if bool(names) == every:
+        raise click.UsageError("say which groups: GROUP, or --all-groups")
+    if names:
+        return names
+    return sorted(g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer"))
+
+
+def raise_last(errors: Sequence[KohortError]) -> None:
+    """Raise the last of them, if there is any; the others are said on stderr."""
+    for error in errors[:-1]:
+        click.echo(harmless(f"kohort group: {error}"), err=True)
+    if errors:
+        raise errors[-1]
