@@ -56,8 +56,11 @@ SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
 }
 """Those of their scenarios."""
-OWN_PART = {"0045_subscribe_update_non_exist_and_partchange": "do_test_non_exist_and_partchange"}
-"""A test that is a single subtest, and runs in one process behind one that does not end: tried again without it."""
+OWN_PART = {
+    "0045_resubscribe_with_regex": "do_test_resubscribe_with_regex",
+    "0045_subscribe_update_non_exist_and_partchange": "do_test_non_exist_and_partchange",
+}
+"""Tests of a single subtest each, in one process with one that does not end: tried again without it."""
 DECLARED = re.compile(r"^ {4}_TEST\((?P<name>\w+),(?P<rest>.*?)\),?$(?=\n(?: {4}\S|#|\n))", re.MULTILINE | re.DOTALL)
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",

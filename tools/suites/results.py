@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Results = dict[str, str]
@@ -13,6 +14,8 @@ Results = dict[str, str]
 KINDS = ("passed", "failed", "skipped")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 ROW = re.compile(r"^\|\s*(?P<name>\w\S*)\s*\|\s*(?P<state>PASSED|FAILED|SKIPPED|RUNNING)\s*\|", re.MULTILINE)
+ENDED = re.compile(r"=== Test (?P<name>\w+) (?P<state>PASSED|FAILED|SKIPPED) ===")
+COUNTED = re.compile(r"^\| (?P<suite>[a-z][\w-]*) \| \d.*$", re.MULTILINE)
 
 
 @dataclass
@@ -65,9 +68,10 @@ def junit(text: str) -> Results:
 
 
 def rows(text: str) -> Results:
-    """The rows of the summary that librdkafka's test runner prints; a test that was still running has failed."""
-    found = {}
-    for row in ROW.finditer(COLOURS.sub("", text)):
+    """How tests ended by what librdkafka's test runner prints: as they end, and in a summary, which is not there where
+    one of them left threads behind. A test that was still running has failed."""
+    plain, found = COLOURS.sub("", text), {}
+    for row in (*ENDED.finditer(plain), *ROW.finditer(plain)):
         state = row["state"].lower()
         found[row["name"]] = state if state in KINDS else "failed"
     return found
@@ -78,18 +82,36 @@ def subtest_passed(text: str, name: str) -> bool:
     return re.search(rf"\[ {re.escape(name)}:\d+: PASS ", COLOURS.sub("", text)) is not None
 
 
-def card(found: dict[str, tuple[Known, Results]]) -> str:
-    """docs/report-card.md: counts for each suite, and why what does not pass does not."""
+def card(found: dict[str, tuple[Known, Results]], before: str, suites: Iterable[str]) -> str:
+    """docs/report-card.md: counts for each suite, and why what does not pass does not.
+
+    Of ``suites`` those that are not ``found`` stay as ``before``, the card of now, has them.
+    """
     lines = ["# Report card: test suites of other projects against our broker", ""]
     lines += ["<!-- made by `make suites` with --write: tools/suites/run.py -->", ""]
     lines += ["| suite | version | tests | passed | failed | skipped |", "|---|---|---:|---:|---:|---:|"]
-    for suite, (known, results) in found.items():
-        counts = " | ".join(str(sum(result == kind for result in results.values())) for kind in KINDS)
-        lines.append(f"| {suite} | {known.version} | {len(results)} | {counts} |")
-    for suite, (known, results) in found.items():
-        others = sorted((name, result) for name, result in results.items() if result != "passed")
-        if others:
-            lines += ["", f"## {suite}: what does not pass", "", "| test | result | why |", "|---|---|---|"]
-        for name, result in others:
-            lines.append(f"| {name} | {result} | {known.explained.get(name, 'skips itself')} |")
+    counted = {row["suite"]: row[0] for row in COUNTED.finditer(before)}
+    told = {title.partition(":")[0]: title for title in before.split("\n## ")[1:]}
+    named = list(suites)
+    for suite in named:
+        if suite in found:
+            known, results = found[suite]
+            counts = " | ".join(str(sum(result == kind for result in results.values())) for kind in KINDS)
+            lines.append(f"| {suite} | {known.version} | {len(results)} | {counts} |")
+        elif suite in counted:
+            lines.append(counted[suite])
+    for suite in named:
+        if suite in found:
+            lines += _others(suite, *found[suite])
+        elif suite in told:
+            lines += ["", f"## {told[suite].rstrip()}"]
     return "\n".join(lines) + "\n"
+
+
+def _others(suite: str, known: Known, results: Results) -> list[str]:
+    others = sorted((name, result) for name, result in results.items() if result != "passed")
+    lines = ["", f"## {suite}: what does not pass", "", "| test | result | why |", "|---|---|---|"] if others else []
+    return [
+        *lines,
+        *(f"| {name} | {result} | {known.explained.get(name, 'skips itself')} |" for name, result in others),
+    ]

@@ -54,7 +54,8 @@ def main() -> int:
         if given.write:
             (HERE / f"{suite}.toml").write_text(known.grown(results).build())
     if given.write and not wrong:
-        CARD.write_text(card({suite: (read_list(suite), found(suite)) for suite in SUITES if found_at(suite).exists()}))
+        kept = {suite: (read_list(suite), found(suite)) for suite in SUITES if found_at(suite).exists()}
+        CARD.write_text(card(kept, CARD.read_text(), SUITES))
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -68,7 +68,7 @@ def test_a_junit_report_tells_each_test_once_and_an_error_at_the_end_fails_it():
     }
 
 
-def test_only_the_rows_of_the_summary_count_whatever_their_colour_and_who_never_ended_has_failed():
+def test_rows_of_the_summary_count_whatever_their_colour_and_who_never_ended_has_failed():
     assert rows(SUMMARY) == {
         "0001_multiobj": "passed",
         "0002_unkpart": "failed",
@@ -128,13 +128,36 @@ def test_the_card_counts_every_suite_and_explains_what_does_not_pass():
         {
             "first": (known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed", "c": "skipped"}),
             "second": (known(["a"]), {"a": "passed"}),
-        }
+        },
+        "",
+        ["first", "second"],
     )
 
     assert "| first | 1.0 | 3 | 1 | 1 | 1 |" in told
     assert "| second | 1.0 | 1 | 1 | 0 | 0 |" in told
     assert "| b | failed | for a reason |\n| c | skipped | skips itself |" in told
     assert "## second" not in told
+
+
+def test_suites_that_were_not_run_stay_on_the_card_as_they_were():
+    first = known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed"}
+    whole = card({"first": first, "second": first}, "", ["first", "second"])
+
+    again = known(["a", "b"]), {"a": "passed", "b": "passed"}
+    told = card({"second": again}, whole, ["first", "second", "third"])
+
+    assert told == card({"first": first, "second": again}, "", ["first", "second"])
+    assert "| first | 1.0 | 2 | 1 | 1 | 0 |" in told
+    assert "## second" not in told
+
+
+def test_how_a_test_ended_is_known_without_the_summary_where_another_left_threads_behind():
+    said = (
+        "\x1b[36m[0045_a / 31.0s] \x1b[32m================= Test 0045_a PASSED =================\x1b[0m\n"
+        "[0045_c / 1.0s] ================= Test 0045_c SKIPPED =================\n"
+        "6 thread(s) still active in librdkafka\n"
+    )
+    assert rows(said) == {"0045_a": "passed", "0045_c": "skipped"}
 
 
 @pytest.mark.parametrize("listed", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
