@@ -48,6 +48,10 @@ class Pattern:
         self.size: int = self._regexp.programsize
         """Steps of its machine: for each byte of a text that many are tried, at most."""
 
+    def begin(self) -> None:
+        """Let it work as much again, for the texts of another request."""
+        self._work_left = WORK_MAX
+
     def fullmatch(self, text: str) -> bool:
         """Tell whether the pattern matches all of ``text``. Raises ApiError once that has been too much work."""
         self._work_left -= self.size * len(text)

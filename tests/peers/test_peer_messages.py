@@ -43,8 +43,11 @@ RENAMED_BY_KAFKA_PYTHON = {
     "cluster_authorized_operations": "authorized_operations",
     "topic_authorized_operations": "authorized_operations",
 }
-NOT_IN_KAFKA_PYTHON = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
-"""kafka-python does not speak KIP-848: these are kio's to judge alone."""
+NOT_IN_KAFKA_PYTHON = {
+    *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
+    *("GetTelemetrySubscriptions", "PushTelemetry"),
+}
+"""kafka-python speaks neither KIP-848 nor KIP-714: these are kio's to judge alone."""
 NOT_RENAMED = DescribeTopicPartitionsResponse
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 

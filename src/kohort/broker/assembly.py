@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from kohort.broker.client_metrics import ClientMetrics
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
@@ -60,6 +61,7 @@ def assemble(
         checked=checked,
     )
     journal = GroupJournal(cluster, coordinator.committed)
+    client_metrics = ClientMetrics(config, cluster, rng)
     users = ScramUsers(cluster.security)
     if config.add_scram:
         users.add_first(config.add_scram, rng)
@@ -76,6 +78,7 @@ def assemble(
         own_topics={
             offsets_topic.name: offsets_topic.ensure,
             journal.name: journal.ensure_whole,
+            client_metrics.name: client_metrics.ensure,
             cluster.transactions.name: cluster.transactions.ensure,
         },
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
@@ -83,6 +86,7 @@ def assemble(
         unread=UnreadAnswers(config.queued_max_request_bytes),
         logins=LoginOffers(config, users, rng, now_ms),
         quotas=ClientQuotas(config, cluster.quotas),
+        client_metrics=client_metrics,
         intercept=intercept,
         access=cluster.access,
         counters=counters,

@@ -17,6 +17,7 @@ from kohort.broker.cluster.cluster import ClusterNode
 from kohort.broker.connections import Connection
 from kohort.broker.dispatch import begun, dispatch, serve
 from kohort.broker.following import follow
+from kohort.broker.forgetting import forget_connection
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
     Close,
@@ -161,8 +162,8 @@ class Broker:
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
-            case Connected(connection=number, host=host, listener=listener):
-                self._connect(number, Caller(host, listener), now_ms, out)
+            case Connected(connection=number, host=host, listener=listener, port=port):
+                self._connect(number, Caller(host, listener, port=port), now_ms, out)
             case Secured(connection=number, name=name):
                 self._secure(number, name, now_ms, out)
             case Disconnected(connection=number):
@@ -483,12 +484,9 @@ class Broker:
         connection = self._connections.close(number)
         if connection is None:
             return
-        self._state.unread.set(number, 0)
         self._measured.pop(number, None)
         self._free_memory(number, now_ms, out)
-        self._state.purgatory.forget(number)
-        self._state.amendments.pop(number, None)
-        self._state.coordinator.connection_closed(number, now_ms)
+        forget_connection(self._state, number, now_ms)
 
     def _write_journal(self, now_ms: int, *, last: bool = False) -> bool:
         """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""

@@ -45,6 +45,7 @@ from kohort.broker.handlers.produce import produce
 from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
 from kohort.broker.handlers.sasl import sasl_authenticate, sasl_handshake
 from kohort.broker.handlers.scram_users import alter_scram_users, describe_scram_users
+from kohort.broker.handlers.telemetry import get_telemetry_subscriptions, push_telemetry
 from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
@@ -83,6 +84,7 @@ from kohort.wire.messages.reassignments import (
 )
 from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kohort.wire.messages.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
@@ -139,6 +141,8 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     DescribeProducersRequest: describe_producers,
     DescribeTransactionsRequest: describe_transactions,
     ListTransactionsRequest: list_transactions,
+    GetTelemetrySubscriptionsRequest: get_telemetry_subscriptions,
+    PushTelemetryRequest: push_telemetry,
     ListConfigResourcesRequest: list_config_resources,
     DescribeTopicPartitionsRequest: describe_topic_partitions,
     SaslHandshakeRequest: sasl_handshake,

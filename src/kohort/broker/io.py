@@ -23,7 +23,7 @@ def _event(cls: type[E]) -> type[E]:
 
 @_event
 class Connected:
-    """A peer opened a connection to ``listener``; ``host`` is its address, without the port.
+    """A peer opened a connection to ``listener``; ``host`` is its address, and ``port`` where it comes from, if known.
 
     Where the listener uses TLS, nothing is Received before Secured.
     """
@@ -31,6 +31,7 @@ class Connected:
     connection: ConnectionId
     host: str
     listener: str = DEFAULT_LISTENER
+    port: int | None = None
 
 
 @_event

@@ -73,7 +73,7 @@ ENTRY_MAX_BYTES: Final = 1 << 27
 """More than a socket gives at once; a length beyond it is damage, and nothing is allocated for it."""
 
 _END: Final = b"\0"
-"""Behind it is the listener of Connected, and the name of Secured."""
+"""Behind it are the listener and the port of Connected, and the name of Secured."""
 _PREFIX: Final = struct.Struct(">II")
 _EVENT: Final = struct.Struct(">BqqI")
 _SINCE: Final = struct.Struct(">q")
@@ -132,8 +132,11 @@ def build_event(given: Input | LoginOutcome, now_ms: int, outputs_crc: int) -> b
         data = given.data
     elif isinstance(given, Connected):
         data = given.host.encode()
-        if given.listener != DEFAULT_LISTENER:
-            data += _END + given.listener.encode()
+        listener = "" if given.listener == DEFAULT_LISTENER else given.listener
+        if listener or given.port is not None:
+            data += _END + listener.encode()
+        if given.port is not None:
+            data += _END + str(given.port).encode()
     elif isinstance(given, Secured) and given.name is not None:
         data = _END + given.name.encode()
     elif isinstance(given, LoginOutcome):
@@ -230,8 +233,8 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Lo
         case made if made is Received:
             return Received(connection, data)
         case made if made is Connected:
-            host, _, listener = data.decode(errors="replace").partition("\0")
-            return Connected(connection, host, listener or DEFAULT_LISTENER)
+            host, listener, port, *_ = [*data.decode(errors="replace").split("\0"), "", ""]
+            return Connected(connection, host, listener or DEFAULT_LISTENER, int(port) if port.isdecimal() else None)
         case made if made is Secured:
             return Secured(connection, data[1:].decode(errors="replace") if data else None)
         case made if made is LoginOutcome:

@@ -32,12 +32,13 @@ class ReplyTo(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Who is behind a connection: the address that it comes from, the listener that it came in on, and as whom it is
-    logged in."""
+    """Who is behind a connection: the address that it comes from, the listener that it came in on, as whom it is
+    logged in, and the port that it comes from, if that is known."""
 
     host: str
     listener: str = DEFAULT_LISTENER
     principal: Principal = ANONYMOUS
+    port: int | None = None
 
 
 @dataclass(slots=True, eq=False)

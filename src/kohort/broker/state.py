@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kohort.broker.audit import Audit
+from kohort.broker.client_metrics import ClientMetrics
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.advertised_node import AdvertisedNode
@@ -51,6 +53,7 @@ class BrokerState:
     unread: UnreadAnswers
     logins: LoginOffers
     quotas: ClientQuotas
+    client_metrics: ClientMetrics
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
@@ -76,4 +79,5 @@ class BrokerState:
 
     def take_notes(self) -> list[Note]:
         """Return what the parts have to tell, each note given once."""
-        return [*self.trailing_bytes.take_notes(), *self.topics.take_refusals(), *self.audit.take_notes()]
+        parts = (self.trailing_bytes.take_notes(), self.topics.take_refusals(), self.audit.take_notes())
+        return [*chain.from_iterable(parts), *self.client_metrics.take_notes()]

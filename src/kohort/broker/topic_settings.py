@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kohort.config.broker import BrokerConfig
+from kohort.config.client_metrics import OPTIONS as SUBSCRIPTION_OPTIONS
+from kohort.config.client_metrics import parse_subscription
 from kohort.config.dynamic_broker import DynamicBrokerConfig
 from kohort.config.group import GroupConfig, GroupOptions, of_broker
 from kohort.config.options import Option, options_of
@@ -18,6 +20,7 @@ DYNAMIC_BROKER_CONFIG: Final = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
+CLIENT_METRICS_CONFIG: Final = 7
 GROUP_CONFIG: Final = 8
 
 PASSWORD: Final = 9
@@ -112,6 +115,17 @@ def group_settings(broker: BrokerConfig, own: GroupOptions) -> list[Setting]:
         if option.name in own:
             synonyms.insert(0, (option.name, str(own[option.name]), GROUP_CONFIG))
         settings.append(_setting(option, synonyms[0][1], synonyms))
+    return settings
+
+
+def subscription_settings(own: Mapping[str, str]) -> list[Setting]:
+    """Return every option of a subscription to metrics of clients; Kafka tells no synonyms of their defaults."""
+    config = parse_subscription(own)
+    settings = []
+    for option in SUBSCRIPTION_OPTIONS.values():
+        value = text_of(getattr(config, option.attribute))
+        synonyms: list[Synonym] = [(option.name, value, CLIENT_METRICS_CONFIG)] if option.name in own else []
+        settings.append(_setting(option, value, synonyms))
     return settings
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.config.client_metrics import LONGEST_MS, SHORTEST_MS
 from kohort.config.group_bounds import ASSIGNORS, assignor_names, check_group_bounds
 from kohort.config.kafka_releases import NEWEST, RELEASES
 from kohort.config.listener_overrides import PREFIX, Overrides, gather
@@ -25,6 +26,18 @@ PROTOCOLS: Final = ValueRule(
     "a comma-separated list of classic, consumer, share, streams, with classic among them",
 )
 
+CLIENT_METRICS: Final = (
+    "org.apache.kafka.consumer.coordinator.",
+    "org.apache.kafka.consumer.poll.",
+    "org.apache.kafka.consumer.last.poll.",
+    "org.apache.kafka.consumer.time.between.poll.",
+    "org.apache.kafka.consumer.commit.",
+    "org.apache.kafka.consumer.fetch.manager.fetch.latency.",
+    "org.apache.kafka.producer.record.queue.time.",
+    "org.apache.kafka.producer.request.latency.",
+    "org.apache.kafka.producer.produce.throttle.",
+)
+"""What tells of a client's groups and of its delays; nothing by topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "kminion", "lag_exporter", "jmx")
 """Other exporters whose names there are (metrics/catalogue.py, which lies above)."""
 
@@ -102,6 +115,28 @@ class BrokerConfig(ListenerConfig):
     )
     metrics_max_series: int = option(
         "kohort.metrics.max.series", 200_000, "Series of a page; what is more is left out.", low=1_000
+    )
+    client_metrics_default: list[str] = option(
+        "kohort.client.metrics.default",
+        list(CLIENT_METRICS),
+        "Metrics, by their prefixes, that are asked of clients that no subscription matches; Kafka asks for none.",
+    )
+    client_metrics_default_interval_ms: int = option(
+        "kohort.client.metrics.default.interval.ms",
+        60_000,
+        "How often such clients push them.",
+        low=SHORTEST_MS,
+        high=LONGEST_MS,
+        bits=32,
+    )
+    client_metrics_max_instances: int = option(
+        "kohort.client.metrics.max.instances", 16_384, "Clients that are known by their pushes, of each node.", low=1
+    )
+    client_metrics_max_values: int = option(
+        "kohort.client.metrics.max.values", 200_000, "Values of theirs that are kept in memory, all together.", low=0
+    )
+    telemetry_max_bytes: int = option(
+        "telemetry.max.bytes", 1_048_576, "Largest push of a client's metrics, compressed or not.", low=1
     )
     authorizer_class_name: str = option(
         "authorizer.class.name",

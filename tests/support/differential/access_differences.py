@@ -19,6 +19,11 @@ def _is_a_denial_that_kafka_fails_at(ours: Any, theirs: Any) -> bool:
 CLUSTER_DENIED: Final = 31
 ACCESS: Final = (
     May("ListConfigResourcesRequest", "config_resources*", "each has whatever tests have made there"),
+    May("GetTelemetrySubscriptionsRequest", "client_instance_id", "each gives ids at random"),
+    May("GetTelemetrySubscriptionsRequest", "subscription_id", "it is a checksum with the id in it"),
+    May("GetTelemetrySubscriptionsRequest", "delta_temporality", "we ask for values since the client began"),
+    May("GetTelemetrySubscriptionsRequest", "requested_metrics*", "we have a default subscription"),
+    May("GetTelemetrySubscriptionsRequest", "push_interval_ms", "the same"),
     May("DescribeLogDirsRequest", "results.*.*", "each has a folder of its own"),
     May("MetadataRequest", "topics.*", "a topic that is asked for is there at once; Kafka makes it a moment later",
         _is_served_at_once),

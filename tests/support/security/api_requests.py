@@ -90,6 +90,7 @@ from kohort.wire.messages.scram import (
     DescribeUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from kohort.wire.messages.topic_partitions import DescribedTopicName, DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatableTopic,
@@ -553,6 +554,8 @@ def _of_cluster(of: Things) -> list[ApiCall]:
     return [
         ApiCall("ApiVersions", ApiVersionsRequest(), 0, ()),
         ApiCall("DescribeCluster", DescribeClusterRequest(), 0, ()),
+        ApiCall("GetTelemetrySubscriptions", GetTelemetrySubscriptionsRequest(), 0, ()),
+        ApiCall("PushTelemetry", PushTelemetryRequest(), 0, ()),
         ApiCall(
             "DescribeCluster with operations",
             DescribeClusterRequest(include_cluster_authorized_operations=True),

@@ -65,6 +65,8 @@ def test_the_versions_of_apache_kafka_4_4_are_advertised(peer):
         66: (0, 2),
         68: (0, 1),
         69: (0, 1),
+        71: (0, 0),
+        72: (0, 0),
         74: (0, 1),
         75: (0, 0),
     }
@@ -82,7 +84,7 @@ def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(6):
-        assert len(peer.ask(ASKED, version).api_keys) == 53
+        assert len(peer.ask(ASKED, version).api_keys) == 55
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):

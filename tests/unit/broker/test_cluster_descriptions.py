@@ -76,7 +76,7 @@ def test_only_what_is_asked_for_is_listed(peer):
     assert resources(peer, GROUP, CLIENT_METRICS, BROKER_LOGGER) == []
 
 
-def test_the_first_version_knows_client_metrics_alone_of_which_there_are_none(peer):
+def test_the_first_version_knows_client_metrics_alone(peer):
     peer.create("a")
 
     assert resources(peer, version=0) == []

@@ -210,7 +210,7 @@ class Server:
         self._last_connection += 1
         return Peer(self, self._last_connection, listener)
 
-    def opened(self, peer: Peer, host: str) -> None:
+    def opened(self, peer: Peer, host: str, port: int | None) -> None:
         if self._stopped:
             peer.transport.abort()
             return
@@ -220,7 +220,7 @@ class Server:
             peer.transport.close()
             return
         self._peers[peer.connection] = peer
-        self.give(Connected(peer.connection, host, peer.listener))
+        self.give(Connected(peer.connection, host, peer.listener, port))
 
     def lost(self, peer: Peer) -> None:
         self._losing.discard(peer.connection)
@@ -368,7 +368,8 @@ class Peer(asyncio.Protocol):
         self.transport = transport
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername")
-        self._server.opened(self, str(peer[0]) if isinstance(peer, tuple) else "localhost")
+        host, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else ("localhost", None)
+        self._server.opened(self, host, port)
 
     def secured(self, name: str | None) -> None:
         """Hear that the TLS handshake is done, where there is one."""

@@ -19,6 +19,7 @@ from kohort.broker.cluster.access_control import access_control
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.kept_group_options import KeptGroupOptions
 from kohort.broker.cluster.kept_quotas import KeptQuotas
+from kohort.broker.cluster.kept_subscriptions import KeptSubscriptions
 from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
@@ -56,6 +57,7 @@ class Cluster:
         self.access = access_control(config, self.security)
         self.quotas = KeptQuotas(self.security)
         self.group_options = KeptGroupOptions(storage)
+        self.subscriptions = KeptSubscriptions(config, storage)
         self.first_fetches = FirstFetches(self.topics)
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()

@@ -43,6 +43,7 @@ from kohort.wire.messages.reassignments import (
 )
 from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kohort.wire.messages.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
@@ -66,6 +67,8 @@ GUARDS: Final[dict[type[Message], Guard]] = {
     SaslHandshakeRequest: unguarded,
     SaslAuthenticateRequest: unguarded,
     DescribeClusterRequest: unguarded,
+    GetTelemetrySubscriptionsRequest: unguarded,
+    PushTelemetryRequest: unguarded,
     # The handlers of these ask for each topic as they come to it.
     FetchRequest: unguarded,
     DescribeTopicPartitionsRequest: unguarded,

@@ -1,7 +1,8 @@
 """AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1: options of topics. KIP-133, KIP-339.
 
-For what can be changed of brokers see ``broker_options``, of groups ``group_options``. Client metrics and loggers have
-no options here: to delete one that is not set succeeds, as in Kafka, and anything else is refused.
+For what can be changed of brokers see ``broker_options``, of groups ``group_options``, of client metrics
+``subscription_options``. Loggers have no options here: to delete one that is not set succeeds, as in Kafka, and
+anything else is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 from kohort.broker.handlers.broker_options import alter_broker, check_broker
 from kohort.broker.handlers.group_options import alter_group
 from kohort.broker.handlers.option_changes import DELETE, SET, Change, edited
+from kohort.broker.handlers.subscription_options import alter_subscription
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
@@ -105,6 +107,8 @@ def _alter(
             alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
         elif kind == ConfigResourceType.GROUP:
             alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
+        elif kind == ConfigResourceType.CLIENT_METRICS:
+            alter_subscription(state, name, changes, keep=keep, validate_only=validate_only)
         else:
             _alter_nothing(state, kind, name, changes)
     except KohortError as error:

@@ -35,6 +35,9 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
         for text in (message.client_software_name, message.client_software_version):
             if not SOFTWARE.fullmatch(text):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"not a name or version of software: {text!r}")
+        state.client_metrics.says_software(
+            request.reply_to.connection, message.client_software_name, message.client_software_version
+        )
     _check_is_meant(state, message)
     return ApiVersionsResponse(
         api_keys=[_range(api) for api in state.apis.by_key.values()],

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), versions 1-4: options of topics, brokers and groups. KIP-133, KIP-569."""
+"""DescribeConfigs (32), versions 1-4: options of topics, brokers, groups and client metrics. KIP-133, KIP-569."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.broker.handlers.broker_options import check_broker
 from kohort.broker.handlers.group_options import settings_of_group
+from kohort.broker.handlers.subscription_options import settings_of_subscription
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -75,9 +76,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
         case ConfigResourceType.GROUP:
             return settings_of_group(state, name)
         case ConfigResourceType.CLIENT_METRICS:
-            if not name:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the name of a client metrics resource is missing")
-            return ()
+            return settings_of_subscription(state, name)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
 

@@ -1,7 +1,7 @@
 """ListConfigResources (74), versions 0-1: the names of what has options. KIP-1000, KIP-1142.
 
 As in Kafka, a request for an unknown type is refused as a whole with UNSUPPORTED_VERSION; so is, in version 0, one for
-anything but client metrics, of which there are none here.
+anything but client metrics.
 
 Of groups those are listed that have options of their own; brokers have no loggers here.
 """
@@ -46,6 +46,8 @@ def _names(state: BrokerState, kind: int) -> Iterable[str]:
         return sorted(topic.name for topic in state.topics)
     if kind == ConfigResourceType.BROKER:
         return map(str, sorted(state.cluster.live))
+    if kind == ConfigResourceType.CLIENT_METRICS:
+        return sorted(state.cluster.subscriptions.by_name)
     if kind == ConfigResourceType.GROUP:
         return sorted(state.cluster.group_options.by_group)
     return ()

@@ -1,0 +1,95 @@
+"""The options of a subscription to metrics of clients (KIP-714), checked as Apache Kafka 4.4 checks them.
+
+A subscription is a resource of type CLIENT_METRICS. Errors carry the words of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.config.options import Option, option, options_of
+from kohort.errors import ApiError, ConfigError, ErrorCode
+
+INTERVAL_MS: Final = 300_000
+"""How often a client comes again that nothing is asked of; and no subscription makes it come less often."""
+SHORTEST_MS: Final = 100
+LONGEST_MS: Final = 3_600_000
+ALL_METRICS: Final = "*"
+MATCHED: Final = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+"""What of a client can be matched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionConfig:
+    """What one subscription asks of which clients."""
+
+    interval_ms: int = option("interval.ms", INTERVAL_MS, "Metrics push interval in milliseconds.", bits=32)
+    match: list[str] = option("match", [], "Client match criteria.")
+    metrics: list[str] = option("metrics", [], "Telemetry metric name prefix list.")
+
+
+OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in options_of(SubscriptionConfig)}
+
+
+def parse_subscription(given: Mapping[str, str]) -> SubscriptionConfig:
+    """Return the options of a subscription, of their texts. Raises ApiError INVALID_REQUEST for an unknown name and an
+    interval out of bounds, ConfigError for a value that is none and for a match that Kafka refuses."""
+    for name in given:
+        if name not in OPTIONS:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+    interval_ms = _interval_ms(given["interval.ms"]) if "interval.ms" in given else INTERVAL_MS
+    lists = {name: _parts(name, given.get(name, "")) for name in ("match", "metrics")}
+    parse_match(lists["match"])
+    return SubscriptionConfig(interval_ms=interval_ms, match=lists["match"], metrics=lists["metrics"])
+
+
+def parse_match(patterns: list[str]) -> dict[str, str]:
+    """Return the regular expression for each thing that is matched; of what is named twice the last. Raises
+    ConfigError for what is no ``NAME=EXPRESSION``."""
+    return dict(_named(pattern) for pattern in patterns)
+
+
+def _named(pattern: str) -> tuple[str, str]:
+    name, *rest = re.sub("=+$", "", pattern).split("=")  # Java's split forgets what is empty at the end
+    if len(rest) != 1 or name.strip() not in MATCHED:
+        raise refused_match(pattern)
+    return name.strip(), rest[0].strip()
+
+
+def refused_match(pattern: str) -> ConfigError:
+    """Return the error for a pattern that cannot be taken."""
+    return ConfigError(f"Illegal client matching pattern: {pattern}")
+
+
+def _interval_ms(text: str) -> int:
+    digits = text.strip()
+    if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -(1 << 31) <= int(digits) < 1 << 31:
+        raise ConfigError(f"Invalid value {text} for configuration interval.ms: Not a number of type INT")
+    value = int(digits)
+    if not SHORTEST_MS <= value <= LONGEST_MS:
+        words = f"interval must be between {SHORTEST_MS} and {LONGEST_MS} (1 hour)"
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid value {value} for interval.ms, {words}")
+    return value
+
+
+def _parts(name: str, text: str) -> list[str]:
+    return list(dict.fromkeys(_split(name, text)))
+
+
+def _split(name: str, text: str) -> Iterator[str]:
+    if not text.strip():
+        return
+    for part in text.split(","):
+        if not part.strip():
+            raise ConfigError(f"Configuration '{name}' values must not be empty.")
+        yield part.strip()

@@ -1,0 +1,45 @@
+"""GetTelemetrySubscriptions (71), PushTelemetry (72), both version 0 and flexible: metrics of clients. KIP-714.
+
+What is pushed is a ``MetricsData`` of OpenTelemetry's protocol, compressed as a whole (telemetry/otlp.py).
+"""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, boolean, data, int8, int16, int32, string, uuid
+
+
+class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
+    """GetTelemetrySubscriptions: what a client asks; the id of zeros asks for one."""
+
+    client_instance_id: bytes = uuid()
+
+
+class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
+    """GetTelemetrySubscriptions: what a broker answers; no requested metrics: push none, and ask again later."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    client_instance_id: bytes = uuid()
+    subscription_id: int = int32()
+    accepted_compression_types: list[int] = array(int8())
+    push_interval_ms: int = int32()
+    telemetry_max_bytes: int = int32()
+    delta_temporality: bool = boolean()
+    requested_metrics: list[str] = array(string())
+
+
+class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
+    """PushTelemetry: what a client asks."""
+
+    client_instance_id: bytes = uuid()
+    subscription_id: int = int32()
+    terminating: bool = boolean()
+    compression_type: int = int8()
+    metrics: bytes = data()
+
+
+class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
+    """PushTelemetry: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

@@ -1,0 +1,327 @@
+"""Clients push their metrics (KIP-714): what they are asked for, when they may push, and why they are refused."""
+
+import pytest
+
+from kohort.broker.io import Connected
+from kohort.errors import ErrorCode, StorageError
+from kohort.log.storage import MemoryStorage
+from kohort.telemetry.report import TOPIC, MetricValue, parse_report
+from kohort.wire.compression import Codec, compress
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from kohort.wire.record_batch import read_batch, split_batches
+from support.machines.broker_stage import BrokerStage, Peer
+from support.telemetry.otlp_bytes import gauge, metrics_data
+
+CLIENT_METRICS = 16
+NO_ID, ANOTHER = bytes(16), bytes(range(16))
+PUSH = metrics_data(gauge("poll.idle.ratio.avg", 0.25), group_id="g", group_member_id="m-1")
+MINUTES_5 = 300_000
+EARLY, UNKNOWN = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+
+
+@pytest.fixture
+def stage():
+    """A broker that asks for nothing by itself, as Kafka."""
+    return BrokerStage(**{"kohort.client.metrics.default": ""})
+
+
+def ask(peer, client_instance_id=NO_ID, client_id="tester"):
+    return peer.ask(GetTelemetrySubscriptionsRequest(client_instance_id=client_instance_id), 0, client_id=client_id)
+
+
+def push(peer, given, metrics=b"", **changed):
+    asked = PushTelemetryRequest(
+        client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=metrics
+    )
+    for name, value in changed.items():
+        setattr(asked, name, value)
+    return peer.ask(asked, 0).error_code
+
+
+def subscribe(peer, name="s", **options):
+    """Set options of a subscription; None deletes one."""
+    configs = [
+        AlterableConfig(name=option.replace("_", "."), config_operation=int(value is None), value=value)
+        for option, value in options.items()
+    ]
+    resource = AlterConfigsResource(resource_type=CLIENT_METRICS, resource_name=name, configs=configs)
+    (answer,) = peer.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    return answer.error_code
+
+
+class FullDisk(MemoryStorage):
+    """Refuses to replace files while it is full."""
+
+    is_full = False
+
+    def replace(self, name, content, *, durable=True, private=False):
+        if self.is_full:
+            raise StorageError(f"cannot replace {name}: no space left")
+        super().replace(name, content, durable=durable, private=private)
+
+
+def reports(peer):
+    data = bytes(peer.fetch(TOPIC).responses[0].partitions[0].records)
+    return [parse_report(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
+
+
+class TestWhatIsAsked:
+    def test_without_a_subscription_nothing_every_five_minutes(self, peer):
+        given = ask(peer)
+
+        assert (given.error_code, given.requested_metrics, given.push_interval_ms) == (0, [], MINUTES_5)
+        assert given.accepted_compression_types == [Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY]
+        assert given.telemetry_max_bytes == 1 << 20
+        assert given.client_instance_id not in (NO_ID, bytes(15) + b"\1")
+
+    def test_a_client_keeps_the_id_that_it_has(self, peer):
+        assert ask(peer, ANOTHER).client_instance_id == ANOTHER
+
+    def test_the_default_of_the_broker_is_for_those_that_no_subscription_matches(self):
+        stage = BrokerStage(
+            **{"kohort.client.metrics.default": "a.,b.", "kohort.client.metrics.default.interval.ms": 500}
+        )
+        peer = stage.connect()
+        subscribe(peer, metrics="c.", match="client_id=other")
+
+        mine, others = ask(peer), ask(peer, client_id="other")
+
+        assert (mine.requested_metrics, mine.push_interval_ms) == (["a.", "b."], 500)
+        assert (others.requested_metrics, others.push_interval_ms) == (["c."], MINUTES_5)
+
+    def test_what_any_matching_subscription_wants_as_often_as_the_most_eager(self, peer):
+        subscribe(peer, "one", metrics="a.,b.", interval_ms="60000")
+        subscribe(peer, "two", metrics="b.,c.", interval_ms="1000")
+        subscribe(peer, "three", metrics="d.", interval_ms="100", match="client_id=no.*")
+
+        given = ask(peer)
+
+        assert (given.requested_metrics, given.push_interval_ms) == (["a.", "b.", "c."], 1000)
+
+    def test_all_is_all(self, peer):
+        subscribe(peer, "one", metrics="*", interval_ms="3600000")
+        subscribe(peer, "two", metrics="b.")
+
+        given = ask(peer)
+
+        assert (given.requested_metrics, given.push_interval_ms) == (["*"], MINUTES_5), (
+            "as in Kafka five minutes at most"
+        )
+
+    @pytest.mark.parametrize(
+        ("match", "is_matched"),
+        [
+            ("client_id=test.*", True),
+            ("client_id=test", False),
+            ("client_software_name=franz,client_software_version=1\\.2\\..*", True),
+            ("client_software_name=franz,client_software_version=2\\..*", False),
+            ("client_source_address=127\\.0\\.0\\.1", True),
+            ("client_source_address=10\\..*", False),
+            ("client_source_port=.*", False),  # of this connection nobody knows it
+            ("client_instance_id=AAECAwQFBgcICQoLDA0ODw", True),
+            ("client_id=(a|aa)*b", False),
+        ],
+    )
+    def test_a_pattern_matches_the_whole_of_what_it_is_about(self, peer, match, is_matched):
+        software = ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3")
+        peer.ask(software, 3)
+        subscribe(peer, metrics="a.", match=match)
+
+        assert bool(ask(peer, ANOTHER).requested_metrics) is is_matched
+
+    def test_the_port_that_a_client_comes_from_can_be_matched(self, stage, peer):
+        stage.give(Connected(99, "127.0.0.1", port=5001))
+        stage.peers[99] = other = Peer(stage, 99)
+        subscribe(peer, metrics="a.", match="client_source_port=500[0-9]")
+
+        assert ask(other).requested_metrics == ["a."]
+        assert ask(peer).requested_metrics == []
+
+    def test_who_asks_again_before_its_interval_is_over_is_refused(self, stage, peer):
+        given = ask(peer)
+
+        assert ask(peer, given.client_instance_id).error_code == EARLY
+        stage.advance(MINUTES_5)
+        assert ask(peer, given.client_instance_id).subscription_id == given.subscription_id
+
+    def test_unless_the_subscriptions_have_changed(self, peer):
+        given = ask(peer)
+        subscribe(peer, metrics="a.")
+
+        anew = ask(peer, given.client_instance_id)
+
+        assert anew.requested_metrics == ["a."]
+        assert anew.subscription_id != given.subscription_id
+
+
+class TestWhenAPushIsTaken:
+    def test_at_once_after_asking_and_then_once_an_interval(self, stage, peer):
+        subscribe(peer, metrics="*", interval_ms="1000")
+        given = ask(peer)
+
+        assert push(peer, given, PUSH) == 0
+        assert push(peer, given, PUSH) == EARLY
+        stage.advance(999)
+        assert push(peer, given, PUSH) == EARLY
+        stage.advance(1)
+        assert push(peer, given, PUSH) == 0
+
+    def test_the_last_push_is_never_too_early_and_there_is_no_other(self, peer):
+        given = ask(peer)
+        push(peer, given)
+
+        assert push(peer, given, PUSH, terminating=True) == 0
+        assert push(peer, given, PUSH) == ErrorCode.INVALID_REQUEST
+
+    def test_an_id_that_the_broker_does_not_know_is_as_good_if_the_subscription_is_right(self, stage, peer):
+        given = ask(peer)
+        peer.leave()
+        back = stage.connect()
+
+        assert push(back, given, PUSH) == 0
+
+    @pytest.mark.parametrize("codec", Codec)
+    def test_in_every_codec(self, peer, codec):
+        assert push(peer, ask(peer), compress(codec, PUSH), compression_type=codec) == 0
+        assert len(reports(peer)) == 1
+
+    def test_many_clients_on_one_connection(self, peer):
+        given = [ask(peer) for _ in range(3)]
+
+        assert [push(peer, one, PUSH) for one in given] == [0, 0, 0]
+
+
+class TestWhyAPushIsRefused:
+    @pytest.mark.parametrize("reserved", [NO_ID, bytes(15) + b"\1"])
+    def test_an_id_that_no_client_has(self, peer, reserved):
+        assert push(peer, ask(peer), PUSH, client_instance_id=reserved) == ErrorCode.INVALID_REQUEST
+
+    def test_another_subscription_and_then_it_may_ask_at_once(self, peer):
+        given = ask(peer)
+
+        assert push(peer, given, PUSH, subscription_id=given.subscription_id ^ 1) == UNKNOWN
+        assert ask(peer, given.client_instance_id).error_code == 0
+
+    def test_subscriptions_that_have_changed_meanwhile(self, peer):
+        given = ask(peer)
+        subscribe(peer, metrics="a.")
+
+        assert push(peer, given, PUSH) == UNKNOWN
+
+    def test_a_codec_that_does_not_exist_and_then_it_may_ask_at_once(self, peer):
+        given = ask(peer)
+
+        assert push(peer, given, PUSH, compression_type=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert ask(peer, given.client_instance_id).error_code == 0
+
+    def test_more_than_a_push_may_have(self):
+        stage = BrokerStage(**{"telemetry.max.bytes": 1000})
+        peer = stage.connect()
+        given = ask(peer)
+
+        assert given.telemetry_max_bytes == 1000
+        assert push(peer, given, bytes(1001)) == ErrorCode.TELEMETRY_TOO_LARGE
+
+    @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+    def test_a_bomb(self, peer, codec):
+        data = compress(codec, bytes(1 << 24))
+        assert len(data) < 1 << 20
+
+        assert push(peer, ask(peer), data, compression_type=codec) == ErrorCode.INVALID_RECORD
+
+    @pytest.mark.parametrize("codec", Codec)
+    def test_rubbish(self, peer, codec):
+        assert push(peer, ask(peer), b"\xffrubbish", compression_type=codec) == ErrorCode.INVALID_RECORD
+        assert (
+            push(peer, ask(peer), compress(codec, b"\xffrubbish"), compression_type=codec) == ErrorCode.INVALID_RECORD
+        )
+
+
+class TestWhatIsKept:
+    def test_what_a_client_said_and_who_it_is_stands_in_a_topic(self, stage, peer):
+        peer.ask(ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3"), 3)
+        given = ask(peer)
+        push(peer, given, PUSH)
+
+        (told,) = reports(peer)
+
+        assert (told.client_id, told.host, told.software_name, told.software_version) == (
+            *("tester", "/127.0.0.1"),
+            *("franz", "1.2.3"),
+        )
+        assert (told.group, told.member_id, told.at_ms) == ("g", "m-1", stage.now_ms)
+        assert told.values == (MetricValue("poll.idle.ratio.avg", 0.25),)
+        assert told.value("poll.idle.ratio.avg") == 0.25
+        assert told.value("another") is None
+
+    def test_in_memory_the_last_of_each_until_it_is_gone(self, stage, peer):
+        instances = stage.broker.state.client_metrics.instances
+        push(peer, ask(peer), PUSH)
+
+        assert [told.group for told in instances.reports(stage.now_ms)] == ["g"]
+        peer.leave()
+        assert list(instances.reports(stage.now_ms)) == []
+        assert len(instances) == 0
+
+    def test_who_is_silent_for_three_intervals_is_forgotten(self, stage, peer):
+        subscribe(peer, metrics="*", interval_ms="60000")
+        instances = stage.broker.state.client_metrics.instances
+        push(peer, ask(peer), PUSH)
+        stage.advance(3 * 60_000 - 1)
+        assert len(list(instances.reports(stage.now_ms))) == 1
+        stage.advance(1)
+        assert list(instances.reports(stage.now_ms)) == []
+
+        ask(peer)
+
+        assert len(instances) == 1, "the new one"
+
+    def test_so_many_clients_and_no_more(self):
+        stage = BrokerStage(**{"kohort.client.metrics.max.instances": 3})
+        peer = stage.connect()
+
+        for _ in range(10):
+            push(peer, ask(peer), PUSH)
+
+        instances = stage.broker.state.client_metrics.instances
+        assert len(instances) == 3
+        assert len(list(instances.reports(stage.now_ms))) == 3
+
+    def test_so_many_values_and_no_more(self):
+        stage = BrokerStage(**{"kohort.client.metrics.max.values": 5})
+        peer = stage.connect()
+        two = metrics_data(gauge("a", 1), gauge("b", 2))
+
+        given = [ask(peer) for _ in range(4)]
+        for one in given:
+            push(peer, one, two)
+
+        told = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
+        assert sum(len(one.values) for one in told) == 4, "the latest two"
+
+    def test_an_empty_push_says_nothing(self, stage, peer):
+        assert push(peer, ask(peer)) == 0
+        assert stage.broker.state.topics.get(TOPIC) is None
+
+    def test_subscriptions_outlive_the_broker(self, stage, peer):
+        subscribe(peer, metrics="a.", match="client_id=test.*")
+        stage.restart()
+
+        assert ask(stage.connect()).requested_metrics == ["a."]
+
+    def test_a_disk_that_takes_no_more_refuses_no_push_and_keeps_no_subscription(self):
+        disk = FullDisk()
+        stage = BrokerStage(disk, **{"kohort.client.metrics.default": ""})
+        peer = stage.connect()
+        disk.is_full = True
+
+        assert push(peer, ask(peer), PUSH) == 0
+        assert "a client's metrics are not kept" in "".join(stage.said())
+        assert subscribe(peer, metrics="a.") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert ask(peer).requested_metrics == []

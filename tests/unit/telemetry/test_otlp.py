@@ -1,0 +1,130 @@
+"""What a client pushes, read: its numbers and labels, and nothing of what is too much or no such message."""
+
+import math
+
+import pytest
+
+from kohort.steps import at_once, shortest_steps
+from kohort.telemetry.otlp import LABELS_MOST, TEXT_MOST, VALUES_MOST, BadTelemetry, parse_metrics
+from kohort.telemetry.report import MetricValue
+from support.telemetry.otlp_bytes import field, gauge, label, metrics_data, total, varint
+
+
+def parsed(data):
+    return at_once(parse_metrics(data))
+
+
+def test_gauges_and_sums_are_read_with_their_labels_and_what_the_client_says_of_itself():
+    data = metrics_data(
+        gauge("poll.idle.ratio.avg", 0.25),
+        total("rebalance.total", 7, topic="orders", partition="3"),
+        group_id="g",
+        group_member_id="m-1",
+    )
+
+    pushed = parsed(data)
+
+    assert pushed.labels == {"group_id": "g", "group_member_id": "m-1"}
+    assert pushed.values == [
+        MetricValue("poll.idle.ratio.avg", 0.25),
+        MetricValue("rebalance.total", 7.0, {"topic": "orders", "partition": "3"}),
+    ]
+    assert not pushed.is_cut
+
+
+def test_a_resource_for_each_metric_is_as_good():
+    data = metrics_data(gauge("a", 1), group_id="g") + metrics_data(gauge("b", 2), client_rack="r")
+
+    pushed = parsed(data)
+
+    assert pushed.labels == {"group_id": "g", "client_rack": "r"}
+    assert [one.name for one in pushed.values] == ["a", "b"]
+
+
+def test_nothing_at_all_is_a_message_too():
+    assert parsed(b"").values == []
+
+
+def test_what_has_no_value_is_left_out():
+    none = field(1, b"a") + field(5, field(1, b""))
+
+    pushed = parsed(metrics_data(gauge("avg", math.nan), gauge("max", -math.inf), none, gauge("", 1.0)))
+
+    assert pushed.values == []
+
+
+def test_labels_of_other_kinds_become_text():
+    kinds = {
+        "yes": b"\x10\x01",
+        "many": b"\x18" + varint((1 << 64) - 5),
+        "half": b"\x21" + bytes.fromhex("000000000000e03f"),
+        "list": field(5, b""),
+    }
+    resource = b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in kinds.items())
+
+    pushed = parsed(field(1, field(1, resource)))
+
+    assert pushed.labels == {"yes": "true", "many": "-5", "half": "0.5", "list": ""}
+
+
+def test_more_values_than_are_kept_are_cut_off():
+    pushed = parsed(metrics_data(*(gauge(f"m{n}", n) for n in range(VALUES_MOST + 1))))
+
+    assert len(pushed.values) == VALUES_MOST
+    assert pushed.is_cut
+
+
+def test_long_names_and_many_labels_are_cut_off():
+    many = {f"l{n}": "x" * 1000 for n in range(LABELS_MOST + 1)}
+
+    (value,) = parsed(metrics_data(gauge("n" * 1000, 1, **many))).values
+
+    assert len(value.name) == TEXT_MOST
+    assert {len(text) for text in value.labels.values()} == {TEXT_MOST}
+    assert len(value.labels) == LABELS_MOST
+    assert len(parsed(metrics_data(**many)).labels) == LABELS_MOST
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x0a\x05abc", "a field of 5 bytes with 3 left"),
+        (b"\x0a", "a number that ends with its message"),
+        (b"\x80" * 11, "a number of more than ten bytes"),
+        (b"\x0b", "wire type 3"),
+        (b"\x00\x01", "field number 0"),
+        (b"\x09\x01", "a field of 8 bytes with 1 left"),
+        (metrics_data(field(1, b"\xff")), "text at byte 10 that is not UTF-8"),
+        (metrics_data(b"\x18\x01" * 1001), "more than 1000 fields"),
+        (metrics_data(label("a", "b")[:-1]), "left"),
+    ],
+)
+def test_what_is_no_such_message_is_refused_with_the_place(data, words):
+    with pytest.raises(BadTelemetry, match=words):
+        parsed(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x18\x01" * 400_000,
+        field(1, field(2, b"\x18\x01" * 400_000)),
+        field(1, field(1, b"\x18\x01" * 900) * 400),
+        metrics_data(field(1, b"a") + field(5, b"\x0a\x00" * 400_000)),
+        metrics_data(field(1, b"a") + field(5, field(1, b"\x18\x01" * 900) * 400)),
+        metrics_data(*[b"\x18\x01" * 900] * 400),
+    ],
+    ids=["top", "scope", "resources", "empty points", "points", "metrics"],
+)
+def test_a_mebibyte_of_rubbish_is_scanned_in_steps(data):
+    steps = sum(1 for _ in parse_metrics(data))
+
+    assert steps > 50, "a step is five milliseconds, by estimate"
+
+
+def test_however_short_the_steps_the_outcome_is_the_same():
+    data = metrics_data(*(gauge(f"m{n}", n, topic="t") for n in range(50)), group_id="g")
+    at_once_ = parsed(data)
+
+    with shortest_steps():
+        assert parsed(data) == at_once_
