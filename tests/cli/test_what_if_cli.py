@@ -49,3 +49,20 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, group, options, code, word
     done = run("group", "what-if", group, *options, code=code)
 
     assert words in " ".join(done.stderr.split())
+
+
+def test_with_rates_it_tells_how_far_the_group_falls_behind(run, group):
+    told = run("group", "what-if", group, "--kill", "c-1", "--in-rate", "10", "--drain-rate", "40").stdout
+    assert "nobody would read 3 partitions" in told
+    told = run("group", "what-if", group, "--add", "1", "--in-rate", "10", "--drain-rate", "40").stdout
+    assert "lag: at most 1 to 31 records, catches up after" in told
+    assert "10 records/s are written (as given), and a member handles 40 (as given)" in told
+    unknown = run("group", "what-if", group, "--add", "1", "--in-rate", "10")
+    assert "no lag is predicted" in unknown.stderr
+
+
+def test_a_rolling_restart_takes_a_change_along(run, group):
+    found = json.loads(run("group", "what-if", group, "--rolling-restart", "--to-consumer", "--output", "json").stdout)
+
+    assert (found["prediction"]["protocol"], found["prediction"]["assignor"]) == ("consumer", "uniform")
+    assert any("converts the group" in one for one in found["prediction"]["assumptions"])

@@ -150,7 +150,7 @@ def _look(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
 def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
     from kohort.insight.findings.groups import find_group
 
-    samples = list(_samples(admin, names, looks))
+    samples = list(samples_of(admin, names, looks))
     last = samples[-1]
     history: dict[str, list[GroupSnapshot]] = {snapshot.group: [] for snapshot in last.groups}
     for sample in samples:
@@ -165,7 +165,7 @@ def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
     return seen
 
 
-def _samples(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[GroupSample]:
+def samples_of(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[GroupSample]:
     """Take samples; only the last asks logs how long records have waited."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from msgspec.structs import replace
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.looking import is_missing, missing
+from kohort.cli.durations import DURATION
+from kohort.cli.looking import Looks, is_missing, missing, samples_of
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.what_if import ComparedAssignor, GroupWhatIf
@@ -16,25 +18,30 @@ from kohort.cli.show import print_prose, print_table
 from kohort.errors import UsageError
 
 if TYPE_CHECKING:
-    from kohort.insight.findings.what_if import WhatIfFinding
+    from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
+    from kohort.insight.what_if.predict import Racks, Surroundings
     from kohort.insight.what_if.scenario import Scenario
 
 MOST_NEWCOMERS = 1000
 MOST_PARTITIONS = 100_000
+RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Say what GROUP would do if something were changed. Nothing is executed.
 
 The group is looked at once, and the very assignors are asked: who would own what, after how many rounds, how long
 partitions would pause (a range, with its assumptions), who would be idle. A member is named by its member id, its
-instance id, or its client id where only one has it.
+instance id, or its client id where only one has it. A --rolling-restart goes with --assignor, --partitions and
+--to-consumer: each member comes back with that. With rates, given or seen (--watch-for 20s), it says how far the group
+would fall behind, and when it has caught up.
 
 \b
 Examples:
   kohort group what-if my-group --add 3 --compare
   kohort group what-if my-group --kill c-2:sigkill
   kohort group what-if my-group --partitions my-topic=24
-  kohort group what-if my-group --rolling-restart --static
+  kohort group what-if my-group --rolling-restart --to-consumer
+  kohort group what-if my-group --remove c-2 --in-rate 900 --drain-rate 400
 """
 
 
@@ -48,23 +55,37 @@ Examples:
 @click.option("--rolling-restart", is_flag=True, help="All members, one after the other.")
 @click.option("--static", is_flag=True, help="As if those added or restarted had an instance id.")
 @click.option("--to-consumer", is_flag=True, help="With the consumer protocol (KIP-848).")
+@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records a second written to all it reads.")
+@click.option("--drain-rate", type=RATE, metavar="N", help="Records a second that one member handles.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Look several times, which tells both rates.")
 @click.option("--compare", is_flag=True, help="With each assignor, in a table.")
 @cluster_options
 @output_of(GroupWhatIf)
 def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:
+    from kohort.insight.lag import lag_of
+    from kohort.insight.what_if.draining import flow_of
+    from kohort.insight.what_if.predict import Surroundings
     from kohort.insight.what_if.predict import what_if as predict
 
     if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
         raise click.UsageError("--static goes with --add or --rolling-restart")
     if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):
         raise click.UsageError("--rolling-restart does not go with --add, --remove or --kill")
-    snapshot = _look(cluster, group_id)
+    snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
+    snapshot = snapshots[-1]
     scenario = _scenario(snapshot, asked)
+    rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
+    around = Surroundings(racks, rates)
     try:
-        found = predict(snapshot, scenario)
-        compared = _compared(snapshot, scenario) if compare else []
+        found = predict(snapshot, scenario, around=around)
+        compared = _compared(snapshot, scenario, around) if compare else []
     except UsageError as error:  # it names what was asked for: wrong usage of the command
         raise click.UsageError(str(error)) from error
+    if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
+        what = (
+            "no member had enough to do to show how fast it is: give --drain-rate, too; and --in-rate, or --watch-for"
+        )
+        print_prose(f"no lag is predicted: {what}", err=True)
     if output != "table":
         print_result(GroupWhatIf(group=snapshot.group, prediction=found, compare=compared), output)
         return
@@ -80,15 +101,18 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
         print_table(columns, rows)
 
 
-def _look(cluster: ClusterAccess, group_id: str) -> GroupSnapshot:
-    from kohort.watch.sampling import SamplingLimits, sample_groups
+def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
+    """Return looks at the group, the last one as it is now, and the racks of what it reads."""
+    from kohort.watch.replicas import racks_of
 
+    found: list[GroupSnapshot] = []
     with cluster.admin() as admin:
-        sample = sample_groups(admin, [group_id], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
-        error = sample.errors.get(group_id)
-        if error is not None:
-            raise missing(admin, group_id) if is_missing(error) else error
-        return sample.groups[0]
+        for sample in samples_of(admin, [group_id], looks):
+            error = sample.errors.get(group_id)
+            if error is not None:
+                raise missing(admin, group_id) if is_missing(error) else error
+            found += sample.groups
+        return found, racks_of(admin, found[-1].partition_counts, timeout_ms=ADMIN_MS)
 
 
 def _scenario(snapshot: GroupSnapshot, asked: dict[str, Any]) -> Scenario:
@@ -136,14 +160,16 @@ def _member_id(snapshot: GroupSnapshot, name: str) -> str:
     raise click.UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
 
 
-def _compared(snapshot: GroupSnapshot, scenario: Scenario) -> list[ComparedAssignor]:
+def _compared(snapshot: GroupSnapshot, scenario: Scenario, around: Surroundings) -> list[ComparedAssignor]:
     from kohort.assignors.builtin import ASSIGNORS
     from kohort.assignors.server.builtin import SERVER_ASSIGNORS
     from kohort.insight.what_if.predict import what_if as predict
 
     ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
     ways += [(name, True) for name in SERVER_ASSIGNORS]
-    found = [predict(snapshot, replace(scenario, assignor=name, to_consumer=modern)) for name, modern in ways]
+    found = [
+        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), around=around) for name, modern in ways
+    ]
     return [_row(one) for one in found]
 
 
@@ -172,6 +198,19 @@ def _range(least: float, most: float) -> str:
     return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
 
 
+def _drain_words(drain: DrainFinding) -> str:
+    if drain.drained_from_s is None:
+        when = "never catches up"
+    elif drain.drained_to_s is None:
+        when = f"catches up after {drain.drained_from_s:.3g} s at best, at worst never"
+    else:
+        when = f"catches up after {_range(drain.drained_from_s, drain.drained_to_s)} s"
+    peak = " to ".join(dict.fromkeys((f"{drain.peak_lag_from}", f"{drain.peak_lag_to}")))
+    last = f", {drain.slowest} last" if drain.slowest and drain.drained_to_s != 0 else ""
+    unread = f"; nobody would read {drain.unread} partitions" if drain.unread else ""
+    return f"lag: at most {peak} records, {when}{last}{unread}"
+
+
 def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
     print_prose(
         f"now: members {found.members_before}, partitions {sum(snapshot.partition_counts.values())}, "
@@ -185,6 +224,8 @@ def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
         f"pause {_range(found.pause_from_s, found.pause_to_s)} partition-seconds   idle {len(found.idle)}   "
         f"max/min load {most}/{least}"
     )
+    if found.drain is not None:
+        print_prose(_drain_words(found.drain))
     for note in found.notes:
         print_prose(note, indent=" " * 8, first="note: ")
     for sentence in found.assumptions:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
 from kohort.pattern import Pattern
+from kohort.wire.consumer_protocol import parse_subscription
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -220,10 +221,18 @@ def _member(member: MemberDescription, matched: Matched) -> MemberSnapshot:
         target=None if member.target_assignment is None else tuple(sorted(member.target_assignment)),
         epoch=None if member.member_epoch == NO_EPOCH else member.member_epoch,
         protocol="consumer" if member.member_type == "consumer" else "classic",
-        rack=member.rack_id,
+        rack=member.rack_id or _rack_said(member.raw_metadata),
         regex=member.topic_regex,
         matched=matched.get(member.topic_regex) if member.topic_regex else None,
     )
+
+
+def _rack_said(subscription: bytes) -> str | None:
+    """Return where a classic consumer says that it runs (KIP-881); None where it does not, or is none."""
+    try:
+        return parse_subscription(subscription).rack_id if subscription else None
+    except ProtocolError:
+        return None
 
 
 def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits) -> None:

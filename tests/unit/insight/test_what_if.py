@@ -8,8 +8,10 @@ from tests.support.machines.group_looks import look, member, tp
 
 from kohort.errors import UsageError
 from kohort.insight.findings.what_if import WhatIfFinding
+from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
-from kohort.insight.what_if.predict import what_if
+from kohort.insight.what_if.draining import flow_of
+from kohort.insight.what_if.predict import Surroundings, what_if
 from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 NINE = {n: (0, 10 * n) for n in range(9)}
@@ -114,7 +116,7 @@ def test_racks_count_where_the_assignor_goes_by_them():
     racks = {tp(n): frozenset(["south" if n < 3 else "north"]) for n in range(6)}
 
     assert what_if(snapshot, Scenario()).moves == ()
-    assert len(what_if(snapshot, Scenario(), racks=racks).moves) == 6
+    assert len(what_if(snapshot, Scenario(), around=Surroundings(racks=racks)).moves) == 6
 
 
 def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
@@ -165,3 +167,73 @@ def test_what_cannot_be_is_refused_in_a_sentence(scenario: Scenario, words: str)
 def test_a_group_without_members_has_nothing_to_predict():
     with pytest.raises(UsageError, match="has no members"):
         what_if(look(0, [], NINE), Scenario())
+
+
+# How far it falls behind, and when it has caught up
+
+
+def rates(*looks: GroupSnapshot, **given: float) -> Surroundings:
+    return Surroundings(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
+
+
+def test_what_is_written_during_the_pause_is_the_peak_and_the_slowest_member_ends_the_drain():
+    around = rates(three(), in_per_s=90.0, drain_per_s=60.0)
+    found = what_if(three(), Scenario(kill=(("a-id", "sigkill"),)), around=around).drain
+
+    assert found is not None
+    assert (found.written_per_s, found.handled_from_per_s, found.unread) == (90.0, 60.0, 0)
+    assert (found.peak_lag_from, found.peak_lag_to) == (360 + 1263, 360 + 1443)
+    assert found.drained_from_s is not None
+    assert found.behind_for_ever == (), "40 and 50 records a second for the two that are left"
+    assert (found.drained_from_s, found.drained_to_s) == pytest.approx((98.2, 110.2))
+    swamped = what_if(
+        three(), Scenario(kill=(("a-id", "sigkill"),)), around=rates(three(), in_per_s=90.0, drain_per_s=40.0)
+    )
+    assert swamped.drain is not None
+    assert (swamped.drain.drained_to_s, len(swamped.drain.behind_for_ever)) == (None, 2)
+
+
+def test_skew_makes_one_member_the_last():
+    members = [member("a", 0), member("b", 1)]
+    looks = [
+        look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
+        look(10, members, {0: (500, 1000), 1: (400, 500)}, assignor="range"),
+    ]
+    found = what_if(looks[-1], Scenario(), around=rates(*looks)).drain
+
+    assert found is not None
+    assert (found.written_per_s, found.handled_from_per_s, found.handled_to_per_s) == (130.0, 40.0, 50.0)
+    assert (found.slowest, found.behind_for_ever, found.drained_from_s) == ("a-id", ("a-id", "b-id"), None)
+    quick = what_if(looks[-1], Scenario(), around=rates(*looks, drain_per_s=200.0)).drain
+    assert quick is not None
+    assert (quick.slowest, quick.behind_for_ever) == ("a-id", ())
+    assert quick.drained_to_s == pytest.approx((500 + 90 * 3.1) / 110)
+
+
+def test_rates_that_nobody_gave_or_saw_are_not_made_up():
+    assert what_if(three(), Scenario(), around=rates(three())).drain is None
+    assert what_if(three(), Scenario(), around=rates(three(), drain_per_s=9.0)).drain is None
+    idle = [look(at, [member("a", 0)], {0: (9 + at, 9 + at)}, assignor="range") for at in (0, 10)]
+    assert what_if(idle[-1], Scenario(), around=rates(*idle)).drain is None, (
+        "it keeps up: how fast it could be is unseen"
+    )
+
+
+def test_what_nobody_reads_is_never_drained():
+    snapshot = look(0, [member("a", 0)], {0: (0, 10)}, assignor="range")
+    found = what_if(snapshot, Scenario(remove=("a-id",)), around=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
+
+    assert found is not None
+    assert (found.unread, found.drained_from_s, found.drained_to_s, found.slowest) == (1, None, None, None)
+
+
+def test_a_topic_that_grows_gets_what_is_written_spread_anew():
+    members = [member("a", 0, 1)]
+    looks = [
+        look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
+        look(10, members, {0: (50, 200), 1: (50, 400)}, assignor="range"),
+    ]
+    flow = flow_of(lag_of(looks), {"t": 4})
+
+    assert flow is not None
+    assert dict(flow.written) == {tp(n): 10.0 for n in range(4)}

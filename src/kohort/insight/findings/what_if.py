@@ -19,6 +19,30 @@ class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
     lag_after: int | None = None
 
 
+class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group falls behind, and when it has caught up; records, and records a second.
+
+    ``from`` is at best, ``to`` at worst: the shortest pause and the fastest member, the longest and the slowest.
+    """
+
+    written_per_s: float
+    """To all partitions."""
+    handled_from_per_s: float
+    """By one member."""
+    handled_to_per_s: float
+    peak_lag_from: int
+    peak_lag_to: int
+    drained_from_s: float | None
+    """Seconds after the last pause; null is never."""
+    drained_to_s: float | None
+    slowest: str | None
+    """The member id of who is the last to have caught up."""
+    behind_for_ever: tuple[str, ...]
+    """Member ids: at worst more is written to their partitions than they handle."""
+    unread: int
+    """Partitions that nobody would have."""
+
+
 class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What a group would be like after a scenario; a prediction, of which nothing was executed."""
 
@@ -42,5 +66,7 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
     """Member ids that would have nothing."""
+    drain: DrainFinding | None = None
+    """Null where rates are neither given nor seen."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]

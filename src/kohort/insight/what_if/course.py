@@ -16,27 +16,32 @@ from kohort.model import TopicPartition
 
 @dataclass(slots=True)
 class GroupCourse:
-    """A group on its way: its members, what has moved so far, and for how long partitions were not read."""
+    """A group on its way: its members, what has moved so far, and for how long each partition was not read."""
 
     members: list[WhatIfMember]
     topics: ReadTopics
     assume: Assumptions
     rounds: int = 0
     moves_in_all: int = 0
-    pause: PauseRange = field(default_factory=PauseRange)
+    pauses: dict[TopicPartition, PauseRange] = field(default_factory=dict)
 
     def run(self, steps: Iterable[GroupStep]) -> None:
         """Take the steps, one after the other."""
         for step in steps:
-            owned = len(owners_among(self.members))
+            owned = owners_among(self.members)
             if step.away is not None:
                 away = next(m for m in self.members if m.member_id == step.away)
-                self.pause = self.pause.plus(pause_of_absence(len(away.owned), self.assume))
+                self.pause(away.owned, pause_of_absence(self.assume))
                 self._replace(step)
             if step.deals:
                 self._deal(step)
             if step.away is None and step.gone and not self.members:  # nobody takes over from the only member
-                self.pause = self.pause.plus(pause_of_absence(owned, self.assume))
+                self.pause(owned, pause_of_absence(self.assume))
+
+    def pause(self, partitions: Iterable[TopicPartition], by: PauseRange) -> None:
+        """Note that these partitions are not read for a while."""
+        for tp in partitions:
+            self.pauses[tp] = self.pauses.get(tp, PauseRange()).plus(by)
 
     def _replace(self, step: GroupStep) -> None:
         """Let a static member come back in its place, with what the one before it has."""
@@ -50,14 +55,14 @@ class GroupCourse:
             stay = [m for m in self.members if m.member_id not in step.gone] + list(step.come)
         settled = settle(stay, step.way, self.topics)
         has = owners_among(settled.members)
-        moved = sum(1 for tp, owner in was.items() if has.get(tp) != owner)
+        moved = [tp for tp, owner in was.items() if has.get(tp) != owner]
         self.members = settled.members
         self.rounds += settled.rounds
-        self.moves_in_all += moved
+        self.moves_in_all += len(moved)
         manner = "consumer" if step.way.modern else "cooperative" if is_cooperative(step.way) else "eager"
         if manner == "cooperative" and any(member.eager for member in stay):
             manner = "eager"
-        self.pause = self.pause.plus(pause_of_step(manner, len(was), moved, self.assume))
+        self.pause(was if manner == "eager" else moved, pause_of_step(manner, self.assume))
 
 
 def _in_place_of(before: WhatIfMember, back: WhatIfMember) -> WhatIfMember:

@@ -8,7 +8,7 @@ from kohort.insight.what_if.scenario import Assumptions, KillHow
 
 
 class PauseRange(NamedTuple):
-    """Partition-milliseconds, at best and at worst."""
+    """For how long one partition is not read, at best and at worst; milliseconds."""
 
     least: int = 0
     most: int = 0
@@ -18,27 +18,24 @@ class PauseRange(NamedTuple):
         return PauseRange(self.least + other.least, self.most + other.most)
 
 
-def pause_of_step(manner: str, owned: int, moved: int, assume: Assumptions) -> PauseRange:
-    """Return the pause of one change: ``owned`` partitions were read before, ``moved`` of them change hands."""
-    if manner == "eager":
-        return PauseRange(owned * assume.answer_ms, owned * (assume.answer_ms + assume.heartbeat_ms))
-    beat = assume.heartbeat_ms if manner == "cooperative" else assume.modern_heartbeat_ms
-    return PauseRange(moved * assume.answer_ms, moved * (assume.answer_ms + beat))
+def pause_of_step(manner: str, assume: Assumptions) -> PauseRange:
+    """Return the pause of one change: in an eager group of every partition, else of each that changes hands."""
+    beat = assume.modern_heartbeat_ms if manner == "consumer" else assume.heartbeat_ms
+    return PauseRange(assume.answer_ms, assume.answer_ms + beat)
 
 
-def pause_of_loss(how: KillHow, owned: int, assume: Assumptions, *, static: bool) -> PauseRange:
+def pause_of_loss(how: KillHow, assume: Assumptions, *, static: bool) -> PauseRange:
     """Return for how long the partitions of a member that ends wait before the coordinator gives it up."""
     if how == "poll":
-        return PauseRange(owned * assume.max_poll_interval_ms, owned * assume.max_poll_interval_ms)
+        return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:
         return PauseRange()
-    least = max(0, assume.session_timeout_ms - assume.heartbeat_ms)
-    return PauseRange(owned * least, owned * assume.session_timeout_ms)
+    return PauseRange(max(0, assume.session_timeout_ms - assume.heartbeat_ms), assume.session_timeout_ms)
 
 
-def pause_of_absence(owned: int, assume: Assumptions) -> PauseRange:
-    """Return the pause while static members are restarted and keep what they have."""
-    return PauseRange(owned * assume.restart_from_ms, owned * assume.restart_to_ms)
+def pause_of_absence(assume: Assumptions) -> PauseRange:
+    """Return the pause while a process is restarted whose partitions nobody takes over."""
+    return PauseRange(assume.restart_from_ms, assume.restart_to_ms)
 
 
 def told_assumptions(manner: str, assume: Assumptions) -> list[str]:

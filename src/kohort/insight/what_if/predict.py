@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,8 +13,9 @@ from kohort.insight.findings.what_if import MemberLoadFinding, WhatIfFinding
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.course import GroupCourse, owners_among
 from kohort.insight.what_if.dealing import DealingWay, ReadTopics, check_way, is_cooperative
+from kohort.insight.what_if.draining import FlowRates, drain_of
 from kohort.insight.what_if.notes import notes_of, words_of
-from kohort.insight.what_if.pausing import PauseRange, pause_of_loss, told_assumptions
+from kohort.insight.what_if.pausing import pause_of_loss, told_assumptions
 from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember
 from kohort.insight.what_if.steps import AGAIN, DEFAULT_SERVER_ASSIGNOR, WayChange, present_members, steps_of
 from kohort.model import TopicPartition
@@ -21,10 +23,21 @@ from kohort.model import TopicPartition
 Racks = Mapping[TopicPartition, frozenset[str]]
 
 
+class Surroundings(NamedTuple):
+    """What is known beside a snapshot: racks of each partition's replicas, rates of reading and writing."""
+
+    racks: Racks = {}
+    rates: Callable[[Mapping[str, int]], FlowRates | None] | None = None
+    """From how many partitions topics have then to what is written and read."""
+
+
 def what_if(
-    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions | None = None, racks: Racks | None = None
+    snapshot: GroupSnapshot,
+    scenario: Scenario,
+    assume: Assumptions | None = None,
+    around: Surroundings = Surroundings(),  # noqa: B008 - it cannot be changed
 ) -> WhatIfFinding:
-    """Return what the group would do. Nothing is executed. ``racks`` are those of each partition's replicas.
+    """Return what the group would do. Nothing is executed.
 
     Raises UsageError for members, topics or assignors that are not there, and for a group without members.
     """
@@ -34,13 +47,15 @@ def what_if(
         raise UsageError(f"group {snapshot.group!r} has no members: nothing is assigned, so nothing can change")
     change = _ways(snapshot, scenario)
     manner = "consumer" if change.then.modern else "cooperative" if is_cooperative(change.then) else "eager"
-    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, racks or {})
+    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, around.racks)
     course = GroupCourse(before, topics, assume)
     course.run(steps_of(scenario, before, change))
-    pause = course.pause.plus(_losses(scenario, before, assume))
+    _add_losses(course, scenario, before)
+    least, most = (sum(column) for column in zip(*course.pauses.values(), strict=True)) if course.pauses else (0, 0)
     after = _by_first_ids(course.members, scenario)
     lags = _lags(snapshot, topics)
-    moves = _moves(owners_among(before), owners_among(after))
+    rates = around.rates(topics.counts) if around.rates is not None else None
+    assumed = _further(snapshot, scenario, assume, change=change, static=[m.instance_id is not None for m in before])
     found = WhatIfFinding(
         group=snapshot.group,
         scenario=words_of(scenario),
@@ -50,16 +65,18 @@ def what_if(
         members_after=len(after),
         partitions=_read_partitions(after, topics),
         rounds=course.rounds,
-        moves=moves,
+        moves=_moves(owners_among(before), owners_among(after)),
         moves_in_all=course.moves_in_all,
-        pause_from_s=pause.least / 1000,
-        pause_to_s=pause.most / 1000,
+        pause_from_s=least / 1000,
+        pause_to_s=most / 1000,
         loads=_loads(before, after, lags),
         idle=tuple(m.member_id for m in after if not m.owned),
         assumptions=(
             *told_assumptions(manner, assume),
-            *_further(snapshot, scenario, assume, change=change, static=[m.instance_id is not None for m in before]),
+            *assumed,
+            *([] if rates is None else [rates.words]),
         ),
+        drain=None if rates is None else drain_of(after, lags, course.pauses, rates),
         notes=(),
     )
     return replace(found, notes=notes_of(snapshot, scenario, found, assume))
@@ -103,14 +120,12 @@ def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
     return counts
 
 
-def _losses(scenario: Scenario, before: Iterable[WhatIfMember], assume: Assumptions) -> PauseRange:
+def _add_losses(course: GroupCourse, scenario: Scenario, before: Iterable[WhatIfMember]) -> None:
+    """Note for how long what killed members had waits before they are given up."""
     by_id = {m.member_id: m for m in before}
-    pause = PauseRange()
     for member_id, how in scenario.kill:
         member = by_id[member_id]
-        static = member.instance_id is not None
-        pause = pause.plus(pause_of_loss(how, len(member.owned), assume, static=static))
-    return pause
+        course.pause(member.owned, pause_of_loss(how, course.assume, static=member.instance_id is not None))
 
 
 def _further(
