@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, Literal
 
 from kohort.coordinator.journal import (
@@ -150,11 +152,18 @@ class _History:
     """What is known of one group while its entries are read in order."""
 
     rebalances: list[Rebalance] = field(default_factory=list)
-    removed: list[MemberRemoved] = field(default_factory=list)
-    fenced: list[RequestFenced] = field(default_factory=list)
+    removed: deque[MemberRemoved] = field(default_factory=deque)
+    fenced: deque[RequestFenced] = field(default_factory=deque)
+    """Of the last ``REMEMBERED_MS``, as ``removed``."""
     loaded: GroupLoaded | None = None
     """Since the latest rebalance opened."""
     newer: RequestFenced | None = None
+
+    def forget(self, now_ms: int) -> None:
+        """Let go of what says nothing any more about a member that joins now."""
+        for told in (self.removed, self.fenced):
+            while told and now_ms - told[0].at_ms > REMEMBERED_MS:
+                told.popleft()
 
     @property
     def latest(self) -> Rebalance | None:
@@ -200,6 +209,7 @@ def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
 
 
 def _take(history: _History, entry: JournalEntry) -> None:
+    history.forget(entry.at_ms)
     if isinstance(entry, RoundOpened):
         _open(history, entry)
         return
@@ -235,9 +245,11 @@ def _disconnected(history: _History, entry: MemberDisconnected) -> None:
 
 
 def _resumed(history: _History, entry: PartitionsResumed) -> None:
-    this = next((r for r in reversed(history.rebalances) if r.generation == entry.generation), None)
-    if this is not None:
-        this.resumed.append(entry)
+    for this in reversed(history.rebalances):
+        if this.generation == entry.generation:
+            this.resumed.append(entry)
+        if this.generation is not None and this.generation <= entry.generation:
+            return
 
 
 def _open(history: _History, entry: RoundOpened) -> None:
@@ -247,7 +259,7 @@ def _open(history: _History, entry: RoundOpened) -> None:
     returned = _returned(history, entry)
     loaded, newer = history.loaded, history.newer
     history.loaded = history.newer = None
-    at_once = [r for r in history.removed if r.at_ms == entry.at_ms]
+    at_once = list(takewhile(lambda removed: removed.at_ms == entry.at_ms, reversed(history.removed)))[::-1]
     history.rebalances.append(
         Rebalance(
             group=entry.group,
@@ -260,7 +272,7 @@ def _open(history: _History, entry: RoundOpened) -> None:
             removed=at_once,
             parent=_parent(history.rebalances, entry),
             returned=returned,
-            returned_from=next((r for r in reversed(history.rebalances) if _tells_of(r, returned)), None),
+            returned_from=None if returned is None else _told_in(history.rebalances, returned),
             loaded=loaded,
             interrupted=before if before is not None and before.end == "interrupted" else None,
             newer=newer,
@@ -268,8 +280,14 @@ def _open(history: _History, entry: RoundOpened) -> None:
     )
 
 
-def _tells_of(this: Rebalance, returned: MemberRemoved | RequestFenced | None) -> bool:
-    return returned is not None and any(entry is returned for entry in (*this.removed, *this.fenced))
+def _told_in(earlier: list[Rebalance], returned: MemberRemoved | RequestFenced) -> Rebalance | None:
+    """Return the rebalance in which a member was removed or refused: the one that was the last by then, if any."""
+    for this in reversed(earlier):
+        if any(entry is returned for entry in (*this.removed, *this.fenced)):
+            return this
+        if this.opened_at_ms < returned.at_ms:
+            return None
+    return None
 
 
 def _go_on(this: Rebalance, entry: JournalEntry) -> None:

@@ -32,6 +32,7 @@ from kohort.coordinator.journal_events import (
 from kohort.insight.findings.events import SENTENCES, event_finding, find_events
 from kohort.insight.findings.fenced import find_fenced
 from kohort.insight.findings.timeline import find_timeline
+from kohort.insight.rebalances import REMEMBERED_MS, _History, _take
 
 A, B = Who("a-1", "reader-a", "/10.0.0.1"), Who("b-1", "reader-b", "/10.0.0.2")
 STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
@@ -256,3 +257,11 @@ def test_what_happens_beside_rebalances_is_told():
         "reader-a/a-1 began to fetch 1 partition of what it was given (generation 4)",
         "options of the group were altered: consumer.session.timeout.ms the broker's to 9000, by reader-b/b-1",
     ]
+
+
+def test_a_group_of_which_much_is_told_is_read_by_what_happened_lately_alone():
+    who, history = Who("m", "app", "/h"), _History()
+    for minute in range(500):
+        _take(history, removed(minute * 60_000, who))
+        _take(history, fenced(minute * 60_000, who, "UNKNOWN_MEMBER_ID"))
+    assert len(history.removed) == len(history.fenced) == REMEMBERED_MS // 60_000 + 1
