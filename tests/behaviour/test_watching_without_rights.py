@@ -9,6 +9,8 @@ import pytest
 
 import kohort
 from kohort import AclBinding, ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
+from kohort.cli.cluster import ClusterAccess
+from kohort.cli.journal import read_journal
 from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
 from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher
@@ -60,3 +62,21 @@ def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, t
         assert found is not None
         assert found.since_ms is not None
     store.close()
+
+
+def test_a_journal_that_may_not_be_read_keeps_nobody_from_reading_what_else_there_is(
+    places, tmp_path: Path, capsys
+) -> None:
+    admin, login = places
+    admin.create_acls([AclBinding("topic", OFFSETS_TOPIC, "User:alice", "read")])
+    cluster = ClusterAccess(login)
+
+    assert read_journal(cluster, "billing") == [], "it was read on the spot, and has no generation"
+    said = capsys.readouterr().err
+    assert "__kohort_journal on the cluster may not be read, if it is there" in said
+    assert "read now: __consumer_offsets has records of it since" in said
+
+    admin.delete_groups(["billing"])  # so that there is something in it
+    admin.create_acls([AclBinding("topic", "__kohort_journal", "User:alice", "describe")])
+    assert read_journal(cluster, "billing") == []
+    assert "may not be read" in capsys.readouterr().err

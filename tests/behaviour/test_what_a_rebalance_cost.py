@@ -2,15 +2,18 @@
 
 import kohort
 from kohort.aio.consuming.consumer import Consumer
-from kohort.cli.journal import entries_of
-from kohort.coordinator.journal import TOPIC
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.model import TopicPartition
+from kohort.watch.journal_source import JournalAccess, open_journal
 
 
 def found(broker, group):
-    with kohort.Consumer(bootstrap_servers=broker.bootstrap, allow_auto_create_topics=False) as reader:
-        return find_rebalances(entries_of(reader, [TopicPartition(TOPIC, 0)], group))
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        access = JournalAccess(lambda o: kohort.Consumer(o, bootstrap_servers=broker.bootstrap), admin, {})
+        journal = open_journal(access, group)
+        assert journal is not None
+        entries = journal.read()
+        journal.close()
+    return find_rebalances(entries)
 
 
 def poll_until(condition, *consumers: Consumer) -> None:

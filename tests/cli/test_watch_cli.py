@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 import kohort
+from kohort.coordinator.partitioning import partition_of
 from kohort.errors import StorageError
 from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
@@ -188,12 +189,12 @@ def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, st
         assert watcher.open()
         eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
         one.commit()  # so that the clocks can be compared
-        eventually(lambda: watcher.step(10) is not None and watcher.groups._groups[topic].settled_ms)
+        eventually(lambda: watcher.step(10) is not None and watcher._late.of(partition_of(topic, 50)) is not None)
         with member(broker, topic, client_id="two") as two:
             for _ in range(POLLS):
                 two.poll(10)
                 watcher.step(10)
-                if watcher.groups._groups[topic].rebalancing_ms:
+                if watcher.groups._groups[topic].round:
                     break
             poll_until_shared(one, two)
         new = eventually(lambda: [entry for entry in watcher.step(10) if entry.group == topic])

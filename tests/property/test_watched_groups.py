@@ -3,7 +3,6 @@ no exception, no proof, no cause without a fact; and undamaged they tell what th
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from kohort.coordinator.consumer_records import (
 from kohort.coordinator.journal import EpochRaised, JournalEntry, MemberReconciled, build_entry, parse_entry
 from kohort.coordinator.records import GroupWritten, KeyValue, OffsetCommitted, build_record
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.insight.observed.watching import ObservedGroups, WatchLimits
+from kohort.insight.observed.watching import ChangedState, CommitKept, ObservedGroups, WatchLimits
 from kohort.wire.messages import consumer_group_records as modern
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from support.consumer_protocol import assignment, subscription
@@ -136,6 +135,24 @@ def damaged(record: KeyValue, cut: int) -> tuple[bytes | None, bytes | None]:
     return record
 
 
+class Kept:
+    """What a store has of a watcher by what it said had changed."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, bytes] = {}
+        self.commits: dict[tuple[str, str, int], CommitKept] = {}
+
+    def take(self, changed: ChangedState) -> None:
+        for name, state in changed.groups.items():
+            self.groups.pop(name, None)
+            if state is not None:
+                self.groups[name] = state
+        for one in changed.commits:
+            self.commits.pop(one[:3], None)
+            if one.seen is not None:
+                self.commits[one[:3]] = one
+
+
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(records, st.integers(0, 12), times, st.integers(0, 5)), max_size=40),
@@ -145,18 +162,19 @@ def test_any_records_in_any_order_make_no_exception_and_no_proof(events, limits)
     watcher = ObservedGroups(limits)
     watcher.learn_topics({bytes(16): "t"})
     entries: list[JournalEntry] = []
+    kept = Kept()
     for record, cut, at_ms, look in events:
         key, value = damaged(record, cut)
-        entries += watcher.take(key, value, at_ms, leader_epoch=look)
+        entries += watcher.take(key, value, at_ms, leader_epoch=look, late_ms=None if look == 4 else look)
         if look == 1:
-            watcher.saw_states({"g": "PreparingRebalance", "h": "Stable", "nobody": "Dead"}, at_ms)
+            watcher.saw_states({"g": "PreparingRebalance", "h": "Stable", "nobody": "Dead"}, at_ms, at_ms + 5)
             watcher.saw_members("g", "PreparingRebalance", ["m1"], at_ms)
         elif look == 2:
             entries += watcher.caught_up(at_ms)
         elif look == 3:
             again = ObservedGroups(limits)
-            watcher.take_changed()
-            again.restore(msgspec.msgpack.encode(group) for group in watcher._groups.values())
+            kept.take(watcher.take_changed())
+            again.restore(kept.groups.values(), kept.commits.values())
             assert again.sizes == watcher.sizes
     assert watcher.sizes[0] <= limits.groups
     assert watcher.sizes[1] <= limits.commits

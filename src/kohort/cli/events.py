@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,8 +11,7 @@ import click
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
 from kohort.cli.exits import NothingThere
-from kohort.cli.following import follow_journal
-from kohort.cli.journal import read_journal
+from kohort.cli.journal import follow_journal, read_journal, store_option
 from kohort.cli.output import line_of, output_of, print_lines, print_result
 from kohort.cli.results.journal import GroupEvents, GroupFenced
 from kohort.cli.show import cell, print_prose, time_text
@@ -41,17 +41,20 @@ since_option = click.option("--since", type=DURATION, help="Only so long back: 9
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@store_option
 @cluster_options
 @output_of(GroupEvents)
-def events(group_id: str, since: int | None, follow: bool, cluster: ClusterAccess, output: str) -> None:
+def events(
+    group_id: str, since: int | None, follow: bool, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
     from_ms = since_ms(since)
     if follow:
         if output == "json":
             raise click.UsageError("--follow has no end, and JSON would have one: take --output ndjson")
-        for entries in follow_journal(cluster, group_id, from_ms):
+        for entries in follow_journal(cluster, group_id, from_ms, store):
             show_events([e for e in entries if e.at_ms >= from_ms], output)
         return
-    entries = read_journal(cluster, group_id)
+    entries = read_journal(cluster, group_id, store)
     if not entries:
         raise nothing_known(cluster, group_id)
     found = [entry for entry in entries if entry.at_ms >= from_ms]
@@ -102,11 +105,12 @@ Examples:
 @click.command(help=FENCED_HELP, short_help="Show refused and zombie requests, by culprit.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
+@store_option
 @cluster_options
 @output_of(GroupFenced)
-def fenced(group_id: str, since: int | None, cluster: ClusterAccess, output: str) -> None:
+def fenced(group_id: str, since: int | None, store: Path | None, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
-    entries = read_journal(cluster, group_id)
+    entries = read_journal(cluster, group_id, store)
     if not entries:
         raise nothing_known(cluster, group_id)
     found = [this for this in find_fenced(entries) if this.last_at_ms >= from_ms]

@@ -1,58 +1,98 @@
-"""The journal of group events, read as commands need it: whole, once."""
+"""The journal of group events, as commands read it: of one group whole, or as it grows."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.exits import NothingThere
-from kohort.cli.options import ADMIN_MS
 from kohort.cli.show import harmless, time_text
-from kohort.errors import ApiError, ApiTimeout, ErrorCode
-from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.aio.consuming.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry
+    from kohort.watch.journal_source import JournalSource
 
-POLL_MS: Final = 500
-STALE_MS: Final = 60_000
-"""A watcher that has kept nothing for so long does not run any more."""
+WAIT_MS: Final = 500
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Read the journal that kohort watch --store has kept in this file.",
+)
 
 
-def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
+@contextmanager
+def journal_of(
+    cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
+) -> Iterator[JournalSource | None]:
+    """Give the journal of a group, or of all, about since a time (None: since now); None where nobody keeps one. What
+    its reader could not read is told at the end."""
+    from kohort.watch.journal_source import JournalAccess, open_journal
+
+    access = JournalAccess(cluster.consumer, admin, os.environ, store, tell)
+    source = open_journal(access, group_id, since_ms)
+    if source is None:
+        yield None
+        return
+    try:
+        yield source
+    finally:
+        source.close()
+    if source.unread:
+        tell(f"{source.unread} entries of the journal are of a kind that this version cannot read")
+
+
+def tell(text: str) -> None:
+    """Say something beside what is printed."""
+    click.echo(harmless(text), err=True)
+
+
+def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
     """Return the entries of a group, oldest first: of the journal on the cluster, else of one that `kohort watch` has
     kept here, else read on the spot from ``__consumer_offsets``. Raises NothingThere where no group ever was."""
-    from kohort.coordinator.journal import TOPIC
-    from kohort.insight.journal_reader import JOURNAL_OPTIONS
-
     with cluster.admin() as admin:
-        results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
-        error = results.errors.get(TOPIC)
-        if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
-            with cluster.consumer(JOURNAL_OPTIONS) as consumer:
-                return entries_of(consumer, partitions, group_id)
-        return _watched(admin, group_id) or _on_the_spot(cluster, admin, group_id)
+        with journal_of(cluster, admin, group_id, 0, store) as source:
+            entries = [] if source is None else source.read()
+            if entries and source is not None:
+                tell_if_stale(source)
+        if entries or store is not None or (source is not None and source.until_ms is None):
+            return entries
+        return _on_the_spot(cluster, admin, group_id)
 
 
-def _watched(admin: Admin, group_id: str) -> list[JournalEntry]:
-    """Return what `kohort watch` has kept on this machine, if it has watched this cluster and seen this group."""
-    from kohort.watch.places import store_path
-    from kohort.watch.store import read_entries
+def follow_journal(
+    cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
+) -> Iterator[list[JournalEntry]]:
+    """Yield the entries of a group that are there, as one list, and then those that come, without an end; an empty list
+    each time that nothing came for a while. What was written before ``since_ms`` need not be among them.
 
-    path = store_path(admin.describe_cluster(timeout_ms=ADMIN_MS).cluster_id, os.environ)
-    if not path.exists():
-        return []
-    entries, until_ms = read_entries(path, group_id)
-    if entries and until_ms is not None and time.time() * 1000 - until_ms > STALE_MS:
-        click.echo(f"watched until {time_text(until_ms)}: start `kohort watch` to see what came after", err=True)
-    return entries
+    Raises NothingThere where no journal is kept.
+    """
+    with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
+        if source is None:
+            raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to have one")
+        tell_if_stale(source)
+        yield source.read()
+        while True:
+            yield source.wait(WAIT_MS)
+
+
+def tell_if_stale(source: JournalSource) -> bool:
+    """Say so where the watcher does not run any more; return whether that is so."""
+    from kohort.watch.journal_source import is_stale
+
+    if not is_stale(source, time.time() * 1000):
+        return False
+    when = f"watched until {time_text(source.until_ms)}" if source.until_ms else "nobody has watched yet"
+    tell(f"{when}: start `kohort watch` to see what came after")
+    return True
 
 
 def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
@@ -65,29 +105,7 @@ def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[Jo
     if found is None:
         raise NothingThere(f"{cluster.address} has no journal of rebalances, and no group was ever there")
     for note in found.notes:
-        click.echo(harmless(note), err=True)
+        tell(note)
     since = "has nothing of it" if found.since_ms is None else f"has records of it since {time_text(found.since_ms)}"
-    click.echo(f"read now: __consumer_offsets {since}; `kohort watch`, left running, would know more", err=True)
+    tell(f"read now: __consumer_offsets {since}; `kohort watch`, left running, would know more")
     return found.entries
-
-
-def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: str) -> list[JournalEntry]:
-    """Read the journal to the end that it has now; entries that cannot be read are counted on stderr."""
-    from kohort.insight.journal_reader import JournalReader
-
-    reader = JournalReader(group_id)
-    consumer.assign(partitions)
-    consumer.seek_to_beginning(partitions)
-    ends = consumer.end_offsets(partitions)
-    deadline = time.monotonic() + ADMIN_MS / 1000
-    while any(consumer.position(p, timeout_ms=ADMIN_MS) < ends[p] for p in partitions):
-        records = consumer.poll(POLL_MS)
-        for record in records:
-            reader.add(record.key, record.value)
-        if records:
-            deadline = time.monotonic() + ADMIN_MS / 1000
-        elif time.monotonic() > deadline:
-            raise ApiTimeout(f"the journal could not be read to its end within {ADMIN_MS // 1000} s")
-    if reader.unread:
-        click.echo(f"{reader.unread} entries of the journal are of a kind that this version cannot read", err=True)
-    return reader.entries

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,6 +16,7 @@ import click
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.durations import DURATION
 from kohort.cli.exits import NothingThere
+from kohort.cli.journal import store_option
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.recent_journal import RecentRebalances, recent_rebalances
 from kohort.cli.show import harmless
@@ -44,6 +46,8 @@ class Looks:
     append_times: int | None = None
     append_ms: int = 5000
     journal: bool = True
+    store: Path | None = None
+    """A watcher's file to read the journal from."""
 
 
 @dataclass(slots=True)
@@ -71,11 +75,13 @@ def look_options(command: F) -> F:
             append_times=options.pop("append_times"),
             append_ms=options.pop("append_ms"),
             journal=options.pop("journal"),
+            store=options.pop("store"),
         )
         return command(*args, looks=looks, **options)
 
     decorated: Any = with_looks
     for option in (
+        store_option,
         click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
         click.option(
             "--append-for", "append_ms", type=DURATION, default="5s", show_default=True,
@@ -157,7 +163,7 @@ def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
         for snapshot in sample.groups:
             if snapshot.group in history:
                 history[snapshot.group].append(snapshot)
-    rebalances = recent_rebalances(cluster, admin, names) if looks.journal else None
+    rebalances = recent_rebalances(cluster, admin, names, looks.store) if looks.journal else None
     seen = GroupsSeen(
         [], rebalances, dict(last.errors), last.not_looked_into, times_left_out=not _times(names, looks) and bool(names)
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
+from kohort.cli.journal import journal_of, store_option
 from kohort.cli.options import ADMIN_MS
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from kohort.metrics.group_views import GroupViews
     from kohort.metrics.page import Page
     from kohort.metrics.rebalance_counts import RebalanceCounts
-    from kohort.watch.journal_tail import JournalTail
+    from kohort.watch.journal_source import JournalSource
 
 DEFAULTS: Final = ("kafka_exporter",)
 HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
@@ -26,8 +29,8 @@ HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
 Without --listen the page is printed once. With --listen it is served at /metrics, and the cluster is looked at whenever
 somebody scrapes. Names are those of kafka_exporter and our own; --metrics-compat has more.
 
-Rebalances are counted where the cluster keeps a journal (kohort does): those since the start, or with one page all that
-the journal has.
+Rebalances are counted where there is a journal, kept by a kohort broker or by kohort watch: those since the start, or
+with one page all that the journal has.
 
 \b
 Examples:
@@ -62,68 +65,60 @@ Examples:
     show_default=True,
     help="Series of a page; what is more is left out.",
 )
+@store_option
 @cluster_options
 def metrics(
-    listen: str | None, compat: str, allow_anyone: bool, max_partitions: int, max_series: int, cluster: ClusterAccess
+    listen: str | None,
+    compat: str,
+    allow_anyone: bool,
+    max_partitions: int,
+    max_series: int,
+    store: Path | None,
+    cluster: ClusterAccess,
 ) -> None:
-    from kohort.metrics.exposition import check_extra
+    from kohort.metrics.exposition import PLAIN, check_extra
     from kohort.metrics.families import PageOptions, sets_of
 
     options = PageOptions(sets_of(compat, "--metrics-compat"), max_partitions, max_series)
     check_extra()
-    with cluster.admin() as admin:
+    with cluster.admin() as admin, ExitStack() as stack:
+        since_ms = 0 if listen is None else None
+
+        def begin() -> JournalSource | None:
+            return stack.enter_context(journal_of(cluster, admin, None, since_ms, store))
+
+        looks = Looks(admin, options, begin)
         if listen is None:
-            click.echo(_printed(cluster, admin, options), nl=False)
+            click.echo(looks.make(PLAIN)[0], nl=False)
         else:
-            _serve(cluster, admin, options, listen, allow_anyone=allow_anyone)
+            _serve(looks, cluster, listen, allow_anyone=allow_anyone)
 
 
-def _printed(cluster: ClusterAccess, admin: Admin, options: PageOptions) -> bytes:
-    from kohort.metrics.exposition import text_of
-    from kohort.watch.journal_tail import JournalTail
-
-    looks = Looks(admin, options)
-    tail = JournalTail.begun(cluster.consumer, admin, from_beginning=True, timeout_ms=ADMIN_MS)
-    if tail is not None:
-        with tail:
-            looks.tail = tail
-            return text_of(looks.page())[0]
-    return text_of(looks.page())[0]
-
-
-def _serve(cluster: ClusterAccess, admin: Admin, options: PageOptions, listen: str, *, allow_anyone: bool) -> None:
+def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     from kohort.metrics.serving import Pages, checked_address, serving
-    from kohort.watch.journal_tail import JournalTail
 
     address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
-    admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
-    looks = Looks(admin, options)
-    looks.begin_tail = lambda: JournalTail.begun(cluster.consumer, admin, from_beginning=False, timeout_ms=ADMIN_MS)
-    try:
-        with serving(Pages(looks.make), address) as url:
-            click.echo(f"metrics of {cluster.address} on {url}")
-            sys.stdout.flush()
-            threading.Event().wait()
-    finally:
-        if looks.tail is not None:
-            looks.tail.close()
+    looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
+    with serving(Pages(looks.make), address) as url:
+        click.echo(f"metrics of {cluster.address} on {url}")
+        sys.stdout.flush()
+        threading.Event().wait()
 
 
 class Looks:
-    """The looks at a cluster, one after the other."""
+    """The looks at a cluster, one after the other. ``begin`` is asked at each until there is a journal to follow."""
 
-    def __init__(self, admin: Admin, options: PageOptions) -> None:
+    def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_views import GroupViews
         from kohort.metrics.rebalance_counts import RebalanceCounts
 
-        self._admin = admin
+        self.admin = admin
         self._options = options
         self._counts: RebalanceCounts = RebalanceCounts()
         self._views: GroupViews = GroupViews(self._counts.times)
-        self.tail: JournalTail | None = None
-        self.begin_tail: Callable[[], JournalTail | None] = lambda: None
-        """Asked at each look until there is a journal to follow."""
+        self._begin = begin
+        self._journal: JournalSource | None = None
 
     def make(self, form: str) -> tuple[bytes, str]:
         """Look at the cluster, and return the page in one of its forms."""
@@ -137,17 +132,17 @@ class Looks:
         from kohort.watch.cluster_look import look_at_cluster
         from kohort.watch.sampling import SamplingLimits
 
-        if self.tail is None:
-            self.tail = self.begin_tail()
-        if self.tail is not None:
-            self._counts.add(self.tail.read())
+        if self._journal is None:
+            self._journal = self._begin()
+        if self._journal is not None:
+            self._counts.add(self._journal.read())
             for _ in self._counts.settle():
                 pass
-        found = look_at_cluster(self._admin, SamplingLimits(timeout_ms=ADMIN_MS))
+        found = look_at_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
         for error in found.errors.values():
             click.echo(f"kohort metrics: {error}", err=True)
         views = list(self._views.look(found.cluster.groups))
-        rebalances = None if self.tail is None else self._counts
+        rebalances = None if self._journal is None else self._counts
         for page in made_page(found.cluster, views, self._options, rebalances=rebalances):
             made = page
         return made

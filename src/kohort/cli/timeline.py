@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from pathlib import Path
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.events import nothing_known, since_ms, since_option
-from kohort.cli.journal import read_journal
+from kohort.cli.journal import read_journal, store_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.journal import GroupTimeline
 from kohort.cli.show import cell
@@ -36,11 +37,14 @@ DAY_MS = 86_400_000
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="What has a lane.")
+@store_option
 @cluster_options
 @output_of(GroupTimeline)
-def timeline(group_id: str, since: int | None, by: str, cluster: ClusterAccess, output: str) -> None:
+def timeline(
+    group_id: str, since: int | None, by: str, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
     from_ms = since_ms(since)
-    entries = read_journal(cluster, group_id)
+    entries = read_journal(cluster, group_id, store)
     if not entries:
         raise nothing_known(cluster, group_id)
     now_ms = max(int(time.time() * 1000), entries[-1].at_ms)

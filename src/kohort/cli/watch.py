@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from kohort.cli.why_story import heading
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding
     from kohort.watch.store import WatchStore
+    from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
 
 HELP = """Watch the groups of any cluster, and print a line for each rebalance as it is found: when, why, how sure.
@@ -54,7 +55,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 @click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Keep the journal in this file.")
 @click.option("--to-topic", is_flag=True, help="Keep it on the cluster, too: in the topic __kohort_journal.")
 @click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="How long entries are kept.")
-@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Of the file, in MiB.")
+@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Of all entries, in MiB.")
 @click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Remembered at a time.")
 @click.option(
     "--max-partitions", type=click.IntRange(1), default=500_000, show_default=True, help="Whose commits are remembered."
@@ -68,8 +69,8 @@ def watch(
         raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
     if once:
         limits["interval"] = 0
-    with opened(cluster, **limits) as (watcher, kept, cluster_id), shipping(cluster, kept, to_topic, limits) as ship:
-        found = _told(watcher, kept, groups, once=once, ship=ship)
+    with opened(cluster, **limits) as (watcher, kept, cluster_id), shipping(cluster, kept, to_topic, limits) as topic:
+        found = _told(watcher, kept, groups, once=once, topic=topic)
         if output == "json":
             print_result(WatchedRebalances(cluster=cluster_id, rebalances=list(found)), output)
             return
@@ -109,26 +110,26 @@ def opened(
 @contextmanager
 def shipping(
     cluster: ClusterAccess, kept: WatchStore, to_topic: bool, limits: dict[str, Any]
-) -> Iterator[Callable[[], object]]:
-    """Give what ships new entries to the cluster's topic; nothing, where that is not wanted."""
+) -> Iterator[TopicJournal | None]:
+    """Give what ships new entries to the cluster's topic; None, where that is not wanted."""
     from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
     from kohort.watch.watcher import CONSUMER_OPTIONS
 
     if not to_topic:
-        yield lambda: None
+        yield None
         return
     with cluster.producer(PRODUCER_OPTIONS) as producer:
         journal = TopicJournal(producer, kept)
         with cluster.admin() as admin, cluster.consumer(CONSUMER_OPTIONS) as consumer:
             journal.open(admin, consumer, limits["days"] * DAY_MS)
-        yield journal.ship
+        yield journal
 
 
 def _told(
-    watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, ship: Callable[[], object]
+    watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
     """Yield rebalances as they are found; those of before the first start are counted, unless that is all."""
-    from kohort.watch.news import new_rebalances
+    from kohort.watch.news import RebalanceNews
 
     is_first, waited = not kept.positions(), False
     while not watcher.open():
@@ -138,17 +139,21 @@ def _told(
             click.echo("no group was ever there: waiting for the first", err=True)
             is_first, waited = False, True  # all that comes is new
         time.sleep(WAIT_S)
+    news = RebalanceNews(kept)
     while True:
         was_there = watcher.is_caught_up
         new = watcher.step(STEP_MS)
-        if new or not was_there:
-            ship()
+        if topic is not None:
+            now_ms = time.time_ns() // 1_000_000
+            if new or not was_there:
+                topic.ship(now_ms)
+            topic.beat(now_ms)
         for note in watcher.notes:
             click.echo(harmless(f"kohort watch: {note}"), err=True)
         watcher.notes.clear()
         if once or was_there or not is_first:
             mine = [entry for entry in new if not groups or entry.group in groups]
-            yield from new_rebalances(kept, mine)
+            yield from news.of(mine)
         if watcher.is_caught_up and not was_there:
             if once:
                 return

@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,7 +19,7 @@ from kohort.cli.durations import DURATION
 from kohort.cli.events import event_line
 from kohort.cli.exits import NothingThere
 from kohort.cli.fit import lines_of
-from kohort.cli.following import follow_journal
+from kohort.cli.journal import follow_journal, store_option
 from kohort.cli.lag_words import lag_time_text
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.options import ADMIN_MS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WATCH_HELP = """Watch GROUP: how it is, the partitions that wait the most, and what happens to it, until Ctrl-C.
 
 On a terminal the picture is drawn anew; into a pipe goes a line of JSON for each look. Events are those of the journal
-that a kohort broker keeps.
+that a kohort broker keeps, or kohort watch.
 
 \b
 Examples:
@@ -58,13 +58,16 @@ COLUMNS: Final = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--every", "every_ms", type=DURATION, default="2s", show_default=True, help="How often to look.")
 @click.option("--looks", type=click.IntRange(min=1), help="Stop after so many.")
+@store_option
 @cluster_options
 @output_of(GroupWatched)
-def watch(group_id: str, every_ms: int, looks: int | None, cluster: ClusterAccess, output: str) -> None:
+def watch(
+    group_id: str, every_ms: int, looks: int | None, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
     if output == "json":
         raise click.UsageError("watching has no end, and JSON would have one: take --output ndjson")
     with cluster.admin() as admin:
-        moments = moments_of(cluster, admin, group_id, every_ms)
+        moments = moments_of(cluster, admin, group_id, every_ms, store)
         wanted = moments if looks is None else itertools.islice(moments, looks)
         if output == "ndjson" or not sys.stdout.isatty():
             print_lines(line_of(GroupWatched, moment) for moment in wanted)
@@ -72,7 +75,9 @@ def watch(group_id: str, every_ms: int, looks: int | None, cluster: ClusterAcces
             draw_live(wanted)
 
 
-def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: int) -> Iterator[WatchedMoment]:
+def moments_of(
+    cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: int, store: Path | None = None
+) -> Iterator[WatchedMoment]:
     """Yield what is seen of a group, again and again; brokers that go meanwhile are waited for.
 
     Raises NothingThere for a group that is not there at first, and what an admin client raises where nobody answers
@@ -80,7 +85,7 @@ def moments_of(cluster: ClusterAccess, admin: Admin, group_id: str, every_ms: in
     """
     snapshots: deque[GroupSnapshot] = deque(maxlen=LOOKS_KEPT)
     began_ms = int(time.time() * 1000)
-    journal = Journal(partial(follow_journal, cluster, group_id), began_ms)
+    journal = Journal(lambda since_ms: follow_journal(cluster, group_id, since_ms, store), began_ms)
     while True:
         due = time.monotonic() + every_ms / 1000
         snapshot, why = look(admin, group_id, every_ms, first=not snapshots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ import click
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
 from kohort.cli.exits import NothingThere
-from kohort.cli.journal import read_journal
+from kohort.cli.journal import read_journal, store_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.groups import GroupRebalances
 from kohort.cli.show import cell
@@ -42,15 +43,18 @@ Examples:
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--last", type=click.IntRange(min=0), help="How many; 0 for all.  [default: 1]")
 @click.option("--since", "since_ms", type=DURATION, help="Those of the last 30m, 1h, 2d, ...")
+@store_option
 @cluster_options
 @output_of(GroupRebalances)
-def why(group_id: str, last: int | None, since_ms: int | None, cluster: ClusterAccess, output: str) -> None:
+def why(
+    group_id: str, last: int | None, since_ms: int | None, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.patterns import find_patterns
 
     if last is not None and since_ms is not None:
         raise click.UsageError("--last and --since exclude each other")
-    entries = read_journal(cluster, group_id)
+    entries = read_journal(cluster, group_id, store)
     found = find_rebalances(entries)
     if not found:
         heard = f"{len(entries)} entries but no" if entries else "no"

@@ -381,6 +381,9 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     """When it was first seen to rebalance since then."""
     present: tuple[str, ...] | None = None
     """The member ids that it had then; None where nobody asked in time."""
+    before: GenerationSeen | None = None
+    """The generation before, where that was so long ago that its own entry may be gone, or lies before what is read;
+    its signs are left out."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):

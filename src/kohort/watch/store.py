@@ -1,6 +1,6 @@
 """The journal of a watcher in a file of SQLite: entries, what is remembered of each group, and how far was read.
 
-All three change in one transaction, so that a watcher that is killed goes on where the last one ended and writes
+All that changes in one transaction, so that a watcher that is killed goes on where the last one ended and writes
 nothing twice; an entry stands under the record that it was made from besides. Readers may read meanwhile. The file is
 the user's alone (mode 0600): it names clients and hosts.
 """
@@ -10,19 +10,26 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
 from kohort.errors import StorageError
+from kohort.insight.observed.state import CommitSeen
+from kohort.insight.observed.watching import ChangedState, CommitKept
 
-VERSION: Final = "1"
+VERSION: Final = "2"
+OLDER: Final = ("1",)
+"""Formats whose entries are the same; what they remember of groups is not, and all is read again."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""Of a store that is too large this part of the entries goes, the oldest first: one tenth."""
+"""Of a journal that is too large this part goes, the oldest entries first: one tenth."""
+ENTRY_BYTES: Final = 100
+"""What an entry takes in the file besides its group's name and its value, about."""
 BUSY_S: Final = 10.0
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
@@ -36,8 +43,14 @@ CREATE INDEX IF NOT EXISTS entries_by_group ON entries (grp, id);
 CREATE INDEX IF NOT EXISTS entries_by_time ON entries (at_ms);
 CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, next INTEGER);
 CREATE TABLE IF NOT EXISTS groups (grp BLOB PRIMARY KEY, state BLOB);
+CREATE TABLE IF NOT EXISTS commits (
+    grp BLOB, topic BLOB, partition INTEGER, next INTEGER, at_ms INTEGER, progress_ms INTEGER,
+    PRIMARY KEY (grp, topic, partition)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
 """
+_ADD: Final = "INSERT OR IGNORE INTO entries (partition, position, nth, grp, at_ms, value) VALUES (?, ?, ?, ?, ?, ?)"
+Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
@@ -50,13 +63,16 @@ class PlacedEntry(NamedTuple):
 
 
 class WatchStore:
-    """One cluster's file. Every call raises StorageError where the file cannot be used."""
+    """One cluster's file. Every call raises StorageError where the file cannot be used.
+
+    Entries are kept for ``retention_ms``, and no more than ``max_bytes`` of them; what is remembered of groups has the
+    bounds that the watcher gives it.
+    """
 
     def __init__(self, path: Path, *, retention_ms: int = RETENTION_MS, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
         self._retention_ms = retention_ms
         self._max_bytes = max_bytes
-        self._unplaced = 0
         with self._told():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -65,10 +81,13 @@ class WatchStore:
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._db.executescript(_SCHEMA)
         found = self.about("version")
-        if found not in (None, VERSION):
+        if found not in (None, VERSION, *OLDER):
             self.close()
             raise StorageError(f"{path} was made by another version of kohort (format {found}): move it away")
+        if found in OLDER:
+            self.forget_positions()
         self.tell_about("version", VERSION)
+        self._bytes = self._bytes_of("id > ?", 0)
 
     def about(self, name: str) -> str | None:
         """Return a fact about the whole: whose it is, since when it watches."""
@@ -81,6 +100,15 @@ class WatchStore:
         with self._told():
             self._db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
+    @property
+    def store_id(self) -> str:
+        """What this journal is called where it is told apart from others; a journal that begins anew is another one."""
+        known = self.about("store_id")
+        if known is None:
+            known = uuid.uuid4().hex
+            self.tell_about("store_id", known)
+        return known
+
     def positions(self) -> dict[int, int]:
         """Return the next offset to read, by partition of ``__consumer_offsets``."""
         with self._told():
@@ -91,76 +119,98 @@ class WatchStore:
         with self._told():
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
-    def save(
-        self,
-        entries: Sequence[PlacedEntry],
-        positions: Mapping[int, int],
-        groups: Mapping[str, bytes | None],
-        now_ms: int,
-    ) -> None:
-        """Keep entries, positions and what is remembered of groups (None: it is gone), all or nothing."""
-        rows = [(*self._place(one), _key(one.entry.group), one.entry.at_ms, build_entry(one.entry)) for one in entries]
-        with self._told(), self._transaction():
-            self._db.executemany(
-                "INSERT OR IGNORE INTO entries (partition, position, nth, grp, at_ms, value) VALUES (?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-            self._db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", list(positions.items()))
-            kept = [(_key(name), state) for name, state in groups.items() if state is not None]
-            self._db.executemany("INSERT OR REPLACE INTO groups VALUES (?, ?)", kept)
-            gone = [(_key(name),) for name, state in groups.items() if state is None]
-            self._db.executemany("DELETE FROM groups WHERE grp = ?", gone)
-            self._db.execute("INSERT OR REPLACE INTO about VALUES ('until_ms', ?)", (str(now_ms),))
+    def commits(self) -> Iterator[CommitKept]:
+        """Return the last commits that were remembered with the groups."""
+        query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
+        with self._told():
+            for group, topic, partition, *seen in self._db.execute(query):
+                yield CommitKept(_name(group), _name(topic), partition, CommitSeen(*seen))
 
-    def _place(self, one: PlacedEntry) -> tuple[int | None, int, int]:
-        return (None if one.partition < 0 else one.partition), one.offset, one.nth
+    def save(
+        self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
+    ) -> None:
+        """Keep entries, positions and what has changed of what is remembered, all or nothing."""
+        rows = [_row(one) for one in entries]
+        with self._told(), self._transaction():
+            added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
+            self._db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", list(positions.items()))
+            self._remember(changed)
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('until_ms', ?)", (str(now_ms),))
+        self._bytes += added
+
+    def _remember(self, changed: ChangedState) -> None:
+        kept = [(group_key(name), state) for name, state in changed.groups.items() if state is not None]
+        self._db.executemany("INSERT OR REPLACE INTO groups VALUES (?, ?)", kept)
+        gone = [(group_key(name),) for name, state in changed.groups.items() if state is None]
+        self._db.executemany("DELETE FROM groups WHERE grp = ?", gone)
+        places = [(group_key(one.group), group_key(one.topic), one.partition, one.seen) for one in changed.commits]
+        seen = [(*place, seen.offset, seen.at_ms, seen.progress_ms) for *place, seen in places if seen is not None]
+        self._db.executemany("INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?, ?)", seen)
+        ended = [tuple(place) for *place, seen in places if seen is None]
+        self._db.executemany("DELETE FROM commits WHERE grp = ? AND topic = ? AND partition = ?", ended)
 
     def forget(self) -> None:
-        """Begin anew: nothing was read, and nothing is known."""
+        """Begin anew: nothing was read, and nothing is known; the journal is another one from here on."""
         with self._told(), self._transaction():
-            for table in ("entries", "positions", "groups"):
+            for table in ("entries", "positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")  # names of our own
+            self._db.execute("DELETE FROM about WHERE name IN ('store_id', 'since_ms')")
+        self._bytes = 0
 
     def forget_positions(self) -> None:
         """Read all again, for what this version remembers otherwise; entries that are kept are not written twice."""
         with self._told(), self._transaction():
-            self._db.execute("DELETE FROM positions")
-            self._db.execute("DELETE FROM groups")
+            for table in ("positions", "groups", "commits"):
+                self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
         """Return the entries of a group, oldest first; or only its ``last``. What cannot be read is left out."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
         with self._told():
-            rows = self._db.execute(query, (_key(group), -1 if last is None else last)).fetchall()
-        return list(_parsed(row[0] for row in reversed(rows)))
+            rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
+        return list(parsed_entries(row[0] for row in reversed(rows)))
 
-    def entries_since(self, entry_id: int, limit: int) -> list[tuple[int, JournalEntry]]:
+    def entries_since(self, entry_id: int, limit: int) -> list[tuple[int, PlacedEntry]]:
         """Return entries of all groups after one of them, with their ids, in the order in which they were kept."""
-        query = "SELECT id, value FROM entries WHERE id > ? ORDER BY id LIMIT ?"
+        query = "SELECT id, value, partition, position, nth FROM entries WHERE id > ? ORDER BY id LIMIT ?"
         with self._told():
             rows = self._db.execute(query, (entry_id, limit)).fetchall()
-        return [(row[0], entry) for row in rows for entry in _parsed([row[1]])]
+        return [
+            (row_id, PlacedEntry(entry, -1 if partition is None else partition, offset, nth))
+            for row_id, value, partition, offset, nth in rows
+            for entry in parsed_entries([value])
+        ]
 
     def prune(self, now_ms: int) -> int:
-        """Let go of entries that are too old, and of the oldest where the file is too large; return how many."""
+        """Let go of entries that are too old, and of the oldest where there are too many; return how many. The last one
+        stays: what is larger than all that may be kept is at least there."""
         with self._told():
-            gone = self._db.execute("DELETE FROM entries WHERE at_ms < ?", (now_ms - self._retention_ms,)).rowcount
-            while self.size > self._max_bytes:
-                count = self._db.execute("SELECT count(*) FROM entries").fetchone()[0]
-                if not count:
+            gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
+            while self._bytes > self._max_bytes:
+                (count,) = self._db.execute("SELECT count(*) FROM entries").fetchone()
+                if count <= 1:
                     break
-                oldest = "SELECT id FROM entries ORDER BY id LIMIT ?"
                 part = max(1, count // PRUNE_SHARE)
-                gone += self._db.execute(f"DELETE FROM entries WHERE id IN ({oldest})", (part,)).rowcount
+                (first,) = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
+                gone += self._delete("id < ?", first)
         return gone
+
+    def _delete(self, where: str, bound: int) -> int:
+        freed = self._bytes_of(where, bound)
+        count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount  # words of our own
+        self._bytes -= freed
+        return count
 
     @property
     def size(self) -> int:
-        """How many bytes of the file are in use; those that were let go of are used again."""
-        pages, free, size = (
-            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+        """How many bytes the entries take, about; what was let go of is used again."""
+        return self._bytes
+
+    def _bytes_of(self, where: str, bound: int) -> int:
+        query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"  # words of our own
+        with self._told():
+            count, size = self._db.execute(query, (bound,)).fetchone()
+        return int(size + count * ENTRY_BYTES)
 
     def close(self) -> None:
         """Close the file; what was saved is on it."""
@@ -197,25 +247,28 @@ def _locked(path: Path) -> int:
     return held
 
 
-def read_entries(path: Path, group: str) -> tuple[list[JournalEntry], int | None]:
-    """Return a group's entries of a store that maybe somebody else writes, and until when it was watched (ms since
-    1970). Raises StorageError for a file that is none."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as db:
-            rows = db.execute("SELECT value FROM entries WHERE grp = ? ORDER BY id", (_key(group),)).fetchall()
-            until = db.execute("SELECT value FROM about WHERE name = 'until_ms'").fetchone()
-    except sqlite3.Error as error:
-        raise StorageError(f"the watcher's store {path} cannot be read: {error}") from error
-    return list(_parsed(row[0] for row in rows)), None if until is None else int(until[0])
-
-
-def _parsed(values: Iterable[bytes]) -> Iterator[JournalEntry]:
+def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
+    """Yield entries as they were kept, without those of a kind that a newer version has written."""
     for value in values:
         try:
             yield parse_entry(value)
         except ValueError:
-            continue  # of a kind that a newer version has written
+            continue
 
 
-def _key(group: str) -> bytes:
+def _row(one: PlacedEntry) -> Row:
+    place = (None if one.partition < 0 else one.partition), one.offset, one.nth
+    return *place, group_key(one.entry.group), one.entry.at_ms, build_entry(one.entry)
+
+
+def _size_of(row: Row) -> int:
+    return len(row[3]) + len(row[5]) + ENTRY_BYTES
+
+
+def group_key(group: str) -> bytes:
+    """Return a name as it is kept: bytes, since clients may choose what is no Unicode."""
     return group.encode("utf-8", "surrogatepass")
+
+
+def _name(key: bytes) -> str:
+    return key.decode("utf-8", "surrogatepass")

@@ -18,9 +18,12 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS, AskedOfCluster
+from kohort.watch.lateness import Lateness
 from kohort.watch.store import PlacedEntry, WatchStore
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+FETCH_WAIT_MS: Final = 500
+"""So much later than it could be a record is read at most, where records are few: brokers gather them for so long."""
 CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -28,7 +31,7 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "allow.auto.create.topics": False,
     "max.poll.records": 5_000,
     "fetch.min.bytes": 65_536,
-    "fetch.max.wait.ms": 500,
+    "fetch.max.wait.ms": FETCH_WAIT_MS,
     "fetch.max.bytes": 4 << 20,
     "max.partition.fetch.bytes": 256 << 10,
 }
@@ -37,6 +40,8 @@ records a little later than each at once, and never so many that they fill the m
 DESCRIBED_AT_ONCE: Final = 200
 LOOK_AGAIN_MS: Final = 60_000
 PRUNE_MS: Final = 60_000
+LOSSES_AGAIN_MS: Final = 3_600_000
+"""So often it is said anew that groups or records are left out, while more are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,9 @@ class GroupWatcher:
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
         self._unsaved: list[PlacedEntry] = []
-        self._skew_ms: int | None = None
+        self._late = Lateness()
+        self._losses: tuple[int, int] = (0, 0)
+        self._losses_at = 0
         self._look_at = self._save_at = self._prune_at = 0
         self._is_whole = False
         """Whether entries, groups and positions tell the same; what is cut short between them is not to be kept."""
@@ -104,7 +111,7 @@ class GroupWatcher:
 
     def _restore(self) -> None:
         try:
-            self.groups.restore(self._store.groups())
+            self.groups.restore(self._store.groups(), self._store.commits())
         except ValueError:
             self.groups = self.asking.groups = ObservedGroups(self._options.limits)
             self._store.forget_positions()
@@ -125,11 +132,12 @@ class GroupWatcher:
         self._take(records, now_ms)
         if not self.is_caught_up and self._is_at_the_ends():
             self.is_caught_up = True
-            settled = self.groups.caught_up(self._coordinators_time(now_ms))
+            settled = self.groups.caught_up(now_ms)
             self._unsaved += [PlacedEntry(entry, -1, -1, i) for i, entry in enumerate(settled)]
         if self.is_caught_up and self._options.look_ms and now_ms >= self._look_at:
             self._look_at = now_ms + self._options.look_ms
             self._look(now_ms)
+        self._tell_losses(now_ms)
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
@@ -146,23 +154,37 @@ class GroupWatcher:
         self.records += len(records)
         self.asking.learn_names(records, now_ms)
         self.asking.learn_session_timeouts(records, now_ms)
+        if self.is_caught_up:
+            for record in records:
+                self._late.add(record.partition, record.timestamp_ms, now_ms)
         for record in records:
-            found = self.groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch)
+            late_ms = self._late.of(record.partition)
+            found = self.groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch, late_ms)
             self._next[record.partition] = record.offset + 1
             if found:
                 self._unsaved += [PlacedEntry(e, record.partition, record.offset, i) for i, e in enumerate(found)]
-        if records and self.is_caught_up:
-            late_ms = min(now_ms - record.timestamp_ms for record in records)
-            self._skew_ms = late_ms if self._skew_ms is None else min(self._skew_ms, late_ms)
 
     def _is_at_the_ends(self) -> bool:
         left = {p: end for p, end in self._ends.items() if self._consumer.position(p, timeout_ms=ADMIN_MS) < end}
         self._ends = left
         return not left
 
-    def _coordinators_time(self, now_ms: int) -> int:
-        """Return a time of this machine by the clock of the coordinators: as far off as their latest records seem."""
-        return now_ms - (self._skew_ms or 0)
+    def _tell_losses(self, now_ms: int) -> None:
+        """Say what is left out: at once, and then once an hour while it is more than before."""
+        lost = self.groups.left_out, self.groups.unread
+        if lost == self._losses or now_ms < self._losses_at:
+            return
+        (left_out, unread), before = lost, self._losses
+        self._losses, self._losses_at = lost, now_ms + LOSSES_AGAIN_MS
+        if left_out > before[0]:
+            most = self._options.limits
+            what = f"{most.groups} groups, {most.commits} partitions"
+            self.notes.append(
+                f"{left_out} records were left out: they are of more than may be remembered ({what}); "
+                "--max-groups and --max-partitions say how much"
+            )
+        if unread > before[1]:
+            self.notes.append(f"{unread} records of {OFFSETS_TOPIC} are of a kind that this version cannot read")
 
     def _save(self, now_ms: int) -> list[JournalEntry]:
         unsaved, self._unsaved = self._unsaved, []
@@ -178,14 +200,12 @@ class GroupWatcher:
 
     def _look(self, now_ms: int) -> None:
         """Ask for the states of groups, and for the members of those that rebalance."""
-        if self._skew_ms is None:
-            return  # nothing was written since, and between two clocks no time can be compared
         try:
+            asked_ms = _now_ms()
             states = {g.group_id: g.state for g in self._admin.list_groups(timeout_ms=ADMIN_MS)}
-            begun = self.groups.saw_states(states, self._coordinators_time(now_ms))
+            begun = self.groups.saw_states(states, asked_ms, _now_ms() + FETCH_WAIT_MS)
             if not begun:
                 return
-            asked_ms = _now_ms()
             described = self._admin.describe_groups(begun[:DESCRIBED_AT_ONCE], timeout_ms=ADMIN_MS)
         except KohortError as error:
             self._look_at = now_ms + LOOK_AGAIN_MS
@@ -195,7 +215,7 @@ class GroupWatcher:
             if name not in described.errors:
                 about = described[name]
                 ids = [member.member_id for member in about.members]
-                self.groups.saw_members(name, about.state, ids, self._coordinators_time(asked_ms))
+                self.groups.saw_members(name, about.state, ids, _now_ms() + FETCH_WAIT_MS)
 
 
 def check_readable(error: Exception | None) -> None:

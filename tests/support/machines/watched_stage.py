@@ -32,7 +32,7 @@ class WatchedStage(CoordinatorStage):
         if producer is None:
             for key, value in records:
                 self.written.append((key, value, now_ms))
-                self.seen += self.watcher.take(key, value, now_ms)
+                self.seen += self.watcher.take(key, value, now_ms, late_ms=0)
 
     def findings(self) -> list[RebalanceFinding]:
         """What the watcher's entries tell, made from them as text: never a proof, and never without a fact."""

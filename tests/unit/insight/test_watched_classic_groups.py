@@ -2,6 +2,8 @@
 
 import pytest
 
+from kohort.coordinator.records import GroupWritten, build_record
+from kohort.insight.findings.events import find_events
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.names import short_id
 from support.consumer_protocol import assignment, subscription
@@ -240,10 +242,10 @@ def test_one_that_expired_and_comes_anew_is_a_client_that_began_anew(stage):
 def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_waited_for(stage):
     group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
     stage.advance(1_000)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(500)
-    assert stage.watcher.saw_states({"g": "PreparingRebalance", "other": "Stable"}, stage.now) == ["g"]
+    assert stage.watcher.saw_states({"g": "PreparingRebalance", "other": "Stable"}, stage.now, stage.now) == ["g"]
     stage.watcher.saw_members("g", "PreparingRebalance", list(group.ids.values()), stage.now)
     group.join("a")
     stage.advance(20_000)
@@ -259,13 +261,99 @@ def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_wa
     assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
 
 
+def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
+    group = Group(stage, ["a", "b"])
+    stage.advance(1)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
+    stage.advance(3_000)
+    unread = stage.watcher.take
+    later = []
+    stage.watcher.take = lambda *record, **options: later.append((record, options)) or []
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(1_000)
+    group.round()
+    stage.advance(10)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)  # by the generation that is written, and unread
+    stage.watcher.take = unread
+    for record, options in later:
+        stage.seen += unread(*record, **options)
+
+    assert "the join phase took 4.0 s or less" in latest(stage).sentence
+
+
+def test_a_round_that_a_look_found_is_of_the_generation_after_it(stage):
+    group = Group(stage, ["a", "b"])
+    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
+    stage.advance(100)
+    group.leave("b")
+    group.round()  # what was seen began after this one
+    assert latest(stage).opened_at_ms == stage.seen[-1].joined_ms
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(1_400)
+    group.round()
+    assert "1.0 s or longer" in latest(stage).sentence
+
+
+def test_a_round_that_was_given_up_bounds_no_other_one(stage):
+    group = Group(stage, ["a", "b"])
+    for state in ("PreparingRebalance", "Stable"):  # its coordinator moved meanwhile
+        stage.advance(1_000)
+        stage.watcher.saw_states({"g": state}, stage.now, stage.now)
+    group.beat(60_000)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(2_000)
+    group.round()
+
+    assert "the join phase took 2.0 s or less" in latest(stage).sentence
+
+
+def test_clocks_that_differ_are_brought_together_by_how_late_records_come(stage):
+    group = Group(stage, ["a", "b"])
+    ahead, take = 60_000, stage.watcher.take
+    stage.watcher.take = lambda *record, **_: take(*record, late_ms=ahead)
+    stage.advance(1)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now + ahead, stage.now + ahead)
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    stage.advance(1_000)
+    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now + ahead, stage.now + ahead)
+    stage.advance(2_000)
+    group.round()
+
+    assert "the join phase took between 2.0 s and 3.0 s" in latest(stage).sentence
+
+
+HOUR_MS = 3_600_000
+
+
+def test_a_group_that_was_quiet_for_long_is_told_by_its_last_entry_alone(stage):
+    group = Group(stage, ["a", "b"])
+    group.beat(HOUR_MS)
+    group.ids["c"], group.tickets["c"] = group.enter("c")
+    group.round()
+    del stage.seen[:-1]  # the others are too old, or lie before what is read
+
+    (finding,) = stage.findings()
+
+    assert (finding.cause, finding.confidence, finding.from_generation) == ("NEW_MEMBER", "high", group.generation - 1)
+    assert [m.after for m in finding.moves] == [group.ids["c"]]
+
+
+def test_a_group_that_is_gone_is_not_said_to_have_expired(stage):
+    group = Group(stage, ["a"])
+    group.leave("a")
+    stage.seen += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
+
+    assert find_events(stage.seen)[-1].sentence == "the group is gone: it was deleted, or its last offset expired"
+
+
 def test_states_bound_how_long_a_round_took_and_the_record_says_how_long_the_leader_did(stage):
     group = Group(stage, ["a", "b"])
-    stage.watcher.saw_states({"g": "Stable"}, stage.now + 1)
+    stage.watcher.saw_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
     stage.advance(2_000)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_500)
-    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now)
+    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now, stage.now)
     group.round()
 
     finding = latest(stage)
@@ -352,16 +440,16 @@ def test_generations_that_are_missing_make_every_cause_unsure(stage):
 def test_what_the_watcher_keeps_of_a_group_is_enough_to_go_on(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
-    kept = [blob for blob in stage.watcher.take_changed().values() if blob is not None]
+    kept = stage.watcher.take_changed()
     whole = WatchedStage()
     stage.watcher = whole.watcher
-    stage.watcher.restore(kept)
+    stage.watcher.restore([blob for blob in kept.groups.values() if blob is not None], kept.commits)
     group.leave("c")
     group.round()
 
     finding = latest(stage)
 
     assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
-    assert stage.watcher.take_changed().keys() == {"g"}
+    assert stage.watcher.take_changed().groups.keys() == {"g"}
     with pytest.raises(ValueError, match="not the state"):
         stage.watcher.restore([b"\xc1"])

@@ -177,6 +177,26 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
 
 
+def test_a_group_that_was_quiet_for_long_says_who_had_what_before_its_epoch_rises(stage):
+    second_comes(stage)
+    for _ in range(720):
+        stage.advance(5_000)
+        stage.beat("m1", 3, client_id="one")
+        stage.beat("m2", 3, client_id="two")
+    before = len(stage.seen)
+    stage.come("m3", client_id="three")
+    stage.advance(2_000)
+    stands, raised, *_ = stage.seen[before:]
+    del stage.seen[:before]
+
+    assert (type(stands), type(raised)) == (GroupLoaded, EpochRaised)
+    assert (stands.generation, raised.epoch) == (3, 4)
+    assert stands.partitions == {"m1": {"t": (0, 1)}, "m2": {"t": (2, 3)}, "m3": {}}
+    finding = stage.findings()[-1]
+    assert finding.cause == "NEW_MEMBER"
+    assert {one.who.member_id: one.has for one in finding.standing}["m1"] == ("t-0", "t-1")
+
+
 def test_a_group_whose_beginning_is_not_in_the_log_any_more_is_told_from_where_it_stands(stage):
     second_comes(stage)
     kept = {}

@@ -8,10 +8,18 @@ import pytest
 
 from kohort.coordinator.journal import GroupDeleted
 from kohort.errors import StorageError
+from kohort.insight.observed.state import CommitSeen
+from kohort.insight.observed.watching import ChangedState, CommitKept
 from kohort.watch.places import store_path
-from kohort.watch.store import PlacedEntry, WatchStore, read_entries
+from kohort.watch.store import PlacedEntry, WatchStore
+from kohort.watch.store_reader import StoreReader
 
 HOUR = 3_600_000
+NOTHING = ChangedState({}, [])
+
+
+def states(**groups):
+    return ChangedState(groups, [])
 
 
 @pytest.fixture
@@ -32,29 +40,37 @@ def entry(group="g", at_ms=1):
 
 def test_what_is_saved_is_read_again(store, path):
     odd = "g\ud800"
-    store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(odd), 3, 8, 0)], {3: 9}, {"g": b"state"}, 5)
-    store.save([PlacedEntry(entry(at_ms=2), 3, 9, 0)], {3: 10}, {"g": None, "h": b"other"}, 6)
+    store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(odd), 3, 8, 0)], {3: 9}, states(g=b"state"), 5)
+    store.save([PlacedEntry(entry(at_ms=2), 3, 9, 0)], {3: 10}, states(g=None, h=b"other"), 6)
 
     assert store.positions() == {3: 10}
     assert list(store.groups()) == [b"other"]
     assert store.entries("g") == [entry(), entry(at_ms=2)]
     assert store.entries("g", last=1) == [entry(at_ms=2)]
-    assert [found for _, found in store.entries_since(1, 10)] == [entry(odd), entry(at_ms=2)]
-    assert read_entries(path, odd) == ([entry(odd)], 6)
+    assert [found for _, found in store.entries_since(1, 10)] == [
+        PlacedEntry(entry(odd), 3, 8, 0),
+        PlacedEntry(entry(at_ms=2), 3, 9, 0),
+    ]
+    reader = StoreReader(path)
+    assert reader.entries(odd) == ([entry(odd)], 2)
+    assert reader.entries(None, 2) == ([entry(at_ms=2)], 3)
+    assert (reader.last_id(), reader.last_id(before_ms=2), reader.last_id(before_ms=3)) == (3, 2, 3)
+    assert reader.until_ms == 6
+    reader.close()
 
 
 def test_an_entry_of_the_same_record_is_kept_once(store):
     for _ in range(2):
-        store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, {}, 5)
-    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, {}, 5)  # of no record
+        store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, NOTHING, 5)
+    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)  # of no record
 
     assert len(store.entries("g")) == 4
 
 
 def test_what_cannot_be_saved_whole_is_not_saved_at_all(store):
-    store.save([], {0: 1}, {}, 5)
+    store.save([], {0: 1}, NOTHING, 5)
     with pytest.raises(StorageError, match=r"cannot be used"):
-        store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, {"g": object()}, 6)
+        store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=object()), 6)
 
     assert store.positions() == {0: 1}
     assert store.entries("g") == []
@@ -62,7 +78,7 @@ def test_what_cannot_be_saved_whole_is_not_saved_at_all(store):
 
 def test_a_watcher_that_is_opened_again_goes_on_where_the_last_one_ended(path):
     first = WatchStore(path)
-    first.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, {"g": b"s"}, 5)
+    first.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     with pytest.raises(StorageError, match="another watcher keeps the journal"):
         WatchStore(path)
     first.close()
@@ -79,7 +95,7 @@ def test_a_watcher_that_is_opened_again_goes_on_where_the_last_one_ended(path):
 def test_old_entries_go_and_so_do_the_oldest_of_too_many(path):
     kept = WatchStore(path, retention_ms=HOUR, max_bytes=300_000)
     many = [PlacedEntry(entry("g" * 1000, at_ms=10 * HOUR + i), 0, i, 0) for i in range(500)]
-    kept.save([PlacedEntry(entry(at_ms=1), 1, 0, 0), *many], {}, {}, 10 * HOUR)
+    kept.save([PlacedEntry(entry(at_ms=1), 1, 0, 0), *many], {}, NOTHING, 10 * HOUR)
 
     assert kept.prune(10 * HOUR) > 1
 
@@ -89,6 +105,60 @@ def test_old_entries_go_and_so_do_the_oldest_of_too_many(path):
     assert 0 < len(left) < 500
     assert kept.size <= 300_000
     kept.close()
+
+
+def test_what_is_remembered_of_groups_takes_no_entry_its_place(path):
+    kept = WatchStore(path, max_bytes=200_000)
+    kept.save([PlacedEntry(entry(at_ms=HOUR + i), 0, i, 0) for i in range(50)], {}, states(g=b"s" * 900_000), HOUR)
+
+    assert kept.prune(HOUR) == 0
+    assert len(kept.entries("g")) == 50
+    huge = "h" * 300_000
+    kept.save([PlacedEntry(entry(huge, at_ms=HOUR), 0, 50, 0)], {}, NOTHING, HOUR)
+    assert kept.prune(HOUR) == 50
+    assert len(kept.entries(huge)) == 1, "one that is larger than all that may be kept is at least there"
+    size = kept.size
+    kept.close()
+    again = WatchStore(path)
+    assert again.size == size
+    again.close()
+
+
+def test_a_commit_is_kept_by_itself(store):
+    first = [CommitKept("g", "t", 0, CommitSeen(5, 1, 1)), CommitKept("g\ud800", "t", 1, CommitSeen(7, 2, 2))]
+    store.save([], {}, ChangedState({"g": b"state"}, first), 5)
+    store.save([], {}, ChangedState({}, [CommitKept("g", "t", 0, None)]), 6)
+
+    assert list(store.commits()) == first[1:]
+    assert list(store.groups()) == [b"state"]
+
+
+def test_a_journal_that_begins_anew_is_another_one(path):
+    store = WatchStore(path)
+    store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
+    name = store.store_id
+    store.close()
+    again = WatchStore(path)
+    assert again.store_id == name
+
+    again.forget()
+
+    assert again.store_id != name
+    assert (again.size, again.positions(), list(again.groups())) == (0, {}, [])
+    again.close()
+
+
+def test_a_store_of_the_version_before_keeps_its_entries_and_reads_the_rest_again(path):
+    store = WatchStore(path)
+    store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
+    store.tell_about("version", "1")
+    store.close()
+
+    again = WatchStore(path)
+
+    assert (again.positions(), list(again.groups()), again.entries("g")) == ({}, [], [entry()])
+    assert again.about("version") == "2"
+    again.close()
 
 
 def test_the_file_is_its_users_alone(store, path):
@@ -102,9 +172,9 @@ def test_a_file_that_is_no_store_is_told_so_in_one_sentence(tmp_path):
     with pytest.raises(StorageError, match=r"x\.sqlite cannot be used: file is not a database"):
         WatchStore(rubbish)
     with pytest.raises(StorageError, match=r"cannot be read"):
-        read_entries(rubbish, "g")
+        StoreReader(rubbish).entries("g")
     with pytest.raises(StorageError, match=r"cannot be read"):
-        read_entries(tmp_path / "nothing.sqlite", "g")
+        StoreReader(tmp_path / "nothing.sqlite")
 
 
 def test_a_store_of_another_version_is_left_alone(path):
@@ -117,7 +187,7 @@ def test_a_store_of_another_version_is_left_alone(path):
 
 
 def test_an_entry_of_a_kind_yet_unknown_is_passed_over(store, path):
-    store.save([PlacedEntry(entry(), 0, 1, 0)], {}, {}, 5)
+    store.save([PlacedEntry(entry(), 0, 1, 0)], {}, NOTHING, 5)
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO entries (grp, at_ms, value) VALUES (?, 1, ?)", (b"g", b'{"kind":"of tomorrow"}'))
     db.close()

@@ -196,6 +196,8 @@ def _away(entry: StaticAway) -> str:
 
 def _loaded(entry: GroupLoaded) -> str:
     members = count(len(entry.members), "member")
+    if entry.observed and entry.partitions is not None:
+        return f"the group stood at epoch {entry.generation}: {members}"
     return f"the group was read from the log: generation {entry.generation}, {members}"
 
 
@@ -208,8 +210,15 @@ def _converted(entry: GroupConverted) -> str:
     return f"the group goes on with the {entry.to} protocol at epoch {entry.epoch}{by}"
 
 
+GONE: Final[dict[str, str]] = {
+    "deleted": "the group was deleted",
+    "expired": "the group is gone: its last offset expired",
+    "unknown": "the group is gone: it was deleted, or its last offset expired",
+}
+
+
 def _deleted(entry: GroupDeleted) -> str:
-    return "the group was deleted" if entry.why == "deleted" else "the group is gone: its last offset expired"
+    return GONE[entry.why]
 
 
 def _seen(entry: GenerationSeen) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -19,39 +20,73 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.errors import ProtocolError
+from kohort.insight.observed.looks import UNSEEN, LooksKept, RoundBounds
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
 from kohort.model import TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 Partitions = dict[str, tuple[int, ...]]
+BASELINE_MS: Final = 3_600_000
+"""After so long an entry repeats what was before it: a journal forgets, and readers begin somewhere."""
 
 
-def take_generation(
-    group: WatchedGroup, value: GroupMetadataValue | None, at_ms: int, leader_epoch: int
-) -> list[JournalEntry]:
-    """Take what was written of a classic group, and return the entries that it makes."""
-    before = group.seen
-    if value is None:
-        return _ended(group, before, at_ms)
-    seen = _seen(group, before, value, at_ms, leader_epoch)
+class GenerationRecords:
+    """Takes records of classic groups, with the looks that were taken meanwhile."""
+
+    def __init__(self, looks: LooksKept) -> None:
+        self._looks = looks
+
+    def take(
+        self,
+        group: WatchedGroup,
+        value: GroupMetadataValue | None,
+        at_ms: int,
+        leader_epoch: int,
+        late_ms: int | None,
+    ) -> list[JournalEntry]:
+        """Take what was written of a classic group, and return the entries that it makes. ``late_ms`` is how late its
+        records come, None where that is not known."""
+        before = group.seen
+        if value is None:
+            return _ended(group, before, at_ms)
+        seen = _seen(group, before, value, at_ms, leader_epoch)
+        if before is not None and before.generation != seen.generation and late_ms is not None:
+            seen = _with_bounds(seen, self._looks.bounds(group, before, seen, late_ms))
+        return _taken(group, before, seen)
+
+
+def _taken(group: WatchedGroup, before: GenerationSeen | None, seen: GenerationSeen) -> list[JournalEntry]:
     entries: list[JournalEntry] = []
     if group.modern is not None:  # the last of the new protocol went, and the group is a classic one again
         who = tuple(m.who for m in seen.members)
         entries.append(
             GroupConverted(
-                at_ms=at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
+                at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
             )
         )
         group.modern = None
-    entries += _rewritten(before, seen) if before is not None and before.generation == seen.generation else [seen]
     if before is not None and before.generation == seen.generation:
         # Since when its members are in it does not change by its being written again.
         group.seen = msgspec.structs.replace(seen, at_ms=before.at_ms, joined_ms=before.joined_ms)
-        return entries
+        return entries + _rewritten(before, seen)
     group.seen, group.converting = seen, None
-    group.settled_ms = group.rebalancing_ms = group.present = None
-    return entries
+    return [*entries, _with_baseline(before, seen)]
+
+
+def _with_bounds(seen: GenerationSeen, bounds: RoundBounds) -> GenerationSeen:
+    if bounds == UNSEEN:
+        return seen
+    return msgspec.structs.replace(
+        seen, settled_seen_ms=bounds.settled_ms, rebalancing_seen_ms=bounds.rebalancing_ms, present=bounds.present
+    )
+
+
+def _with_baseline(before: GenerationSeen | None, seen: GenerationSeen) -> GenerationSeen:
+    """Return the entry of a generation, with the one before where that is long ago."""
+    if before is None or seen.at_ms - before.at_ms < BASELINE_MS:
+        return seen
+    return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
 
 
 def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
@@ -105,9 +140,6 @@ def _seen(
         joined_ms=joined_ms if 0 <= joined_ms <= at_ms and goes_on else None,
         leader_epoch=leader_epoch,
         signs=tuple(_signs(group, before, m) for m in before.members) if before is not None and goes_on else (),
-        settled_seen_ms=group.settled_ms if goes_on else None,
-        rebalancing_seen_ms=group.rebalancing_ms if goes_on else None,
-        present=group.present if goes_on else None,
     )
 
 

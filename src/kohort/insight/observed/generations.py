@@ -118,7 +118,7 @@ class _History:
         if not isinstance(entry, GenerationSeen):
             self.before = self.latest = None
             return None
-        before, self.before = self.before, entry
+        before, self.before = entry.before or self.before, entry
         if before is not None and entry.generation <= before.generation:
             if entry.generation == before.generation:
                 return None  # a static member was replaced, which is told by an entry of its own

@@ -35,7 +35,7 @@ from kohort.coordinator.journal import (
     TargetComputed,
     Who,
 )
-from kohort.insight.observed.generation_records import last_commits
+from kohort.insight.observed.generation_records import BASELINE_MS, last_commits
 from kohort.insight.observed.modern_changes import (
     Ids,
     Place,
@@ -101,18 +101,19 @@ class ModernRecords:
         group.is_whole = True
         forget_changes(group)
         group.planned = planned(group)
-        members = tuple(m.who for m in group.members.values())
-        partitions = {member_id: self._named(m.assigned) for member_id, m in group.members.items()}
-        return [
-            GroupLoaded(
-                at_ms=at_ms,
-                group=watched.group,
-                observed=True,
-                generation=group.epoch or 0,
-                members=members,
-                partitions=partitions,
-            )
-        ]
+        return [self._stands(watched, group, group.epoch or 0, at_ms)]
+
+    def _stands(self, watched: WatchedGroup, group: WatchedModernGroup, epoch: int, at_ms: int) -> GroupLoaded:
+        """Return how a group stands: for whoever reads from here on."""
+        group.baseline_ms = at_ms
+        return GroupLoaded(
+            at_ms=at_ms,
+            group=watched.group,
+            observed=True,
+            generation=epoch,
+            members=tuple(m.who for m in group.members.values()),
+            partitions={member_id: self._named(m.assigned) for member_id, m in group.members.items()},
+        )
 
     # What members say of themselves
 
@@ -192,7 +193,12 @@ class ModernRecords:
         if not group.is_whole or before == value.epoch:
             forget_changes(group)
             return []
-        return [self._raised(watched, group, at_ms, other_topics=before is not None and other_topics)]
+        raised = self._raised(watched, group, at_ms, other_topics=before is not None and other_topics)
+        if group.baseline_ms is None:
+            group.baseline_ms = at_ms
+        elif at_ms - group.baseline_ms >= BASELINE_MS:
+            return [self._stands(watched, group, before or 0, at_ms), raised]
+        return [raised]
 
     def _converted(self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int) -> GroupConverted:
         """Return that a classic group goes on as this one: the epoch that is written first was its generation, and its

@@ -46,6 +46,8 @@ class WatchedModernGroup(msgspec.Struct):
     epoch: int | None = None
     metadata_hash: int = 0
     raised_ms: int | None = None
+    baseline_ms: int | None = None
+    """When an entry last told all of it."""
     target_epoch: int | None = None
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
@@ -68,21 +70,33 @@ class WatchedModernGroup(msgspec.Struct):
         return self.is_whole and self.epoch is not None
 
 
+class RoundSeen(msgspec.Struct):
+    """A round of a classic group that looks found under way; by the clock of whoever looked."""
+
+    asked_ms: int
+    until_ms: int
+    """It was seen to rebalance at some time between these two."""
+    settled_ms: int | None = None
+    """When the look was begun that last saw it settled before."""
+    present: tuple[str, ...] | None = None
+    """The member ids that it had then."""
+    over_ms: int | None = None
+    """When it was first seen settled again."""
+
+
 class WatchedGroup(msgspec.Struct):
     """One group, as far as its records were read."""
 
     group: str
     seen: GenerationSeen | None = None
     """The generation written last, of a classic group."""
-    settled_ms: int | None = None
-    """When it was last seen not to rebalance, and below, when it was first seen to, and who was a member then; since
-    the generation written last, by the coordinator's clock."""
-    rebalancing_ms: int | None = None
-    present: tuple[str, ...] | None = None
+    round: RoundSeen | None = None
+    """The round that was seen since the generation written last."""
     converting: GenerationSeen | None = None
     """The classic generation whose end was just written while it had members: a modern group goes on with them."""
     modern: WatchedModernGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
+    """Kept apart from all else: most records change one of these and nothing besides."""
 
     @property
     def is_blank(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,9 +17,10 @@ from kohort.coordinator.consumer_records import CurrentWritten, TargetWritten
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
-from kohort.insight.observed.generation_records import take_generation
+from kohort.insight.observed.generation_records import GenerationRecords
+from kohort.insight.observed.looks import LooksKept
 from kohort.insight.observed.modern_records import ModernRecords
-from kohort.insight.observed.state import REBALANCING, CommitSeen, WatchedGroup
+from kohort.insight.observed.state import CommitSeen, WatchedGroup
 
 MAX_GROUPS: Final = 20_000
 MAX_COMMITS: Final = 500_000
@@ -33,6 +34,22 @@ class WatchLimits:
     commits: int = MAX_COMMITS
 
 
+class CommitKept(NamedTuple):
+    """The last commit of a partition, as it is kept; ``seen`` is None where there is none any more."""
+
+    group: str
+    topic: str
+    partition: int
+    seen: CommitSeen | None
+
+
+class ChangedState(NamedTuple):
+    """What is to be kept since it was asked last: of groups (None: it is gone), and of commits."""
+
+    groups: dict[str, bytes | None]
+    commits: list[CommitKept]
+
+
 class ObservedGroups:
     """All groups of a cluster, as far as their records were read."""
 
@@ -40,7 +57,10 @@ class ObservedGroups:
         self._limits = limits or WatchLimits()
         self._groups: dict[str, WatchedGroup] = {}
         self._dirty: set[str] = set()
+        self._committed: set[tuple[str, str, int]] = set()
         self._commits = 0
+        self._looks = LooksKept()
+        self._classic = GenerationRecords(self._looks)
         self._modern = ModernRecords()
         self.unread = 0
         """Records that are none, or of a kind or version yet unknown."""
@@ -75,8 +95,19 @@ class ObservedGroups:
         if group in self._modern.session_timeouts or len(self._modern.session_timeouts) < self._limits.groups:
             self._modern.session_timeouts[group] = timeout_ms
 
-    def take(self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1) -> list[JournalEntry]:
-        """Take the next record, written at ``at_ms``, and return what it tells; mostly nothing, since most commit."""
+    def take(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        at_ms: int,
+        leader_epoch: int = -1,
+        late_ms: int | None = None,
+    ) -> list[JournalEntry]:
+        """Take the next record, written at ``at_ms``, and return what it tells; mostly nothing, since most commit.
+
+        ``late_ms`` is how much later records of its partition are read than they are written, by their time stamps and
+        this machine's clock; None where that is not known, and looks cannot be compared with them.
+        """
         try:
             record = None if key is None else parse_record(key, value)
         except CorruptLog:
@@ -92,17 +123,24 @@ class ObservedGroups:
                 self.left_out += 1
                 return []
             group = self._groups[record.group_id] = WatchedGroup(record.group_id)
-        self._dirty.add(record.group_id)
+            self._dirty.add(record.group_id)
         if isinstance(record, OffsetCommitted):
             self._commit(group, record, at_ms)
-            entries: list[JournalEntry] = []
-        elif isinstance(record, GroupWritten):
-            entries = take_generation(group, record.value, at_ms, leader_epoch)
+            if group.is_blank:
+                self._forget(group)
+            return []
+        self._dirty.add(record.group_id)
+        if isinstance(record, GroupWritten):
+            entries = self._classic.take(group, record.value, at_ms, leader_epoch, late_ms)
         else:
             entries = self._modern.take(group, record, at_ms)
         if group.is_blank:
-            del self._groups[group.group]
+            self._forget(group)
         return entries
+
+    def _forget(self, group: WatchedGroup) -> None:
+        del self._groups[group.group]
+        self._dirty.add(group.group)
 
     def _commit(self, group: WatchedGroup, record: OffsetCommitted, at_ms: int) -> None:
         topic, value = group.commits.get(record.topic), record.value
@@ -111,6 +149,7 @@ class ObservedGroups:
             if topic is not None and before is not None:
                 del topic[record.partition]
                 self._commits -= 1
+                self._committed.add((record.group_id, record.topic, record.partition))
                 if not topic:
                     del group.commits[record.topic]
             return
@@ -120,36 +159,28 @@ class ObservedGroups:
             before.offset, before.at_ms = value.offset, at_ms
         elif self._commits >= self._limits.commits:
             self.left_out += 1
+            return
         else:
             group.commits.setdefault(record.topic, {})[record.partition] = CommitSeen(value.offset, at_ms, at_ms)
             self._commits += 1
+        self._committed.add((record.group_id, record.topic, record.partition))
 
-    def saw_states(self, states: Mapping[str, str], at_ms: int) -> list[str]:
-        """Take the states of groups, by their ids, as they were at ``at_ms``.
+    def saw_states(self, states: Mapping[str, str], asked_ms: int, until_ms: int) -> list[str]:
+        """Take the states of groups, by their ids, as they were at some time from ``asked_ms`` to ``until_ms``, by this
+        machine's clock.
 
         Returns the groups that have begun to rebalance since they were last seen: describe them, and say so.
         """
-        begun = []
-        for name, state in states.items():
-            group = self._groups.get(name)
-            if group is None or group.seen is None or at_ms <= group.seen.at_ms or not group.seen.members:
-                continue
-            if state not in REBALANCING:
-                if group.rebalancing_ms is None:
-                    group.settled_ms = at_ms
-            elif group.rebalancing_ms is None:
-                group.rebalancing_ms = at_ms
-                self._dirty.add(name)
-                begun.append(name)
+        begun = self._looks.add(states, asked_ms, until_ms, self._groups)
+        self._dirty.update(begun)
         return begun
 
-    def saw_members(self, name: str, state: str, member_ids: Iterable[str], at_ms: int) -> None:
-        """Take the members that a classic group had at ``at_ms``, while its generation was not yet formed."""
+    def saw_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
+        """Take the members that a classic group had by ``until_ms``, while its generation was not yet formed."""
         group = self._groups.get(name)
-        if group is None or group.seen is None or at_ms <= group.seen.at_ms or state != "PreparingRebalance":
-            return
-        if group.present is None:
-            group.present = tuple(member_ids)
+        found = None if group is None else group.round
+        if found is not None and found.present is None and state == "PreparingRebalance":
+            found.present, found.until_ms = tuple(member_ids), max(found.until_ms, until_ms)
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
@@ -163,25 +194,37 @@ class ObservedGroups:
                 entries += found
         return entries
 
-    def take_changed(self) -> dict[str, bytes | None]:
-        """Return what is to be kept of each group that has changed since this was asked last; None is a group gone."""
-        changed = {name: self._kept(name) for name in self._dirty}
+    def take_changed(self) -> ChangedState:
+        """Return what is to be kept of groups and of commits that have changed since this was asked last."""
+        groups = {name: self._kept(name) for name in self._dirty}
+        commits = [CommitKept(*place, self._last_commit(*place)) for place in self._committed]
         self._dirty.clear()
-        return changed
+        self._committed.clear()
+        return ChangedState(groups, commits)
 
     def _kept(self, name: str) -> bytes | None:
         group = self._groups.get(name)
-        return None if group is None else msgspec.msgpack.encode(group)
+        return None if group is None else msgspec.msgpack.encode(msgspec.structs.replace(group, commits={}))
 
-    def restore(self, kept: Iterable[bytes]) -> None:
+    def _last_commit(self, name: str, topic: str, partition: int) -> CommitSeen | None:
+        group = self._groups.get(name)
+        return None if group is None else group.commits.get(topic, {}).get(partition)
+
+    def restore(self, groups: Iterable[bytes], commits: Iterable[CommitKept] = ()) -> None:
         """Go on from what was kept. Raises ValueError for what was not kept by this version."""
-        for one in kept:
+        for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ValueError(f"not the state of a watched group: {error}") from error
             self._groups[group.group] = group
-            self._commits += sum(len(of) for of in group.commits.values())
+            if group.round is not None:
+                self._looks.know(group.group)
+        for name, topic, partition, seen in commits:
+            known = self._groups.get(name)
+            if known is not None and seen is not None:
+                known.commits.setdefault(topic, {})[partition] = seen
+                self._commits += 1
 
     @property
     def sizes(self) -> tuple[int, int]:

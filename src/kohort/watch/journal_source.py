@@ -1,0 +1,208 @@
+"""Where a cluster's journal is read, whoever wrote it: all who read one begin here.
+
+It is ``__kohort_journal`` on the cluster, which its brokers write or a watcher; where there is none, or it may not be
+read, the file of a watcher of this machine. Both are read the same: all that there is, and then what comes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kohort.coordinator.journal import TOPIC, JournalEntry
+from kohort.errors import ApiError, ApiTimeout, ConfigError, ErrorCode
+from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
+from kohort.model import TopicPartition
+from kohort.watch.asking import ADMIN_MS
+from kohort.watch.places import store_path
+from kohort.watch.store_reader import StoreReader
+from kohort.watch.topic_journal import last_record, told_by
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.aio.consuming.consumer import Consumer
+
+POLL_MS: Final = 500
+LOOK_S: Final = 0.2
+"""How often a file is looked at while one waits for what comes."""
+SLACK_MS: Final = 60_000
+"""An entry is written a moment after what it tells, by a clock that may not be ours."""
+STALE_MS: Final = 120_000
+"""A watcher that has written nothing for so long does not run any more."""
+
+
+class JournalSource(Protocol):
+    """A journal that is being read: of one group, or of all."""
+
+    @property
+    def until_ms(self) -> int | None:
+        """Until when its watcher watched (ms since 1970); None where the coordinators write it themselves."""
+
+    @property
+    def unread(self) -> int:
+        """How many records this version cannot read."""
+
+    def read(self, within_s: float | None = None) -> list[JournalEntry]:
+        """Return the entries since the last call, up to the end that there is now. Raises ApiTimeout where they do not
+        come, or not all within that time."""
+
+    def wait(self, for_ms: int) -> list[JournalEntry]:
+        """Return the next entries; none where nothing comes for so long."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAccess:
+    """What it takes to find a cluster's journal. ``store`` is a watcher's file that is to be read and no other."""
+
+    consumer_with: Callable[[Mapping[str, Any]], Consumer]
+    admin: Admin
+    environ: Mapping[str, str]
+    store: Path | None = None
+    warn: Callable[[str], object] = lambda _: None
+    topic: str = TOPIC
+
+
+def open_journal(access: JournalAccess, group: str | None, since_ms: int | None = 0) -> JournalSource | None:
+    """Begin to read the entries of a group, or of all groups, about since a time (None: since now); None where nobody
+    keeps a journal that may be read.
+
+    Raises ConfigError for a file that is another cluster's, StorageError for one that cannot be read.
+    """
+    if access.store is None:
+        source = _on_the_cluster(access, group, since_ms)
+        if source is not None:
+            return source
+    cluster_id = access.admin.describe_cluster(timeout_ms=ADMIN_MS).cluster_id
+    path = access.store or store_path(cluster_id, access.environ)
+    if access.store is None and not path.exists():
+        return None
+    reader = StoreReader(path)
+    try:
+        _check_cluster(reader, cluster_id)
+        return _File(reader, group, since_ms)
+    except BaseException:
+        reader.close()
+        raise
+
+
+def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
+    of = reader.about("cluster")
+    if of not in (None, cluster_id):
+        raise ConfigError(f"{reader.path} is the journal of another cluster ({of})")
+
+
+def is_stale(source: JournalSource, now_ms: float) -> bool:
+    """Tell whether the journal is a watcher's that does not run any more, so that what came since is not known."""
+    return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
+
+
+def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | None) -> JournalSource | None:
+    topic = access.topic
+    told = access.admin.describe_topics([topic], timeout_ms=ADMIN_MS)
+    try:
+        partitions = [TopicPartition(topic, one.partition) for one in told[topic].partitions]
+        consumer = access.consumer_with(JOURNAL_OPTIONS)
+        try:
+            return _Topic(consumer, partitions, group, since_ms)
+        except BaseException:
+            consumer.close()
+            raise
+    except ApiError as error:
+        if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            access.warn(f"{topic} on the cluster may not be read, if it is there ({error})")
+        elif error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return None
+
+
+class _Topic:
+    """The journal on the cluster."""
+
+    def __init__(
+        self, consumer: Consumer, partitions: list[TopicPartition], group: str | None, since_ms: int | None
+    ) -> None:
+        self._consumer, self._partitions = consumer, partitions
+        self._reader = JournalReader(group)
+        last = last_record(consumer, partitions[0].topic)
+        told = None if last is None else told_by(last)
+        self.until_ms: int | None = None if told is None else told.at_ms
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
+        if since_ms is None:
+            for partition, end in ends.items():
+                consumer.seek(partition, end)
+        elif since_ms <= SLACK_MS:
+            consumer.seek_to_beginning(partitions)
+        else:
+            found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms - SLACK_MS), timeout_ms=ADMIN_MS)
+            for partition in partitions:
+                at = found.get(partition)
+                consumer.seek(partition, ends[partition] if at is None else at.offset)
+
+    @property
+    def unread(self) -> int:
+        return self._reader.unread
+
+    def read(self, within_s: float | None = None) -> list[JournalEntry]:
+        ends = self._consumer.end_offsets(self._partitions, timeout_ms=ADMIN_MS)
+        now_s = time.monotonic()
+        last_s = None if within_s is None else now_s + within_s
+        deadline_s = last_s or now_s + ADMIN_MS / 1000
+        while any(self._consumer.position(p, timeout_ms=ADMIN_MS) < end for p, end in ends.items()):
+            if self._poll(POLL_MS) and last_s is None:
+                deadline_s = time.monotonic() + ADMIN_MS / 1000
+            elif time.monotonic() > deadline_s:
+                raise ApiTimeout(f"the journal could not be read to its end within {within_s or ADMIN_MS / 1000:g} s")
+        return self._taken()
+
+    def wait(self, for_ms: int) -> list[JournalEntry]:
+        self._poll(for_ms)
+        return self._taken()
+
+    def _poll(self, for_ms: int) -> bool:
+        records = self._consumer.poll(for_ms)
+        for record in records:
+            self._reader.add(record.key, record.value)
+            if self.until_ms is not None:
+                self.until_ms = max(self.until_ms, record.timestamp_ms)
+        return bool(records)
+
+    def _taken(self) -> list[JournalEntry]:
+        entries, self._reader.entries = self._reader.entries, []
+        return entries
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class _File:
+    """The journal of a watcher of this machine."""
+
+    unread = 0
+
+    def __init__(self, reader: StoreReader, group: str | None, since_ms: int | None) -> None:
+        self._reader, self._group = reader, group
+        self._last_id = reader.last_id() if since_ms is None else 0 if since_ms == 0 else reader.last_id(since_ms)
+
+    @property
+    def until_ms(self) -> int | None:
+        return self._reader.until_ms or 0
+
+    def read(self, within_s: float | None = None) -> list[JournalEntry]:  # noqa: ARG002 - a file does not let one wait
+        found, self._last_id = self._reader.entries(self._group, self._last_id)
+        return found
+
+    def wait(self, for_ms: int) -> list[JournalEntry]:
+        deadline_s = time.monotonic() + for_ms / 1000
+        while not (found := self.read()) and time.monotonic() < deadline_s:
+            time.sleep(min(LOOK_S, max(0.0, deadline_s - time.monotonic())))
+        return found
+
+    def close(self) -> None:
+        self._reader.close()

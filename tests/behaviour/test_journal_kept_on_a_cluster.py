@@ -1,0 +1,191 @@
+"""A watcher's journal in a topic: another watcher, with another file, goes on without a gap and tells nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import kohort
+from kohort.coordinator.journal import GroupDeleted, JournalEntry
+from kohort.errors import UsageError
+from kohort.insight.observed.watching import ChangedState
+from kohort.watch.journal_source import JournalAccess, JournalSource, is_stale, open_journal
+from kohort.watch.store import PlacedEntry, WatchStore
+from kohort.watch.topic_journal import BEAT_MS, PRODUCER_OPTIONS, SHIPPED_AT_ONCE, TopicJournal
+from kohort.watch.watcher import CONSUMER_OPTIONS
+
+pytestmark = pytest.mark.ours
+TOPIC = "a-journal"  # beside the one that the broker keeps itself
+NOTHING = ChangedState({}, [])
+DAY_MS = 86_400_000
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def broker() -> Iterator[kohort.Broker]:
+    with kohort.Broker() as broker:
+        yield broker
+
+
+def entry(group: str, at_ms: int = NOW_MS) -> JournalEntry:
+    return GroupDeleted(at_ms=at_ms, group=group, observed=True, why="unknown")
+
+
+def a_store(folder: Path, name: str, topic_id: str = "one") -> WatchStore:
+    store = WatchStore(folder / f"{name}.sqlite")
+    store.tell_about("topic_id", topic_id)
+    return store
+
+
+def keep(store: WatchStore, partition: int, offset: int, *groups: str, at_ms: int = NOW_MS) -> None:
+    """Keep the entries of one record, and that it was read."""
+    placed = [PlacedEntry(entry(group, at_ms), partition, offset, nth) for nth, group in enumerate(groups)]
+    store.save(placed, {partition: offset + 1}, NOTHING, at_ms)
+
+
+@contextmanager
+def reader(broker: kohort.Broker) -> Iterator[tuple[kohort.Admin, kohort.Consumer]]:
+    with (
+        kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,
+        kohort.Consumer(CONSUMER_OPTIONS, bootstrap_servers=broker.bootstrap) as consumer,
+    ):
+        yield admin, consumer
+
+
+@contextmanager
+def shipping(broker: kohort.Broker, store: WatchStore) -> Iterator[TopicJournal]:
+    with kohort.Producer(bootstrap_servers=broker.bootstrap, **PRODUCER_OPTIONS) as producer:
+        journal = TopicJournal(producer, store, TOPIC)
+        with reader(broker) as (admin, consumer):
+            journal.open(admin, consumer, DAY_MS)
+        yield journal
+
+
+@contextmanager
+def reading(broker: kohort.Broker) -> Iterator[JournalSource]:
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        access = JournalAccess(lambda o: kohort.Consumer(o, bootstrap_servers=broker.bootstrap), admin, {}, topic=TOPIC)
+        found = open_journal(access, None)
+        assert found is not None
+        yield found
+        found.close()
+
+
+def told(broker: kohort.Broker) -> list[str]:
+    """The groups of all entries, in order."""
+    with reading(broker) as journal:
+        return [one.group for one in journal.read()]
+
+
+def test_another_watcher_ships_what_is_missing_and_nothing_twice(broker, tmp_path):
+    first, second = a_store(tmp_path, "first"), a_store(tmp_path, "second")
+    keep(first, 0, 10, "a", "b")
+    keep(first, 1, 7, "c", at_ms=NOW_MS + 5_000)  # of a clock that is ahead
+    with shipping(broker, first) as journal:
+        assert journal.ship(NOW_MS) == 3
+        for store in (first, second):  # the first was killed before it could ship the last two
+            keep(store, 0, 11, "d", at_ms=NOW_MS + 1)
+            keep(store, 2, 3, "e", at_ms=NOW_MS - 9_000)
+    keep(second, 0, 12, "f")
+    second.forget_positions()
+    keep(second, 0, 10, "a", "b")  # it has read them, too, and a record of which the first made nothing
+    keep(second, 1, 5, "made by the second alone")
+    keep(second, 1, 7, "c")
+    with shipping(broker, second) as journal:
+        assert journal.ship(NOW_MS) == 3
+        assert journal.ship(NOW_MS) == 0
+    assert told(broker) == ["a", "b", "c", "d", "e", "f"]
+
+    keep(first, 0, 12, "f")
+    keep(first, 3, 0, "g")
+    with shipping(broker, first) as journal:  # and back again
+        assert journal.ship(NOW_MS) == 1
+    assert told(broker)[-2:] == ["f", "g"]
+    first.close()
+    second.close()
+
+
+def test_a_watcher_that_is_killed_goes_on_where_it_was_also_in_the_middle_of_many(broker, tmp_path):
+    store = a_store(tmp_path, "s")
+    names = [str(offset) for offset in range(SHIPPED_AT_ONCE + 50)]
+    for offset, name in enumerate(names):
+        keep(store, 0, offset, name)
+    with shipping(broker, store) as journal:
+        journal.ship(NOW_MS)
+    keep(store, 0, len(names), "last")
+    with shipping(broker, store) as journal:
+        assert journal.ship(NOW_MS) == 1
+    store.close()
+
+    assert told(broker) == [*names, "last"]
+
+
+def test_a_topic_of_offsets_that_was_made_anew_is_told_from_its_beginning(broker, tmp_path):
+    store = a_store(tmp_path, "s")
+    keep(store, 0, 100, "before")
+    with shipping(broker, store) as journal:
+        journal.ship(NOW_MS)
+        store.forget()
+        store.tell_about("topic_id", "two")
+        keep(store, 0, 1, "after")
+        assert journal.ship(NOW_MS) == 1
+    with shipping(broker, store) as journal:
+        assert journal.ship(NOW_MS) == 0
+    store.close()
+
+    assert told(broker) == ["before", "after"]
+
+
+def test_that_somebody_watches_is_said_where_nothing_happens(broker, tmp_path):
+    store = a_store(tmp_path, "s")
+    keep(store, 0, 100, "long ago")
+    with shipping(broker, store) as journal:
+        journal.ship(NOW_MS)
+        with reading(broker) as source:
+            assert source.until_ms == NOW_MS
+            assert is_stale(source, NOW_MS + 3_600_000)
+        journal.beat(NOW_MS + BEAT_MS - 1)
+        journal.beat(NOW_MS + BEAT_MS)
+        journal.beat(NOW_MS + BEAT_MS + 1)
+    store.close()
+    with reading(broker) as source:
+        assert source.until_ms > NOW_MS + DAY_MS, "it was said by the clock of now"
+        assert [one.group for one in source.read()] == ["long ago"]
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap) as consumer:
+        place = kohort.TopicPartition(TOPIC, 0)
+        assert consumer.end_offsets([place])[place] == 4, "two records, each with the marker of its transaction"
+
+
+def test_headers_of_strangers_are_nobodys(broker, tmp_path):
+    store = a_store(tmp_path, "s")
+    keep(store, 0, 0, "a")
+    with shipping(broker, store) as journal:
+        journal.ship(NOW_MS)
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for name, value in (
+            ("kohort-watch", b"x/y"),
+            ("kohort-watch", b"\xff"),
+            ("kohort-watch-told", b"{"),
+            ("kohort-watch", b"other/9"),
+        ):
+            rubbish = [(name, value), ("kohort-watch-told", b'{"topic_id":"one","until":{"0":"x"}}')]
+            producer.send(TOPIC, b"{}", partition=0, headers=rubbish)
+    keep(store, 0, 1, "b")
+    with shipping(broker, store) as journal:
+        assert journal.ship(NOW_MS) >= 1
+    store.close()
+    assert told(broker)[-1] == "b"
+
+
+def test_a_broker_that_keeps_the_journal_itself_is_left_alone(broker, tmp_path):
+    store = a_store(tmp_path, "s")
+    with (
+        kohort.Producer(bootstrap_servers=broker.bootstrap, **PRODUCER_OPTIONS) as producer,
+        reader(broker) as (admin, consumer),
+        pytest.raises(UsageError, match="leave --to-topic out"),
+    ):
+        TopicJournal(producer, store).open(admin, consumer, DAY_MS)
+    store.close()

@@ -1,0 +1,157 @@
+"""Commands that read a journal read that of a watcher's file, too: the one that is named, whatever else there is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+import kohort
+from kohort import OffsetAndMetadata, TopicPartition
+from kohort.coordinator.journal import GenerationSeen, SeenMember, Who
+from kohort.insight.observed.watching import ChangedState
+from kohort.watch.journal_source import STALE_MS
+from kohort.watch.store import PlacedEntry, WatchStore
+
+MINUTE_MS = 60_000
+
+
+def generation(group: str, number: int, at_ms: int, *clients: str) -> GenerationSeen:
+    members = tuple(
+        SeenMember(
+            who=Who(f"{client}-id", client, f"/{client}"),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            topics=("t",),
+            partitions={"t": (i,)},
+        )
+        for i, client in enumerate(clients)
+    )
+    return GenerationSeen(
+        at_ms=at_ms,
+        group=group,
+        observed=True,
+        generation=number,
+        protocol_type="consumer",
+        protocol="range",
+        leader=None,
+        members=members,
+    )
+
+
+class Watched:
+    """A watcher's file about a group that is there, and nothing of which is in the broker's own journal."""
+
+    def __init__(self, broker: kohort.Broker, folder: Path) -> None:
+        self.group, self.path, self.kept = f"watched-{uuid.uuid4().hex[:8]}", folder / "w.sqlite", 0
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({self.group: 2})
+            admin.alter_group_offsets(self.group, {TopicPartition(self.group, 0): OffsetAndMetadata(0)})
+            self.cluster = admin.describe_cluster().cluster_id
+
+    def keep(self, *entries: GenerationSeen, until_ms: int) -> None:
+        store = WatchStore(self.path)
+        store.tell_about("cluster", self.cluster)
+        placed = [PlacedEntry(entry, 0, self.kept + i, 0) for i, entry in enumerate(entries)]
+        self.kept += len(entries)
+        store.save(placed, {}, ChangedState({}, []), until_ms)
+        store.close()
+
+
+@pytest.fixture
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def watched(broker, tmp_path, now_ms) -> Watched:
+    """A group of one since 70 minutes, of two since ten."""
+    watched = Watched(broker, tmp_path)
+    first = generation(watched.group, 1, now_ms - 70 * MINUTE_MS, "one")
+    watched.keep(first, generation(watched.group, 2, now_ms - 10 * MINUTE_MS, "one", "two"), until_ms=now_ms)
+    return watched
+
+
+def test_every_command_reads_the_file_that_is_named(run, ask, watched):
+    store = "--store", str(watched.path)
+
+    (rebalance,) = ask("group", "why", watched.group, *store)["rebalances"]
+    assert (rebalance["generation"], rebalance["cause"]) == (2, "NEW_MEMBER")
+    assert [event["kind"] for event in ask("group", "events", watched.group, *store)["events"]] == [
+        "generation_seen",
+        "generation_seen",
+    ]
+    assert ask("group", "timeline", watched.group, *store)["timeline"]["group"] == watched.group
+    assert ask("group", "fenced", watched.group, *store)["fenced"] == []
+    page = run("metrics", *store).stdout
+    counted = [line for line in page.splitlines() if line.startswith("kohort_group_rebalances_total")]
+    assert any(watched.group in line and "NEW_MEMBER" in line and line.endswith(" 1.0") for line in counted)
+    run("group", "why", watched.group, code=3)  # the broker's own journal has nothing of it
+
+
+def test_a_rebalance_of_the_last_hour_is_told_by_what_was_before_that(ask, watched):
+    (row,) = [row for row in ask("groups", "--store", str(watched.path))["groups"] if row["group"] == watched.group]
+    assert row["rebalances_1h"] == 1
+    assert row["last_rebalance"]["cause"] == "NEW_MEMBER"
+
+
+def test_of_more_groups_than_a_few_the_rebalances_are_known_too(ask, broker, watched, now_ms):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        for i in range(201):
+            admin.alter_group_offsets(f"many-{i}", {TopicPartition(watched.group, 0): OffsetAndMetadata(0)})
+    rows = {row["group"]: row for row in ask("groups", "--store", str(watched.path))["groups"]}
+    assert (rows[watched.group]["rebalances_1h"], rows["many-7"]["rebalances_1h"]) == (1, 0)
+
+
+def test_what_came_since_the_watcher_stopped_is_unknown(run, ask, watched, now_ms):
+    watched.keep(until_ms=now_ms - STALE_MS - MINUTE_MS)
+    store = "--store", str(watched.path)
+
+    said = run("groups", *store, "--output", "json")
+
+    (row,) = [row for row in json.loads(said.stdout)["groups"] if row["group"] == watched.group]
+    assert row["rebalances_1h"] is None
+    assert "watched until" in said.stderr
+    assert "start `kohort watch`" in said.stderr
+    assert "watched until" in run("group", "why", watched.group, *store).stderr
+
+
+def test_a_file_is_followed_as_a_topic_is(broker, watched, now_ms):
+    command = [sys.executable, "-m", "kohort", "group", "events", watched.group, "--follow", "--output", "ndjson"]
+    following = subprocess.Popen(
+        [*command, "--bootstrap", broker.bootstrap, "--store", str(watched.path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert following.stdout is not None
+        assert [json.loads(following.stdout.readline())["kind"] for _ in range(2)] == ["generation_seen"] * 2
+        watched.keep(generation(watched.group, 3, now_ms, "one"), until_ms=now_ms)
+        assert "generation 3 was seen" in json.loads(following.stdout.readline())["sentence"]
+    finally:
+        following.kill()
+        following.communicate()
+
+
+def test_a_live_picture_has_the_events_of_the_file(run, watched, now_ms):
+    watched.keep(generation(watched.group, 3, now_ms + 60_000, "one"), until_ms=now_ms)
+    lines = run("group", "watch", watched.group, "--looks", "1", "--every", "1s", "--store", str(watched.path)).stdout
+    assert [event["kind"] for event in json.loads(lines)["events"]] == ["generation_seen"]
+
+
+def test_a_file_of_another_cluster_is_refused(run, watched):
+    watched.cluster = "another"
+    watched.keep(until_ms=0)
+    said = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
+    assert "is the journal of another cluster (another)" in said
+
+
+def test_a_file_that_is_no_store_is_told_so(run, watched, tmp_path):
+    rubbish = tmp_path / "rubbish.sqlite"
+    rubbish.write_bytes(b"no data base" * 100)
+    said = run("group", "why", watched.group, "--store", str(rubbish), code=1).stderr
+    assert "cannot be read: file is not a database" in said
+    assert "does not exist" in run("groups", "--store", str(tmp_path / "nothing"), code=2).stderr
