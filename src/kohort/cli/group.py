@@ -18,6 +18,7 @@ from kohort.cli.membership import remove_member
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.peek import peek
+from kohort.cli.replay import replay
 from kohort.cli.reset import reset, reset_offsets
 from kohort.cli.results.groups import GroupsDeleted
 from kohort.cli.timeline import timeline
@@ -91,3 +92,4 @@ group.add_command(partitions)
 group.add_command(lag)
 group.add_command(wait)
 group.add_command(what_if)
+group.add_command(replay)

@@ -11,11 +11,15 @@ import random
 import pytest
 from tests.support.machines.consumer_stage import ConsumerStage, User
 
-from kohort.insight.findings.what_if import WhatIfFinding
+from kohort.coordinator.journal import JournalEntry
+from kohort.insight.findings.what_if import ReplayFinding, WhatIfFinding
+from kohort.insight.journal_reader import JournalReader
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
 from kohort.insight.what_if.predict import what_if
+from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
 from kohort.model import TopicPartition
+from kohort.wire.record_batch import read_batch, split_batches
 
 CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
 WAYS = [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")]
@@ -84,6 +88,16 @@ class PlayedGroup:
     def id_of(self, user: User) -> str:
         is_classic = user.machine.config.group_protocol == "classic"
         return user.membership.generation.member_id if is_classic else user.membership.member_id
+
+    def journal(self) -> list[JournalEntry]:
+        log = self.stage.broker.state.topics.log("__kohort_journal", 0)
+        assert log is not None
+        reader = JournalReader("g")
+        data = b"".join(bytes(part) for part in log.read(0, 1 << 30))
+        for at, _ in split_batches(data):
+            for record in read_batch(data, at):
+                reader.add(record.key, record.value)
+        return reader.entries
 
     def look(self) -> GroupSnapshot:
         topics = self.stage.broker.state.topics
@@ -210,3 +224,41 @@ def test_a_rolling_restart_ends_as_predicted(before: tuple[str, str], after: tup
     assert {again[name]: has for name, has in predicted(found, had).items()} == group.owners()
     if members == "static" and before == after:
         assert (found.rounds, found.moves_in_all) == (0, 0)
+
+
+# A recorded course, replayed
+
+
+def recorded(way: tuple[str, str], seed: int = 3) -> ReplayFinding:
+    """Members that come and go at a group of one assignor; what its journal makes of it."""
+    group = PlayedGroup(*way, seed=seed)
+    for _ in range(3):
+        group.join()
+        group.settle()
+    for _ in range(2):
+        group.roll()
+        group.join()
+        group.settle()
+        group.living()[0].leave()
+        group.settle()
+    group.grow("t", 3)
+    group.settle()
+    return replay("g", recorded_generations(group.journal()))
+
+
+@each_way
+def test_a_replay_with_the_assignor_of_that_time_moves_what_was_moved(protocol: str, assignor: str):
+    found = recorded((protocol, assignor))
+
+    (own,) = [one for one in found.replays if (one.protocol, one.assignor) == (protocol, assignor)]
+    assert (found.protocol, found.assignor, found.moved > 10) == (protocol, assignor, True)
+    assert own.moved == found.moved
+    assert not any("take it roughly" in note for note in found.notes)
+
+
+def test_a_replay_with_another_assignor_moves_what_a_group_with_that_then_moves():
+    told = {one.assignor: one.moved for one in recorded(("classic", "range")).replays if one.protocol == "classic"}
+
+    assert told["cooperative-sticky"] == recorded(("classic", "cooperative-sticky")).moved < told["range"]
+    sentence = recorded(("classic", "range")).sentence
+    assert sentence.endswith(f"would have moved {min(told.values())}"), sentence

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from kohort.cli.output import Result
-from kohort.insight.findings.what_if import WhatIfFinding
+from kohort.insight.findings.what_if import ReplayFinding, WhatIfFinding
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,3 +39,10 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
     prediction: WhatIfFinding
     compare: list[ComparedAssignor] = []
     """With ``--compare``: all assignors."""
+
+
+class GroupReplayed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.replay"):
+    """What recorded rebalances moved, and what they would have moved with other assignors."""
+
+    group: str
+    replay: ReplayFinding

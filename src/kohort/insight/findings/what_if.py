@@ -70,3 +70,34 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Null where rates are neither given nor seen."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]
+
+
+class ReplayedAssignor(msgspec.Struct, frozen=True, kw_only=True):
+    """What one assignor would have made of a recorded course: ``moved`` is how often a partition changed hands."""
+
+    protocol: str
+    assignor: str
+    rounds: int
+    moved: int
+    pause_from_s: float
+    """Partition-seconds, at best."""
+    pause_to_s: float
+
+
+class ReplayFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a group's rebalances moved, and what they would have moved with other assignors."""
+
+    group: str
+    from_ms: int
+    until_ms: int
+    generations: int
+    """Generations, or targets of a modern group, that came to be."""
+    changes: int
+    """Those with which members came or went, or topics grew."""
+    protocol: str
+    """As it was."""
+    assignor: str
+    moved: int
+    replays: tuple[ReplayedAssignor, ...]
+    sentence: str
+    notes: tuple[str, ...]
