@@ -13,7 +13,8 @@ from functools import cache
 from types import CodeType
 from typing import Any, Final
 
-from kohort.coordinator.journal import JournalEntry, RequestFenced
+from kohort.coordinator.entry_sizes import held_bytes
+from kohort.coordinator.journal import JournalEntry
 from kohort.wire.apis import APIS
 from kohort.wire.schema import Message
 
@@ -23,6 +24,8 @@ ERRORS_LOOKED_FOR: Final = 1_000
 """In how many parts of each list of an answer errors are looked for."""
 ENTRIES_KEPT: Final = 20_000
 """Journal entries that wait for who shows rebalances; above it the oldest are forgotten."""
+ENTRIES_KEPT_BYTES: Final = 32 << 20
+"""The same of about how many bytes they hold: one of a large group holds megabytes."""
 CODE: Final = "error_code"
 
 
@@ -90,13 +93,15 @@ class BrokerCounters:
         """Connections that the broker has ended, by the kind of reason."""
         self.logins = 0
         """Those that succeeded."""
+        self.failed_logins = 0
+        """Counted when that is decided: a peer may leave before it is told."""
         self.journal: Counter[type[JournalEntry]] = Counter()
         """Entries that were written, by kind."""
-        self.fenced: Counter[tuple[str, str]] = Counter()
-        """Requests of members that were refused, by API and error."""
         self.wants_entries = False
         """Whether somebody takes the entries; else they are not kept."""
-        self.entries: deque[JournalEntry] = deque(maxlen=ENTRIES_KEPT)
+        self._entries: deque[tuple[JournalEntry, int]] = deque()
+        """Each with about how many bytes it holds."""
+        self._entries_bytes = 0
         self.entries_forgotten = 0
         self.loads = 0
         """Partitions of groups that were read from their log, and below how long each took."""
@@ -111,16 +116,23 @@ class BrokerCounters:
         """Count entries of the journal, and keep them where somebody takes them."""
         for entry in entries:
             self.journal[type(entry)] += 1
-            if type(entry) is RequestFenced:
-                self.fenced[entry.api, entry.error] += 1
         if self.wants_entries:
-            self.entries_forgotten += max(0, len(self.entries) + len(entries) - ENTRIES_KEPT)
-            self.entries.extend(entries)
+            for entry in entries:
+                self._keep(entry)
+
+    def _keep(self, entry: JournalEntry) -> None:
+        size = held_bytes(entry)
+        self._entries.append((entry, size))
+        self._entries_bytes += size
+        while len(self._entries) > ENTRIES_KEPT or self._entries_bytes > ENTRIES_KEPT_BYTES:
+            self._entries_bytes -= self._entries.popleft()[1]
+            self.entries_forgotten += 1
 
     def take_entries(self) -> list[JournalEntry]:
         """Return the entries since the last call, in order."""
-        taken = list(self.entries)
-        self.entries.clear()
+        taken = [entry for entry, _ in self._entries]
+        self._entries.clear()
+        self._entries_bytes = 0
         return taken
 
     def loaded(self, took_ms: int) -> None:

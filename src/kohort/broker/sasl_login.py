@@ -260,6 +260,7 @@ class SaslLogin(Login):
         return LoginStep(closing=self._failure(words))
 
     def _failure(self, words: str) -> Note:
+        self._state.counters.failed_logins += 1
         return info(f"Failed authentication with {self._caller.host} ({words})", "login")
 
     def _built(self, reply_to: ReplyTo, message: Message) -> Sequence[Buffer]:

@@ -1,7 +1,8 @@
 """What the coordinator remembers for the journal alone, beside its groups: nothing is decided on it.
 
-When connections closed, when the broker itself stood still, whose connections may close since they left, and who
-commits to groups that it is no member of. All of it is bounded, and gone after a restart.
+When connections closed, when the broker itself stood still, whose connections may close since they left, who commits
+to groups that it is no member of; and how many requests of members were refused. All of it is bounded, and gone after a
+restart.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from kohort.coordinator.counters import FencedCounters
 from kohort.coordinator.journal import (
     Who,
 )
@@ -106,10 +108,11 @@ class OutsideCommitters:
 class Remembered:
     """All of it, for the decisions that write entries."""
 
-    __slots__ = ("committers", "connections", "leavers", "stalls")
+    __slots__ = ("committers", "connections", "fenced", "leavers", "stalls")
 
     def __init__(self) -> None:
         self.connections = ClosedConnections()
         self.stalls = BrokerStalls()
         self.leavers = Leavers()
         self.committers = OutsideCommitters()
+        self.fenced = FencedCounters()

@@ -87,6 +87,7 @@ class Coordinator:
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self.counters = OffsetCounters()
+        self.fenced = self._remembered.fenced
 
     # What happens to groups.
 

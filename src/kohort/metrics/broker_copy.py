@@ -36,7 +36,10 @@ class BrokerCopy:
     throttled_ms: dict[str, int]
     journal: dict[str, int]
     fenced: dict[tuple[str, str], int]
+    """By API and error."""
     load_ms_longest: int
+    fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+    """The same of each group that there is."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By protocol and state."""
     offsets: int = 0
@@ -71,7 +74,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
             "kohort_broker_connections_opened_total": connections.opened,
             "kohort_broker_connections_refused_total": connections.refused,
             "kohort_broker_logins_total": counts.logins,
-            "kohort_broker_failed_logins_total": counts.closed["login"],
+            "kohort_broker_failed_logins_total": counts.failed_logins,
             "kohort_broker_failed_handshakes_total": failed_handshakes,
             "kohort_broker_fetches_waited_total": purgatory.parked,
             "kohort_broker_fetches_expired_total": purgatory.expired,
@@ -93,7 +96,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
         refusals={GROUPS: state.coordinator.budget.refused, UNREAD: state.unread.ended},
         throttled_ms={quota.value: ms for quota, ms in state.quotas.throttled_ms.items()},
         journal={_tag(kind): times for kind, times in counts.journal.items()},
-        fenced=dict(counts.fenced),
+        fenced=dict(state.coordinator.fenced.by_kind),
         load_ms_longest=counts.load_ms_longest,
     )
 

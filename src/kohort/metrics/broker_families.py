@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -45,6 +46,17 @@ def add_brokers(page: Page, brokers: Sequence[BrokerCopy], cluster_id: str) -> N
         _add_counted(page, one)
         for api, took in sorted(one.took.items()):
             _add_durations(page, "kohort_broker_request_duration_seconds", took, node, api)
+
+
+def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> None:
+    """Add which requests were refused in each group; one that has moved was refused at several brokers."""
+    counted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for one in brokers:
+        for name, kinds in one.fenced_in.items():
+            counted[name].update(kinds)
+    for name, all_kinds in sorted(counted.items()):
+        for (api, error), times in sorted(all_kinds.items()):
+            page.add("kohort_group_fenced_requests_total", times, name, api, error)
 
 
 def _add_counted(page: Page, one: BrokerCopy) -> None:

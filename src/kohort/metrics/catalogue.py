@@ -92,7 +92,7 @@ _OWN: Final = [
     *_counters(
         "groups",
         "group api error",
-        kohort_group_fenced_requests_total="Requests refused, of members that were out of date.",
+        kohort_group_fenced_members_total="Members that were out of date and refused; each once in a generation.",
     ),
 ]
 _KAFKA_EXPORTER: Final = [
@@ -262,6 +262,11 @@ _BROKER: Final = [
         "broker",
         "node api error",
         kohort_broker_fenced_requests_total="Requests refused, of members that were out of date.",
+    ),
+    *_counters(
+        "broker",
+        "group api error",
+        kohort_group_fenced_requests_total="The same of each group: every request counts.",
     ),
     *_counters(
         "broker",

@@ -64,6 +64,7 @@ def made_page(
     if rebalances is not None:
         rebalances.add_to(page)
         yield page
+    broker_families.add_fenced(page, brokers)
     counts = kafka_exporter.partition_counts(cluster)
     for view in views:
         _add_partitions(page, cluster.cluster_id, view, counts, options)

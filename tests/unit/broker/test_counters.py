@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from kohort.broker.counters import ENTRIES_KEPT, BrokerCounters, Durations
-from kohort.coordinator.journal import GroupUnloaded, RequestFenced, Who
+from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, BrokerCounters, Durations
+from kohort.coordinator.counters import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
+from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
 from kohort.errors import ErrorCode
 from kohort.wire.apis import APIS, PRODUCE
 from kohort.wire.messages.fetch import FetchRequest
@@ -154,7 +155,7 @@ def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
     )
 
     counters.journal_written([fenced, GroupUnloaded(at_ms=1, group="g", generation=1)])
-    assert (counters.journal[RequestFenced], counters.fenced) == (1, {("Heartbeat", "UNKNOWN_MEMBER_ID"): 1})
+    assert counters.journal[RequestFenced] == 1
     assert counters.take_entries() == []
 
     counters.wants_entries = True
@@ -173,6 +174,52 @@ def test_entries_that_nobody_takes_do_not_fill_memory():
 
     assert len(counters.take_entries()) == ENTRIES_KEPT
     assert counters.entries_forgotten == 2 * ENTRIES_KEPT
+
+
+def test_entries_that_are_large_are_kept_by_their_bytes():
+    counters = BrokerCounters()
+    counters.wants_entries = True
+    members = tuple(Who(f"m{number}", "c" * 1_000) for number in range(1_000))
+    large = GroupLoaded(at_ms=1, group="g", generation=1, members=members)
+
+    counters.journal_written([large] * 100)
+
+    kept = len(counters.take_entries())
+    assert 20 < kept <= ENTRIES_KEPT_BYTES // 1_000_000
+    assert counters.entries_forgotten == 100 - kept
+
+
+def test_requests_of_members_that_are_out_of_date_are_counted_one_by_one(stage):
+    ann = RawMember(stage.connect(), "g", ["t"])
+    ann.wire.create("t", 2)
+    ann.start_join()
+    stage.advance(0)
+    ann.end_join()
+    ann.sync({ann.member_id: {"t": [0, 1]}})
+    ann.generation = 99
+    for _ in range(5):
+        ann.heartbeat()
+    ann.commit("t", 0, 0)
+
+    refused = {("Heartbeat", "ILLEGAL_GENERATION"): 5, ("OffsetCommit", "ILLEGAL_GENERATION"): 1}
+    fenced = stage.broker.state.coordinator.fenced
+    assert (fenced.by_kind, fenced.by_group) == (refused, {"g": refused})
+    assert stage.broker.state.counters.journal[RequestFenced] == 2, "the journal tells of each kind once"
+
+
+def test_groups_of_which_refusals_are_counted_are_so_many_and_their_names_so_long():
+    fenced = FencedCounters()
+    for number in range(GROUPS_MOST + 10):
+        fenced.refused(f"g{number}", "Heartbeat", "ILLEGAL_GENERATION")
+    assert len(fenced.by_group) == GROUPS_MOST
+    assert fenced.by_kind.total() == GROUPS_MOST + 10
+
+    for number in range(1_000):
+        fenced.refused(f"{number}" * 10_000, "Heartbeat", "ILLEGAL_GENERATION")
+    assert sum(map(len, fenced.by_group)) <= NAMES_MOST_BYTES
+
+    fenced.keep({"999" * 10_000})
+    assert list(fenced.by_group) == ["999" * 10_000]
 
 
 def test_durations_hold_any_length_of_time():

@@ -97,6 +97,20 @@ def test_without_a_delay_it_is_answered_at_once():
     assert peer.closed
 
 
+def test_failures_are_counted_though_nobody_waits_for_their_answer(stage, peer):
+    counters = stage.broker.state.counters
+    log_in(peer, plain("alice", "wrong"), version=1)
+    peer.leave()
+    stage.advance(DELAY_MS)
+    assert counters.failed_logins == 1
+
+    patient = connect(stage)
+    log_in(patient, plain("alice", "wrong"), version=1)
+    stage.advance(DELAY_MS)
+    assert patient.closed
+    assert (counters.failed_logins, counters.logins) == (2, 0), "each counts once"
+
+
 def test_who_leaves_during_the_delay_is_forgotten(stage, peer):
     log_in(peer, plain("alice", "wrong"))
     peer.leave()

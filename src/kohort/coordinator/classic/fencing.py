@@ -31,12 +31,13 @@ def note_fenced(
     out: Outcome,
     tried: Tried = NOTHING_TRIED,
 ) -> None:
-    """Write a refusal into the journal, once per member, API and error in a generation: a zombie that repeats itself
-    does not fill it."""
+    """Count a refusal, and write it into the journal, once per member, API and error in a generation: a zombie that
+    repeats itself does not fill it."""
     member_id = getattr(request.message, "member_id", "")
     if error.code not in FENCING or not member_id:
         return
     api = type(request.message).__name__.removesuffix("Request")
+    ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
     key = (member_id, api, error.code.name)
     fenced = group.round.fenced
     if key in fenced or len(fenced) >= FENCED_MAX:

@@ -39,8 +39,9 @@ def note_fenced_in_consumer_group(
     out: Outcome,
     tried: tuple[tuple[OffsetMove, ...], int] = ((), 0),
 ) -> None:
-    """Write a refusal into the journal, once per member, API and error in an epoch of the group; of those for whom
-    there is no room, once per client. ``tried`` are the first few offsets of a commit, and how many more there are."""
+    """Count a refusal, and write it into the journal, once per member, API and error in an epoch of the group; of those
+    for whom there is no room, once per client. ``tried`` are the first few offsets of a commit, and how many more there
+    are."""
     message = request.message
     member_id = getattr(message, "member_id", "")
     is_full = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -51,6 +52,8 @@ def note_fenced_in_consumer_group(
         soft.fenced_in_epoch = group.epoch
         soft.fenced.clear()
     api = type(message).__name__.removesuffix("Request")
+    if not is_full:
+        ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
     key = (request.client_id + request.client_host if is_full else member_id, api, error.code.name)
     if key in soft.fenced or len(soft.fenced) >= FENCED_MAX:
         return
