@@ -20,14 +20,17 @@ from kohort import Admin, Consumer, Producer
 from kohort.aio.serving.cluster_server import start_brokers
 from kohort.config.broker import METRICS_OF, BrokerConfig
 from kohort.config.options import parse_config
+from kohort.metrics import group_counts
 from kohort.metrics.beside_a_broker import metrics_beside
 from kohort.metrics.catalogue import CATALOGUE
 
+WHILE_MS = 60_000
 Scrape = Callable[[], dict[str, Metric]]
 QUIET = {
     "kohort_broker_connections_ended_total": "the broker ended none",
     "kohort_group_member_evictions_total": "nobody was put out",
     "kohort_group_fenced_requests_total": "nobody was out of date",
+    "kohort_group_fenced_members_total": "nobody was out of date",
     "kohort_broker_fenced_requests_total": "nobody was out of date",
     "kohort_group_lag_drain_eta_seconds": "one look does not tell",
 }
@@ -110,7 +113,13 @@ def work(bootstrap: str, group: str = "billing") -> None:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
     """A scrape of a broker with a disk, while a member reads."""
-    with a_broker(tmp_path_factory.mktemp("data"), **{"log.flush.interval.messages": 1}) as (bootstrap, url):
+    options = {"log.flush.interval.messages": 1}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        a_broker(tmp_path_factory.mktemp("data"), **options) as (bootstrap, url),
+    ):
+        patch.setattr(group_counts, "GRACE_MS", -WHILE_MS)  # a page has what just happened
+        patch.setattr(group_counts, "RESUME_MS", -WHILE_MS)
         work(bootstrap)
         with Consumer(bootstrap_servers=bootstrap, group_id="billing") as consumer:
             consumer.subscribe(["orders"])

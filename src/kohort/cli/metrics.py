@@ -99,6 +99,7 @@ def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: b
     from kohort.metrics.serving import Pages, checked_address, serving
 
     address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
+    looks.is_served = True
     looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
     with serving(Pages(looks.make), address) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
@@ -119,6 +120,8 @@ class Looks:
         self._views: GroupViews = GroupViews(self._counts.times)
         self._begin = begin
         self._journal: JournalSource | None = None
+        self.is_served = False
+        """Whether there will be other looks, which count what this one is too early for."""
 
     def make(self, form: str) -> tuple[bytes, str]:
         """Look at the cluster, and return the page in one of its forms."""
@@ -128,15 +131,18 @@ class Looks:
 
     def page(self) -> Page:
         """Look at the cluster, and return the page. Raises KohortError where it does not answer."""
+        from kohort.aio.system import wall_ms
         from kohort.metrics.families import made_page
+        from kohort.metrics.group_counts import EVER
         from kohort.watch.cluster_look import look_at_cluster
         from kohort.watch.sampling import SamplingLimits
 
         if self._journal is None:
             self._journal = self._begin()
         if self._journal is not None:
+            until_ms = wall_ms() if self.is_served else EVER
             self._counts.add(self._journal.read())
-            for _ in self._counts.settle():
+            for _ in self._counts.settle(until_ms):
                 pass
         found = look_at_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
         for error in found.errors.values():

@@ -31,6 +31,13 @@ class LogCounters:
         self.compacted_bytes = 0
         """By how much compaction has made logs smaller."""
 
+    def copy(self) -> LogCounters:
+        """Return them as they are now."""
+        copied = LogCounters()
+        for name in self.__slots__:
+            setattr(copied, name, getattr(self, name))
+        return copied
+
     def appended(self, header: BatchHeader) -> None:
         """Count a batch that was appended."""
         self.batches += 1

@@ -77,10 +77,11 @@ class BrokerLooks:
         except NoAnswer:
             asked.cancel()
             raise KohortError(f"the broker was too busy to be looked at within {LOOK_S:g} s") from None
+        finally:
+            self._counts.add(self._state.take_entries())
 
     def _page(self, looked: Looked) -> Page:
-        self._counts.add(looked.entries)
-        for _ in self._counts.settle():
+        for _ in self._counts.settle(looked.cluster.at_ms):
             time.sleep(BREATH_S)
         views: list[GroupView] = []
         for view in self._views.look(looked.cluster.groups):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,8 +36,6 @@ class Looked:
     cluster: ClusterSnapshot
     brokers: Sequence[BrokerCopy]
     process: ProcessCopy
-    entries: Sequence[JournalEntry]
-    """Of the journal, since the look before."""
 
 
 class OwnState:
@@ -47,21 +46,46 @@ class OwnState:
         self._server = server
         self._now_ms = now_ms
         self._groups: dict[int, tuple[Server, OwnGroups]] = {}
+        self._entries: deque[JournalEntry] = deque()
+        self._heard: list[Server] = []
+        """Nodes whose entries are kept: those that are up, and those that were when somebody looked last."""
         self._lag = LoopLag(asyncio.get_running_loop())
-        self._live()
+        for live in self._live():
+            self._hear(live)
+        if isinstance(server, ClusterServer):
+            server.on_node = self._hear
 
     def end(self) -> None:
         """Measure and keep nothing any more."""
         self._lag.end()
-        for server in self._live():
+        if isinstance(self._server, ClusterServer):
+            self._server.on_node = None
+        for server in self._heard:
             server.broker.state.counters.wants_entries = False
 
+    def take_entries(self) -> list[JournalEntry]:
+        """Return the journal's entries up to the last look, whatever became of it, in order, each once. May be called
+        on any thread."""
+        taken: list[JournalEntry] = []
+        while self._entries:
+            taken.append(self._entries.popleft())
+        return taken
+
+    def _hear(self, server: Server) -> None:
+        """Have the entries of a node kept from now on."""
+        server.broker.state.counters.wants_entries = True
+        self._heard.append(server)
+
     def _live(self) -> list[Server]:
-        """Return the nodes that are up; their journals' entries are kept from now on."""
-        live = list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
-        for server in live:
-            server.broker.state.counters.wants_entries = True
-        return live
+        """Return the nodes that are up."""
+        return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
+
+    def _collect(self, live: Collection[Server]) -> None:
+        """Take what all nodes have told since; of those that are down it is the last."""
+        entries = [entry for server in self._heard for entry in server.broker.state.counters.take_entries()]
+        entries.sort(key=lambda entry: entry.at_ms)  # a group may have moved from one to another
+        self._entries.extend(entries)
+        self._heard = [server for server in self._heard if server in live]
 
     async def look(self) -> Looked:
         """Look at everything, with others served in between. Called on the loop of the brokers."""
@@ -81,14 +105,16 @@ class OwnState:
         live = self._live()
         server = self._server
         cluster = server.cluster if isinstance(server, ClusterServer) else server.broker.state.cluster
-        process = ProcessCopy(cluster.topics.counters, flushes=self._server.flushes, loop_lag=self._lag.lag.copy())
+        process = ProcessCopy(
+            cluster.topics.counters.copy(),
+            flushes=None if self._server.flushes is None else self._server.flushes.copy(),
+            loop_lag=self._lag.lag.copy(),
+        )
         topics = yield from self._topics(cluster, process)
         groups: list[GroupSnapshot] = []
         copies: list[BrokerCopy] = []
-        entries: list[JournalEntry] = []
+        self._collect(live)
         for server in live:
-            state = server.broker.state
-            entries += state.counters.take_entries()
             copy = copy_of(server.broker, server.failed_handshakes)
             copies.append(copy)
             yield
@@ -98,6 +124,9 @@ class OwnState:
                     copy.groups[found.protocol, found.state] += 1
                     copy.offsets += sum(1 for one in found.partitions if one.committed is not None)
                 yield
+        there = {one.group for one in groups}
+        for server, copy in zip(live, copies, strict=True):
+            yield from _copy_fenced(server, copy, there)
         took_ms = (time.perf_counter_ns() - began_ns) / 1e6
         nodes = [cluster.nodes[node_id] for node_id in sorted(cluster.live)]
         snapshot = ClusterSnapshot(
@@ -108,7 +137,7 @@ class OwnState:
             groups=tuple(groups),
             took_ms=took_ms,
         )
-        return Looked(snapshot, copies, process, entries)
+        return Looked(snapshot, copies, process)
 
     def _topics(self, cluster: Cluster, process: ProcessCopy) -> Steps[list[TopicState]]:
         """Return the topics, and count their logs."""
@@ -147,3 +176,14 @@ def _partition(log: PartitionLog, place: Placement, live: Collection[int]) -> Pa
         log_start=log.log_start_offset,
         log_end=log.high_watermark,
     )
+
+
+def _copy_fenced(server: Server, copy: BrokerCopy, groups: Container[str]) -> Iterator[None]:
+    """Copy which requests were refused, of groups that are there yet; of others it is forgotten."""
+    counted = server.broker.state.coordinator.fenced
+    counted.keep(groups)
+    yield
+    for many, (name, kinds) in enumerate(list(counted.by_group.items())):
+        copy.fenced_in[name] = dict(kinds)
+        if many % AT_ONCE == AT_ONCE - 1:
+            yield

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.journal import GroupDeleted, JournalEntry
+import random
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from kohort.coordinator.entry_sizes import held_bytes
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    GroupDeleted,
+    JournalEntry,
+    MemberArrived,
+    MemberRemoved,
+    Move,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    RoundSettled,
+    Trigger,
+    Who,
+)
+from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.metrics.group_counts import ENTRIES_MOST, ENTRIES_MOST_BYTES, EVER, GRACE_MS, RESUME_MS
 from kohort.metrics.page import Page
-from kohort.metrics.rebalance_counts import ENTRIES_MOST, RebalanceCounts
+from kohort.metrics.rebalance_counts import HELD_MOST_BYTES, RebalanceCounts
 from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember
 
@@ -13,9 +35,9 @@ def entries_of(stage: BrokerStage) -> list[JournalEntry]:
     return stage.broker.state.counters.take_entries()
 
 
-def settled(counts: RebalanceCounts, entries: list[JournalEntry]) -> Page:
+def settled(counts: RebalanceCounts, entries: list[JournalEntry], now_ms: int = EVER) -> Page:
     counts.add(entries)
-    for _ in counts.settle():
+    for _ in counts.settle(now_ms):
         pass
     page = Page()
     counts.add_to(page)
@@ -43,18 +65,22 @@ def first_member(stage: BrokerStage) -> RawMember:
     return ann
 
 
-def test_a_rebalance_is_counted_once_it_is_over_and_only_once(stage):
+def test_a_rebalance_is_counted_once_some_seconds_after_it_was_over(stage):
     counts = RebalanceCounts()
     ann = RawMember(watched(stage).connect(), "g", ["t"])
     ann.wire.create("t", 2)
     ann.start_join()
-    assert rebalances(settled(counts, entries_of(stage))) == {}, "it is under way"
+    assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS)) == {}, "it is under way"
 
     stage.advance(0)
     ann.end_join()
+    assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS)) == {}, (
+        "its member has no assignment yet"
+    )
     ann.sync({ann.member_id: {"t": [0, 1]}})
-    first = rebalances(settled(counts, entries_of(stage)))
-    assert sum(first.values()) == 1
+    assert rebalances(settled(counts, entries_of(stage), stage.now_ms + GRACE_MS - 1)) == {}
+    first = rebalances(settled(counts, [], stage.now_ms + GRACE_MS))
+    assert sum(first.values()) == 1, "though no entry came"
 
     assert rebalances(settled(counts, [])) == first
     ann.heartbeat()
@@ -82,7 +108,7 @@ def test_members_that_are_out_of_date_are_counted_by_what_they_asked(stage):
 
     page = settled(counts, entries_of(stage))
 
-    assert page.value("kohort_group_fenced_requests_total", "g", "Heartbeat", "ILLEGAL_GENERATION") == 1
+    assert page.value("kohort_group_fenced_members_total", "g", "Heartbeat", "ILLEGAL_GENERATION") == 1
 
 
 def test_durations_add_up_by_phase(stage):
@@ -105,6 +131,138 @@ def test_a_group_that_is_deleted_leaves_no_series_behind(stage):
     page = settled(counts, [GroupDeleted(at_ms=stage.now_ms, group="g", why="deleted")])
 
     assert len(page) == 0
+
+
+A, B = Who("a-1", "a", "/h"), Who("b-1", "b", "/h")
+
+
+def a_round(
+    at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: Who | None = A
+) -> list[JournalEntry]:
+    """The entries of a round: opened, closed 10 ms later, assigned after 20 ms."""
+    trigger = Trigger(event="member_left" if left else "member_rejoined", who=left or A)
+    entries: list[JournalEntry] = [
+        RoundOpened(at_ms=at_ms, group="g", trigger=trigger, from_generation=number - 1, members=(B,), timeout_ms=1),
+        MemberArrived(at_ms=at_ms, group="g", who=B, after_ms=0, new=False),
+        RoundClosed(at_ms=at_ms + 10, group="g", generation=number, members=(B,), leader="b-1",
+                    protocol_type="consumer", protocol="range", took_ms=10),
+        AssignmentWritten(at_ms=at_ms + 20, group="g", generation=number, took_ms=10, partitions=None, moves=moves),
+    ]  # fmt: skip
+    if settled_ms is not None:
+        took_ms = settled_ms - 20
+        entries.append(RoundSettled(at_ms=at_ms + settled_ms, group="g", generation=number, last=B, took_ms=took_ms))
+    return entries
+
+
+def resumed(at_ms: int, number: int, *partitions: int) -> PartitionsResumed:
+    told = tuple(ResumedPartition("t", partition, 0, 0, None) for partition in partitions)
+    return PartitionsResumed(at_ms=at_ms, group="g", who=B, generation=number, partitions=told)
+
+
+def test_the_last_assignment_and_first_fetches_count_though_somebody_has_looked_before():
+    counts, duration = RebalanceCounts(), "kohort_group_rebalance_duration_seconds"
+    opened, *_, last = a_round(0, 1, Move("t", 0, "a-1", "b-1"), settled_ms=2_000)
+    settled(counts, [opened], 5)
+    settled(counts, a_round(0, 1, Move("t", 0, "a-1", "b-1"), settled_ms=None)[1:], 1_000)
+    page = settled(counts, [last], 2_000 + GRACE_MS)
+
+    assert page.value(duration, "g", "sync", end="_sum") == pytest.approx(1.98)
+    assert page.value(duration, "g", "total", end="_sum") == 2
+    assert page.value(duration, "g", "resume", end="_count") is None
+    assert page.value("kohort_group_partition_unowned_seconds_total", "g") == 0
+
+    page = settled(counts, [resumed(9_000, 1, 0)], 2_000 + RESUME_MS)
+    assert page.value(duration, "g", "resume", end="_sum") == 7
+    assert page.value("kohort_group_partition_unowned_seconds_total", "g") == 9, (
+        "from when the group began to rebalance"
+    )
+    assert page.value("kohort_group_partitions_moved_total", "g") == 1
+
+
+def test_rounds_that_failed_from_the_same_generation_count_each():
+    entries = []
+    for at_ms in (0, 10_000, 20_000):
+        entries += a_round(at_ms, 5)[:2]
+        entries.append(RoundDropped(at_ms=at_ms + 5, group="g", error="disk", generation=4))
+
+    assert sum(rebalances(settled(RebalanceCounts(), entries)).values()) == 3
+
+
+def histories(seed: int) -> list[JournalEntry]:
+    """Some hours of a group: rounds that come soon or late, members that are late to sync, or never; first fetches."""
+    rng = random.Random(seed)
+    entries: list[JournalEntry] = []
+    at_ms, number = 0, 1
+    for _ in range(40):
+        length = rng.choice([25, 30, 3_000, None])
+        one = a_round(at_ms, number, Move("t", 0, "a-1", "b-1"), settled_ms=length, left=rng.choice([A, B, None]))
+        cut = rng.choice([2, len(one), len(one), len(one)])
+        entries += one[:cut]
+        if cut > 2:
+            number += 1
+            entries += [resumed(at_ms + ms, number - 1, 0) for ms in (40, 7_000, 70_000) if rng.random() < 0.4]
+            if rng.random() < 0.3:
+                removed = MemberRemoved(at_ms=at_ms + rng.choice([50, 9_000]), group="g", who=A, why="session_expired")
+                entries.append(removed)
+        elif rng.random() < 0.5:
+            entries.append(RoundDropped(at_ms=at_ms + 5, group="g", error="disk", generation=number - 1))
+        at_ms += rng.choice([100, 4_000, 20_000, 400_000, 2_000_000])
+    return sorted(entries, key=lambda entry: entry.at_ms)
+
+
+def cuts(entries: list[JournalEntry], rng: random.Random) -> Iterator[tuple[list[JournalEntry], int]]:
+    """What those who look at any times see since the look before, and when they look."""
+    now_ms, end_ms = 0, entries[-1].at_ms
+    while now_ms <= end_ms:
+        before_ms, now_ms = now_ms, now_ms + rng.choice([1, 500, 15_000, 300_000])
+        yield [entry for entry in entries if before_ms <= entry.at_ms < now_ms], now_ms - 1
+
+
+def rows(page: Page) -> dict[str, dict[object, float]]:
+    return {known.name: dict(rows) for known, rows in page.families()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_counted_does_not_depend_on_when_somebody_looks(seed):
+    entries = histories(seed)
+    at_once = settled(RebalanceCounts(), entries)
+
+    rng = random.Random(seed)
+    for _ in range(3):
+        counts = RebalanceCounts()
+        for seen, now_ms in cuts(entries, rng):
+            settled(counts, seen, now_ms)
+        looked = settled(counts, [])
+        assert rows(looked) == rows(at_once)
+    assert sum(rebalances(at_once).values()) > 20
+
+
+def test_more_entries_than_are_kept_lose_no_rebalance():
+    entries = [entry for number in range(ENTRIES_MOST) for entry in a_round(1_000 * number, number + 1)]
+
+    page = settled(RebalanceCounts(), entries)
+
+    assert sum(rebalances(page).values()) == ENTRIES_MOST
+    assert page.value("kohort_group_rebalance_duration_seconds", "g", "sync", end="_count") == ENTRIES_MOST
+
+
+def test_entries_are_kept_by_their_bytes_too():
+    counts = RebalanceCounts()
+    many = tuple(Who(f"m-{number}", "c" * 500) for number in range(1_000))
+    for number in range(200):
+        opened, *others = a_round(1_000 * number, number + 1)
+        group = f"g{number % 40}"
+        counts.add([replace(one, group=group) for one in (replace(opened, members=many), *others)])
+        assert all(group.held_bytes <= ENTRIES_MOST_BYTES for group in counts._groups.values())
+    held = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
+    assert held > HELD_MOST_BYTES, "before it is settled"
+
+    page = settled(counts, [])
+
+    held = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
+    assert held <= HELD_MOST_BYTES
+    (counted,) = [rows for known, rows in page.families() if known.name == "kohort_group_rebalances_total"]
+    assert sum(counted.values()) == 200
 
 
 def test_a_group_that_never_settles_is_counted_and_does_not_fill_memory(stage):

@@ -55,6 +55,8 @@ class ClusterServer:
         self._rng = rng
         self.flushes: Durations | None = None
         """How long the disk took, where there is one."""
+        self.on_node: Callable[[Server], None] | None = None
+        """Called with each node that is started from now on."""
         self._intercept = intercept
         self._log = BrokerLog(LOGGER)
         self._resources = ExitStack()
@@ -108,7 +110,10 @@ class ClusterServer:
             intercept=self._intercept,
         )
         broker.state.quotas.thread_time_ns = time.thread_time_ns
-        return Server(broker, self._clock, self._after_event, self._log)
+        server = Server(broker, self._clock, self._after_event, self._log)
+        if self.on_node is not None:
+            self.on_node(server)
+        return server
 
     @property
     def bootstrap(self) -> str:

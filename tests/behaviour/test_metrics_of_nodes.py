@@ -1,0 +1,73 @@
+"""The journal of the brokers of a process, for whoever makes a page: each entry once, whatever becomes of a look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
+from kohort.aio.system import wall_ms
+from kohort.config.broker import BrokerConfig
+from kohort.config.options import parse_config
+from kohort.coordinator.journal import GroupUnloaded, JournalEntry
+from kohort.metrics.own_state import OwnState
+
+
+async def three_nodes() -> ClusterServer:
+    config = parse_config(BrokerConfig, {"port": 0, "offsets.topic.num.partitions": 4})
+    return await start_brokers(config, 3, None)
+
+
+def tell(server: ClusterServer, node: int, *groups: str) -> None:
+    entries = [GroupUnloaded(at_ms=wall_ms(), group=group, generation=1) for group in groups]
+    server.servers[node].broker.state.counters.journal_written(entries)
+
+
+def named(entries: Iterable[JournalEntry]) -> list[str]:
+    return [entry.group for entry in entries]
+
+
+def test_a_look_that_is_given_up_loses_no_entries():
+    async def told() -> None:
+        server = await three_nodes()
+        state = OwnState(server, wall_ms)
+        try:
+            tell(server, 1, "a")
+            look = asyncio.ensure_future(state.look())
+            await asyncio.sleep(0)
+            look.cancel()
+            tell(server, 2, "b")
+            await state.look()
+            assert named(state.take_entries()) == ["a", "b"]
+            assert state.take_entries() == [], "each once"
+        finally:
+            state.end()
+            await server.stop()
+
+    asyncio.run(told())
+
+
+def test_a_node_that_stops_has_told_all_before_and_one_that_starts_is_heard_at_once():
+    async def told() -> None:
+        server = await three_nodes()
+        state = OwnState(server, wall_ms)
+        try:
+            tell(server, 2, "before")
+            server.stop_node(2)
+            await state.look()
+            assert named(state.take_entries()) == ["before"]
+
+            await server.start_node(2)
+            tell(server, 2, "after")
+            server.stop_node(2)
+            await server.start_node(2)
+            tell(server, 2, "again")
+            await state.look()
+            assert named(state.take_entries()) == ["after", "again"]
+        finally:
+            state.end()
+            await server.stop()
+
+        assert not any(live.broker.state.counters.wants_entries for live in server.servers.values())
+
+    asyncio.run(told())
