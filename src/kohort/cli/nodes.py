@@ -13,6 +13,7 @@ from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.cluster import NodeRow, NodesListed
 from kohort.cli.show import print_table
+from kohort.cli.what_if_node import what_if_node
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
 
@@ -134,6 +135,9 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
             raise error
     for tp in wanted:
         click.echo(f"node {node} leads {tp}")
+
+
+nodes.add_command(what_if_node)
 
 
 def _topics(admin: Admin) -> list[TopicDescription]:

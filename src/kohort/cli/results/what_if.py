@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from kohort.cli.output import Result
-from kohort.insight.findings.what_if import ReplayFinding, WhatIfFinding
+from kohort.insight.findings.what_if import NodeLossFinding, ReplayFinding, WhatIfFinding
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +46,10 @@ class GroupReplayed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.repl
 
     group: str
     replay: ReplayFinding
+
+
+class NodeWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.what-if"):
+    """What groups would do without a node: a prediction; nothing was executed."""
+
+    executed: bool = False
+    loss: NodeLossFinding

@@ -101,3 +101,41 @@ class ReplayFinding(msgspec.Struct, frozen=True, kw_only=True):
     replays: tuple[ReplayedAssignor, ...]
     sentence: str
     notes: tuple[str, ...]
+
+
+class GroupLossFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one group without a node."""
+
+    group: str
+    state: str
+    members: int
+    coordinated: bool
+    """By that node."""
+    known: bool
+    """Whether it is known which nodes hold its part of ``__consumer_offsets``."""
+    next_coordinator: int | None
+    """Null where there is none, it is not known, or it is not needed."""
+    begins_anew: bool
+    """Whether a rebalance under way is lost, and begins anew."""
+    leaders_move: int
+    """Partitions that it reads, and that another node leads then."""
+    offline: tuple[str, ...]
+    """Partitions that it reads, and that nobody leads then."""
+    same_host: tuple[str, ...]
+    """Member ids of those that run on the node's host."""
+    first_out_s: float | None
+    """When a member would be put out that does not find the new coordinator."""
+    sentence: str
+
+
+class NodeLossFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of groups without a node; a prediction, of which nothing was executed."""
+
+    node: int
+    host: str
+    groups: tuple[GroupLossFinding, ...]
+    coordinated: int
+    leaders_move: int
+    offline: tuple[str, ...]
+    sentence: str
+    assumptions: tuple[str, ...]
