@@ -114,9 +114,25 @@ class Kafka:
         users = [word for user in self._security.scram for word in ("--add-scram", user)]
         if self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config), *users).wait(START_S):
             raise RuntimeError(f"kafka.tools.StorageTool failed:\n{self.log()}")
-        self._java("kafka.Kafka", str(config))
+        self._serve()
+
+    def _serve(self) -> None:
+        self._java("kafka.Kafka", str(self._folder / "server.properties"))
         for address in self.addresses.values():
             self._wait(int(address.rpartition(":")[2]))
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def restart(self, *, kill: bool) -> None:
+        """End it, with SIGKILL or in order, and start it again over the same data."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+        self._process.wait(START_S)
+        self._serve()
 
     def _properties(self, controller: int) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.listeners}

@@ -10,6 +10,7 @@ from kohort.insight.causes import Evidence, Finding, find_silence, find_stop, hu
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.holdings import Place
 from kohort.insight.names import actor, count, limit, name_and_place, name_of, printable, seconds, short_id
+from kohort.insight.observed.departures import PUT_OUT
 from kohort.insight.observed.epochs import find_gone, find_unexplained, seen_from_outside
 from kohort.insight.rebalances import REMEMBERED_MS
 
@@ -64,16 +65,35 @@ def _joined(this: EpochRebalance, raised: EpochRaised) -> Finding:
     fact = _fact(
         "heartbeat", f"{_who(raised)} came with epoch 0{f', subscribing to {topics}' if topics else ''}", raised
     )
-    before = this.removed_before
-    if raised is this.raises[0] and before is not None and raised.at_ms - before.at_ms <= REMEMBERED_MS:
-        ago = seconds(raised.at_ms - before.at_ms)
-        clause = f"{_who(raised)} joined anew, {ago} after it was put out of the group ({before.cause.event})"
-        removed = Evidence("removed_before", before.cause.event, before.at_ms)
-        chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
-        return Finding("CLIENT_RESET", "proof", clause, (fact, removed, chain))
     if raised.members == 1:
         return Finding("GROUP_FORMING", "proof", f"the group was empty and {_who(raised)} joined", (fact,))
+    before = this.removed_before
+    if raised is this.raises[0] and before is not None and raised.at_ms - before.at_ms <= REMEMBERED_MS:
+        return _joined_anew(this, raised, before, fact)
     return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
+
+
+def _joined_anew(this: EpochRebalance, raised: EpochRaised, before: EpochRaised, fact: Evidence) -> Finding:
+    """Return that a member that was out of the group is back. From outside it is not known whether it was put out: of
+    one that left by itself it is no more than likely that its client began anew."""
+    ago = seconds(raised.at_ms - before.at_ms)
+    chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
+    why = find_cause_of_raise(this.removed_from or this, before).cause
+    if before.cause.event != "member_gone":
+        if before.cause.event == "member_left" and why not in PUT_OUT:
+            return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
+        out = why if before.cause.event == "member_left" else before.cause.event
+        clause = f"{_who(raised)} joined anew, {ago} after it was put out of the group ({out})"
+        ids = {who.member_id for who in (before.cause.who, raised.cause.who) if who is not None}
+        removed = Evidence("removed_before", out, before.at_ms)
+        return Finding("CLIENT_RESET", "proof" if len(ids) == 1 else "high", clause, (fact, removed, chain))
+    gone = Evidence("gone_before", f"by {why}", before.at_ms)
+    if why in PUT_OUT:
+        clause = f"{_who(raised)} joined anew, {ago} after it was out ({why})"
+        return Finding("CLIENT_RESET", "medium", clause, (fact, gone, chain))
+    return Finding(
+        "NEW_MEMBER", "medium", f"{_who(raised)} joined the group again, {ago} after it was out", (fact, gone)
+    )
 
 
 def _left(this: EpochRebalance, raised: EpochRaised) -> Finding:
@@ -98,7 +118,7 @@ def _expired(this: EpochRebalance, raised: EpochRaised) -> Finding:
     if who is None or vitals is None:  # a broker that had just taken over
         fact = _fact("timer", "its session ended", raised)
         return Finding("SESSION_TIMEOUT", "low", f"{_who(raised)} was silent until its session ended", (fact,))
-    return find_silence(who, vitals, raised.at_ms, this.fenced)
+    return find_silence(who, vitals, raised.at_ms, this)
 
 
 def _revocation_timeout(this: EpochRebalance, raised: EpochRaised) -> Finding:
@@ -145,8 +165,12 @@ def _subscription(_this: EpochRebalance, raised: EpochRaised) -> Finding:
     )
 
 
-def _regex(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+def _regex(this: EpochRebalance, raised: EpochRaised) -> Finding:
     what = _topics_text(raised) or "the topics that it matches"
+    if this.was_empty and raised is this.raises[0] and raised.members:
+        came = f"the group was empty and {count(raised.members, 'member')} came"
+        clause = f"{came}, by a regular expression whose topics were found then: {what}"
+        return Finding("GROUP_FORMING", "proof", clause, (_fact("change", what, raised),))
     clause = f"a regular expression that members subscribe by matches other topics: {what}"
     return Finding("REGEX_RESOLVED", "proof", clause, (_fact("change", what, raised),))
 

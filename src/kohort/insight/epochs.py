@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from kohort.coordinator.journal import (
     AwaitedPartition,
@@ -21,7 +21,11 @@ from kohort.coordinator.journal import (
 )
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 from kohort.insight.holdings import GONE, Gap, JournaledGroup, JournaledMember, Place
+from kohort.insight.rebalances import REMEMBERED_MS
 
+FIRST_EPOCHS: Final = 2
+"""A group begins with epoch 1; with 2 where its first member subscribes by an expression, which is resolved first."""
+REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
 
@@ -61,10 +65,16 @@ class EpochRebalance:
     converted: GroupConverted | None = None
     """The conversion from the classic protocol that the first raise came with."""
     removed_before: EpochRaised | None = None
-    """Why the member that joins had been put out, a while before."""
+    """How the member that joins, or another of its client, had gone, a while before."""
+    removed_from: EpochRebalance | None = None
+    """The rebalance in which that was."""
+    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
+    """Of members that it took out, by their ids: whom the same client came back as, and when."""
     left_revoking: tuple[Place, ...] = ()
     """What the member that the first raise took out had been told to give up, and had not."""
     revoking_since_ms: int | None = None
+    was_empty: bool = False
+    """Whether there was no member before."""
     target: TargetComputed | None = None
     moves: tuple[Move, ...] = ()
     """Of the target, with those who have gone as owners before."""
@@ -167,7 +177,8 @@ class _History:
         self.holdings = JournaledGroup()
         self.had: dict[str, tuple[Place, ...]] = {}
         self.converted: GroupConverted | None = None
-        self.put_out: dict[str, EpochRaised] = {}
+        self.went: list[EpochRaised] = []
+        """Raises that took a member out, the latest last."""
 
     @property
     def under_way(self) -> EpochRebalance | None:
@@ -228,17 +239,51 @@ class _History:
             members = self.holdings.members
             self.had = {member_id: tuple(sorted(_held(m))) for member_id, m in members.items()}
             opened = EpochRebalance(entry.group, [entry])
+            opened.was_empty = self.found[-1].end == "empty" if self.found else entry.epoch <= FIRST_EPOCHS
             if self.converted is not None and self.converted.at_ms == entry.at_ms:
                 opened.converted = self.converted
             if cause.event == "member_joined" and cause.who is not None:
-                opened.removed_before = self.put_out.get(cause.who.member_id)
+                before = opened.removed_before = self._went_before(cause.who)
+                opened.removed_from = next((r for r in reversed(self.found) if before in r.raises), None)
             if member is not None and member.revoking:
                 opened.left_revoking = tuple(sorted(member.revoking))
                 opened.revoking_since_ms = min(member.revoking.values())
             self.found.append(opened)
         self.converted = None
-        if cause.who is not None and cause.event in GONE and cause.event not in ("member_left", "member_gone"):
-            self.put_out[cause.who.member_id] = entry
+        if cause.event == "member_joined" and cause.who is not None:
+            self._came_back(cause.who, entry.at_ms)
+        if cause.who is not None and cause.event in GONE:
+            self.went.append(entry)
+            del self.went[:-REMEMBERED]
+
+    def _went_before(self, who: Who) -> EpochRaised | None:
+        """Return how this member went, or the last of the same client if none of that is there, if that is known."""
+        for raised in reversed(self.went):
+            gone = raised.cause.who
+            if gone is not None and gone.member_id == who.member_id:
+                return raised
+        there = {(m.who.client_id, m.who.client_host) for m in self.holdings.members.values() if m.who != who}
+        client = who.client_id, who.client_host
+        if client in there or not who.client_id:
+            return None
+        for raised in reversed(self.went):
+            gone = raised.cause.who
+            if gone is not None and (gone.client_id, gone.client_host) == client:
+                return raised
+        return None
+
+    def _came_back(self, who: Who, at_ms: int) -> None:
+        """Note of the member of the same client that went last that it is back."""
+        for this in reversed(self.found):
+            if at_ms - this.opened_at_ms > REMEMBERED_MS:
+                return
+            for raised in this.raises:
+                gone = raised.cause.who
+                if raised.cause.event not in GONE or gone is None or gone.member_id in this.back:
+                    continue
+                if (gone.client_id, gone.client_host) == (who.client_id, who.client_host):
+                    this.back[gone.member_id] = who, at_ms
+                    return
 
     def _disconnect(self, entry: MemberDisconnected) -> None:
         for this in reversed(self.found):

@@ -42,7 +42,9 @@ TURNS: Final = 3
 CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
 """Causes that a member which came is the trigger of."""
 LEFT: Final = "left"
-"""How a member goes in order; every other way is falling out (``RebalanceFinding.gone``)."""
+"""How a member goes in order (``RebalanceFinding.gone``)."""
+NOT_FALLEN: Final = (LEFT, "removed", "gone")
+"""How members go that do not fall out, or of whom that is not known."""
 
 
 class MemberStep(NamedTuple):
@@ -59,7 +61,7 @@ class MemberStep(NamedTuple):
 
     @property
     def fell_out(self) -> bool:
-        return not self.came and self.how != LEFT
+        return not self.came and self.how not in NOT_FALLEN
 
     @property
     def client(self) -> tuple[str, str]:
@@ -68,6 +70,9 @@ class MemberStep(NamedTuple):
     @property
     def evidence(self) -> EvidenceFinding:
         return EvidenceFinding(kind="step", value=f"{name_of_member(self.who)}: {self.how}", at_ms=self.at_ms)
+
+
+Tells = Callable[[MemberStep], bool]
 
 
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
@@ -96,7 +101,8 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
             known.setdefault(this.trigger.member_id, this.trigger)
         before = {member.member_id for member in this.members_before}
         steps += [MemberStep(this.opened_at_ms, known[m], how, this) for m, how in this.gone.items() if m in known]
-        came = [m for m in this.members if m.member_id not in before]
+        restarted = {member.instance_id for member in this.members_before} - {None}  # under another id, the same
+        came = [m for m in this.members if m.member_id not in before and m.instance_id not in restarted]
         if not came and this.cause in CAME and this.trigger is not None and not this.members:
             came = [this.trigger]
         how = "formed" if this.cause == "GROUP_FORMING" else "came"
@@ -105,8 +111,10 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that leave one after another, of whom each one of the same name takes the place."""
+    """Find members that leave in order, one after another, of whom each one of the same name takes the place while
+    others go on."""
     steps = steps_of(rebalances)
+    emptied = [this.opened_at_ms for this in rebalances if this.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
     taken: set[int] = set()
     ever_came: set[str] = set()
@@ -114,10 +122,12 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
         if gone.came:
             ever_came.add(gone.who.member_id)
             continue
-        if gone.who.member_id in ever_came:
+        if gone.who.member_id in ever_came or gone.how != LEFT:
             continue  # one that came in this very window and went again is no replaced one
         for i, come in enumerate(steps):
-            fits = come.came and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
+            fits = come.how == "came" and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
+            if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
+                continue  # all went, and then all came
             if fits and prefix_of(come.who) == prefix_of(gone.who) and come.who.member_id != gone.who.member_id:
                 taken.add(i)
                 replaced.append((gone, come))
@@ -139,27 +149,34 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that come, while nobody goes."""
-    return _scaled(rebalances, "SCALE_OUT", lambda step: step.came, "came, and none went")
+    """Find members that come to a group that has been there for a while, while nobody goes."""
+    formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
+
+    def counts(step: MemberStep) -> bool:
+        return step.how == "came" and not any(0 <= step.at_ms - at_ms <= TURN_MS for at_ms in formed)
+
+    return _scaled(rebalances, "SCALE_OUT", (counts, lambda step: not step.came), "came, and none went")
 
 
 def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
     """Find members that leave in order, while nobody comes."""
-    return _scaled(rebalances, "SCALE_IN", lambda step: step.how == LEFT, "left in order, and none came")
+    tells = (lambda step: step.how == LEFT, lambda step: step.how != LEFT)
+    return _scaled(rebalances, "SCALE_IN", tells, "left in order, and none came")
 
 
 def _scaled(
-    rebalances: Sequence[RebalanceFinding], code: str, counts: Callable[[MemberStep], bool], words: str
+    rebalances: Sequence[RebalanceFinding], code: str, tells: tuple[Tells, Tells], words: str
 ) -> PatternFinding | None:
-    steps = [step for step in steps_of(rebalances) if step.how != "formed"]
+    """Find the longest run of steps that count, with none near that speaks against it."""
+    (counts, against), steps = tells, steps_of(rebalances)
     best: list[MemberStep] = []
     run: list[MemberStep] = []
     for step in steps:
-        if not counts(step) or (run and step.at_ms - run[-1].at_ms > SCALING_MS):
+        if against(step) or (run and step.at_ms - run[-1].at_ms > SCALING_MS):
             run = []
         if counts(step):
             run.append(step)
-        others_near = any(not counts(o) and abs(o.at_ms - step.at_ms) <= SCALING_MS for o in steps)
+        others_near = any(against(o) and abs(o.at_ms - step.at_ms) <= SCALING_MS for o in steps)
         if len(run) > len(best) and not others_near:
             best = list(run)
     if len({step.who.member_id for step in best}) < 2:

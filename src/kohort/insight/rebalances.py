@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
+    GroupDeleted,
     GroupLoaded,
     GroupUnloaded,
     JournalEntry,
@@ -28,6 +29,9 @@ from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResu
 
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
 REMEMBERED_MS = 600_000
+LATELY_MS: Final = 60_000
+"""How long after its coordinator went a group may still rebalance because of that: clients wait between two attempts to
+connect, librdkafka for up to ten seconds."""
 """How far back a stale request or a removal still says something about a member that joins."""
 _PUT_OUT: Final = ("session_expired", "join_timeout", "sync_timeout")
 """Removals that the member did not ask for."""
@@ -67,8 +71,16 @@ class Rebalance:
     """Why the member that joins had to: it was removed, or refused, a while before."""
     returned_from: Rebalance | None = None
     """The rebalance in which that was."""
+    left_in: Rebalance | None = None
+    """The rebalance in which the client of the member that joins had left before, if it had."""
+    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
+    """Members of the group whose sessions ended, by their ids: as whom the same client joined anew, and when."""
+    made_lately: frozenset[str] = frozenset()
+    """Topics that were made, or deleted, a while before, since when members find that out one by one."""
     loaded: GroupLoaded | None = None
     """When the group was read from its log, if that was since the rebalance before."""
+    loaded_lately: GroupLoaded | None = None
+    """When the group was read from its log, if that was a short while before."""
     interrupted: Rebalance | None = None
     """The rebalance before, if it ended with its coordinator."""
     newer: RequestFenced | None = None
@@ -157,7 +169,9 @@ class _History:
     """Of the last ``REMEMBERED_MS``, as ``removed``."""
     loaded: GroupLoaded | None = None
     """Since the latest rebalance opened."""
+    loaded_last: GroupLoaded | None = None
     newer: RequestFenced | None = None
+    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
 
     def forget(self, now_ms: int) -> None:
         """Let go of what says nothing any more about a member that joins now."""
@@ -220,19 +234,30 @@ def _take(history: _History, entry: JournalEntry) -> None:
         if history.latest is not None:
             history.latest.fenced.append(entry)
         return
-    if isinstance(entry, MemberRemoved):
-        history.removed.append(entry)
-    elif isinstance(entry, GroupLoaded):
-        history.loaded, history.newer = entry, None
-    elif isinstance(entry, MemberDisconnected):
-        _disconnected(history, entry)
-    elif isinstance(entry, PartitionsResumed):
-        _resumed(history, entry)
+    _remember(history, entry)
     latest, under_way = history.latest, history.under_way
     if under_way is not None:
         _go_on(under_way, entry)
     elif isinstance(entry, RoundSettled) and latest is not None and latest.generation == entry.generation:
         latest.settled_at_ms, latest.last_to_sync = entry.at_ms, entry.last
+
+
+def _remember(history: _History, entry: JournalEntry) -> None:
+    """Keep what later rebalances, or those before, are told with."""
+    if isinstance(entry, MemberRemoved):
+        history.removed.append(entry)
+    elif isinstance(entry, GroupDeleted):
+        history.removed.clear()
+        history.fenced.clear()
+    elif isinstance(entry, MemberArrived) and entry.new:
+        _came_back(history, entry.who, entry.at_ms)
+    elif isinstance(entry, GroupLoaded):
+        history.loaded = history.loaded_last = entry
+        history.newer = None
+    elif isinstance(entry, MemberDisconnected):
+        _disconnected(history, entry)
+    elif isinstance(entry, PartitionsResumed):
+        _resumed(history, entry)
 
 
 def _disconnected(history: _History, entry: MemberDisconnected) -> None:
@@ -260,6 +285,10 @@ def _open(history: _History, entry: RoundOpened) -> None:
     loaded, newer = history.loaded, history.newer
     history.loaded = history.newer = None
     at_once = list(takewhile(lambda removed: removed.at_ms == entry.at_ms, reversed(history.removed)))[::-1]
+    if entry.trigger.event == "member_joined" and entry.trigger.who is not None:
+        _came_back(history, entry.trigger.who, entry.at_ms)
+    last, newcomer = history.loaded_last, entry.trigger.who if entry.trigger.event == "member_joined" else None
+    there = [who for who in entry.members if newcomer is None or who.member_id != newcomer.member_id]
     history.rebalances.append(
         Rebalance(
             group=entry.group,
@@ -268,12 +297,16 @@ def _open(history: _History, entry: RoundOpened) -> None:
             opened_at_ms=entry.at_ms,
             initial=entry.initial,
             timeout_ms=entry.timeout_ms,
-            members_before=(*entry.members, *(r.who for r in at_once if r.vitals is not None)),
+            members_before=(*there, *(r.who for r in at_once if r.vitals is not None)),
             removed=at_once,
             parent=_parent(history.rebalances, entry),
             returned=returned,
             returned_from=None if returned is None else _told_in(history.rebalances, returned),
+            left_in=_left_in(history, entry),
+            back=history.back,
+            made_lately=_made_lately(history, entry.at_ms),
             loaded=loaded,
+            loaded_lately=last if last is not None and entry.at_ms - last.at_ms <= LATELY_MS else None,
             interrupted=before if before is not None and before.end == "interrupted" else None,
             newer=newer,
         )
@@ -328,15 +361,56 @@ def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestF
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
     known = {m.member_id for m in entry.members}
+    since_ms = entry.at_ms - REMEMBERED_MS
+    went = [r for r in history.removed if _same_client(r.who, who) and r.at_ms >= since_ms]
+    in_order = max((r.at_ms for r in went if not _is_put_out(r)), default=since_ms)  # what was before is settled
     candidates: list[MemberRemoved | RequestFenced] = [
-        *(r for r in history.removed if r.why in _PUT_OUT or (r.why == "left" and stopped_polling(r.reason))),
-        *history.fenced,
+        *(r for r in went if _is_put_out(r)),
+        *(f for f in history.fenced if _same_client(f.who, who)),
     ]
-    same = [
-        c
-        for c in candidates
-        if (c.who.client_id, c.who.client_host) == (who.client_id, who.client_host)
-        and c.who.member_id not in known
-        and entry.at_ms - c.at_ms <= REMEMBERED_MS
-    ]
+    same = [c for c in candidates if c.who.member_id not in known and c.at_ms >= in_order]
     return max(same, key=lambda c: c.at_ms, default=None)
+
+
+def _is_put_out(removed: MemberRemoved) -> bool:
+    return removed.why in _PUT_OUT or (removed.why == "left" and stopped_polling(removed.reason))
+
+
+def _same_client(one: Who, other: Who) -> bool:
+    return (one.client_id, one.client_host) == (other.client_id, other.client_host)
+
+
+def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
+    """Return the rebalance in which the client that now joins left, if that is the last that is known of it."""
+    who = entry.trigger.who
+    if entry.trigger.event != "member_joined" or who is None or not who.client_id:
+        return None
+    for this in reversed(history.rebalances):
+        if entry.at_ms - this.opened_at_ms > REMEMBERED_MS or any(_same_client(a.who, who) for a in this.arrivals):
+            return None
+        if this.trigger.event == "member_left" and this.trigger.who and _same_client(this.trigger.who, who):
+            return this
+    return None
+
+
+def _came_back(history: _History, who: Who, at_ms: int) -> None:
+    """Note of the member of the same client whose session ended last that its client joined anew."""
+    for removed in reversed(history.removed):
+        if at_ms - removed.at_ms > REMEMBERED_MS or not who.client_id:
+            return
+        if _same_client(removed.who, who):
+            if removed.why == "session_expired":
+                history.back.setdefault(removed.who.member_id, (who, at_ms))
+            return
+
+
+def _made_lately(history: _History, at_ms: int) -> frozenset[str]:
+    found: set[str] = set()
+    for this in reversed(history.rebalances):
+        if at_ms - this.opened_at_ms > REMEMBERED_MS:
+            break
+        change = this.trigger.change
+        if change is not None:
+            ends = change.partitions_changed.items()
+            found |= {*change.topics_made, *change.topics_gone, *(t for t, sizes in ends if 0 in sizes)}
+    return frozenset(found)

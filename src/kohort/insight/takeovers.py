@@ -33,8 +33,9 @@ class Takeover:
 
     @property
     def confidence(self) -> Confidence:
-        """The coordinator saw both; that nothing was heard of a process is no proof that it ended."""
-        return "proof" if self.refused else "high"
+        """The coordinator saw both; that nothing was heard of a process is no proof that it ended. From outside nothing
+        can be heard of it."""
+        return "proof" if self.refused else "medium" if self.observed else "high"
 
     @property
     def sentence(self) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from kohort.coordinator.journal import MemberRemoved, Vitals, Who
 from kohort.insight.catalogue.table import advice_for
-from kohort.insight.causes import Confidence, Evidence, find_cause, find_silence
+from kohort.insight.causes import Confidence, Evidence
 from kohort.insight.names import count, limit, name_of, seconds
 from kohort.insight.rebalances import Rebalance
+from kohort.insight.round_causes import find_cause, find_silence_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def blocker(this: Rebalance) -> tuple[Who, int] | None:
 
 def also_causes(this: Rebalance) -> tuple[str, ...]:
     """Return the causes of what else happened while the round was open."""
-    silent = [find_silence(r.who, r.vitals, r.at_ms, this.fenced).cause for r in this.also_expired if r.vitals]
+    silent = [find_silence_in(this, r.who, r.vitals, r.at_ms).cause for r in this.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(this, r.vitals) else "JOIN_TIMEOUT" for r in this.not_rejoined]
     return tuple(dict.fromkeys([*silent, *late]))
 
@@ -90,7 +91,7 @@ def _head(this: Rebalance) -> str:
 
 def _meanwhile(this: Rebalance, removed: MemberRemoved, vitals: Vitals) -> str:
     """Return another member that was lost while the round was open."""
-    return f"meanwhile {find_silence(removed.who, vitals, removed.at_ms, this.fenced).clause}"
+    return f"meanwhile {find_silence_in(this, removed.who, vitals, removed.at_ms).clause}"
 
 
 def _tail(this: Rebalance) -> str:

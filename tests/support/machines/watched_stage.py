@@ -19,6 +19,8 @@ class WatchedStage(CoordinatorStage):
 
     def __init__(self, **options: Any) -> None:
         self.watcher = ObservedGroups()
+        self.leader_epoch = 0
+        """Of the partition of its records: of another coordinator it is higher."""
         self.seen: list[JournalEntry] = []
         self.written: list[tuple[bytes, bytes | None, int]] = []
         """Keys, values and times of all that was appended outside of transactions."""
@@ -32,7 +34,7 @@ class WatchedStage(CoordinatorStage):
         if producer is None:
             for key, value in records:
                 self.written.append((key, value, now_ms))
-                self.seen += self.watcher.take(key, value, now_ms, late_ms=0)
+                self.seen += self.watcher.take(key, value, now_ms, self.leader_epoch, late_ms=0)
 
     def findings(self) -> list[RebalanceFinding]:
         """What the watcher's entries tell, made from them as text: never a proof, and never without a fact."""

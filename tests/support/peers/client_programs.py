@@ -50,6 +50,7 @@ def program(name: str) -> Command:
     return {
         "java-oldest": lambda: _java("java-oldest", OLDEST_JAVA),
         "java-newest": lambda: _java("java-newest", NEWEST_JAVA),
+        "java-player": _java_player,
         "go-sarama": lambda: _go("go-sarama"),
         "go-franz": lambda: _go("go-franz"),
         "node-kafkajs": lambda: _node("node-kafkajs"),
@@ -219,6 +220,13 @@ def _java(name: str, version: str) -> Command:
     calls = source / name.removeprefix("java-") / "Calls.java"
     sources = [*(source / f"{part}.java" for part in ("Client", "Admin", "Security")), calls]
     return java(compiled(name, sources, class_path), "Client")
+
+
+def _java_player() -> Command:
+    """The verb ``play`` of the newest Java client, which calls what older ones have not."""
+    source = SOURCES / "java"
+    class_path = jars("java-newest", source / "pom.xml", f"-Dkafka.version={NEWEST_JAVA}")
+    return java(compiled("java-player", [source / "newest" / "Play.java"], class_path), "Play")
 
 
 def _go(name: str) -> Command:

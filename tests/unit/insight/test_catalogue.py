@@ -15,7 +15,16 @@ OTHER_WORDS = {code.name for code in ErrorCode}
 """Words of the protocol that stand in the code beside the causes."""
 
 
-FINDERS = ["causes.py", "epoch_causes.py", "takeovers.py", "events.py", "patterns.py", "why.py", "observed/*.py"]
+FINDERS = [
+    "causes.py",
+    "round_causes.py",
+    "epoch_causes.py",
+    "takeovers.py",
+    "events.py",
+    "patterns.py",
+    "why.py",
+    "observed/*.py",
+]
 """Where causes and patterns are found."""
 SINGLE = {"PERIODIC", "AUTOSCALER", "UNEXPLAINED"}
 

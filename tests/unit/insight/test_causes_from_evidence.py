@@ -250,6 +250,22 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
         assert "topics were made that the group reads (new)" in this.sentence
 
+    def test_that_another_member_had_found_before_are_found_one_by_one(self, stage):
+        ids, generation = group_of(stage)
+        stage.advance(5)
+        stage.topics.make("new", 3)
+        stage.topics.made["new"] = stage.now
+        self.rejoin(stage, ids, "t", "new", who=0)
+        stage.advance(10)
+        stage.join(ids[1], client_id="app-1", connection=1)
+        share(stage, ids, generation + 1)
+        stage.topics.made.clear()  # it is older than the generation by now
+
+        this = self.rejoin(stage, ids, "t", "new", who=1)
+
+        assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
+        assert "as another member had before it" in this.sentence
+
     def test_that_were_there_before_are_a_new_subscription(self, stage):
         ids, _ = group_of(stage)
 
@@ -323,6 +339,57 @@ class TestACoordinatorThatGoes:
 
         assert rebalance(stage).cause == "NEW_MEMBER"
 
+    @pytest.mark.parametrize("reason", [None, "rejoining after we previously errored and backed off"])
+    def test_is_the_cause_where_a_member_joins_again_and_nothing_else_differs(self, stage, reason):
+        ids, _ = group_of(stage)
+        stage.unload()
+        stage.reload()
+        stage.advance(2_000)
+        stage.join(ids[0], client_id="app-0", connection=10, reason=reason)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "high")
+        assert "joined again 2.0 s after its coordinator had begun anew" in this.sentence
+
+    def test_is_not_where_the_application_asked_for_it_or_much_later(self, stage):
+        ids, _ = group_of(stage, session_ms=120_000)
+        stage.unload()
+        stage.reload()
+        stage.join(ids[0], client_id="app-0", connection=10, reason="rebalance enforced by user")
+        assert rebalance(stage).cause == "USER_ENFORCED"
+
+        stage = CoordinatorStage(topics=Topics(t=6))
+        ids, _ = group_of(stage, session_ms=120_000)
+        stage.unload()
+        stage.reload()
+        stage.advance(61_000)
+        stage.join(ids[0], client_id="app-0", connection=10)
+        assert rebalance(stage).cause == "LEADER_REJOIN"
+
+    def test_is_the_cause_where_a_client_of_before_joins_anew(self, stage):
+        group_of(stage)
+        stage.unload()
+        stage.reload()
+        stage.enter(client_id="app-1", connection=11)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "medium")
+
+    def test_knows_nothing_of_a_member_that_was_not_heard_since(self, stage):
+        ids, generation = group_of(stage, session_ms=10_000)
+        stage.unload()
+        stage.reload()
+        for _ in range(4):
+            stage.advance(2_500)
+            stage.heartbeat(ids[0], generation, client_id="app-0", connection=10)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("SESSION_TIMEOUT", "low")
+        assert "was not heard in the 10.0 s since its coordinator had begun anew" in this.sentence
+
     def test_with_the_last_generation_is_told_by_the_members_that_know_it(self, stage):
         ids, generation = group_of(stage)
         stage.unload()
@@ -347,10 +414,11 @@ def test_a_client_that_was_put_out_is_chained_to_the_rebalance_in_which_it_was(s
 
     expired, reset = found(stage)
 
-    assert (expired.cause, reset.cause) == ("SESSION_TIMEOUT.unreachable", "CLIENT_RESET")
+    assert (expired.cause, reset.cause) == ("SESSION_TIMEOUT.frozen", "CLIENT_RESET")
+    assert expired.confidence == "medium"
     assert reset.follows == expired.id
     (chain,) = [fact.value for fact in reset.evidence if fact.kind == "chained_to"]
-    assert chain == f"generation {generation + 1}: SESSION_TIMEOUT.unreachable"
+    assert chain == f"generation {generation + 1}: SESSION_TIMEOUT.frozen"
 
 
 class TestWhoLetTheOthersWait:

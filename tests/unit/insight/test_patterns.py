@@ -61,6 +61,21 @@ class TestADeploy:
 
         assert words(group) == []
 
+    def test_is_none_where_members_fell_out(self, group):
+        for i, member_id in enumerate(replicas(group)):
+            group.after(20).dies(member_id)
+            group.after(15).comes(f"orders-{i}", f"/10.0.1.{i}")
+
+        assert "ROLLING_DEPLOY" not in words(group)
+
+    def test_is_none_where_all_go_and_then_all_come(self, group):
+        for member_id in replicas(group):
+            group.after(1).goes(member_id)
+        for i in range(3):
+            group.after(5).comes(f"orders-{i}", f"/10.0.1.{i}")
+
+        assert words(group) == []
+
     def test_is_not_two_programs_of_which_one_goes_and_the_other_comes(self, group):
         for member_id in replicas(group)[:2]:
             group.after(20).goes(member_id)
@@ -78,6 +93,12 @@ class TestScaling:
         (pattern,) = find_patterns(group.found, group.now_ms)
 
         assert (pattern.pattern, pattern.sentence) == ("SCALE_OUT", "3 members came, and none went.")
+
+    def test_out_is_not_a_group_that_forms(self, group):
+        for i in range(4):
+            group.after(10).comes(f"orders-{i}")
+
+        assert words(group) == []
 
     def test_in_is_members_that_leave_in_order(self, group):
         for member_id in replicas(group, 5)[2:]:

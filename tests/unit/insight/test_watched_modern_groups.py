@@ -92,6 +92,18 @@ class TestAMemberThatIsGone:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
         assert "not_expired" in {fact.kind for fact in finding.evidence}
 
+    def test_and_comes_back_at_once_may_have_been_removed(self, stage):
+        self.find(stage)
+        second_comes(stage)
+        stage.beat("m2", -1, client_id="two")
+        stage.advance(1_000)
+        stage.come("m2", client_id="two")
+
+        finding = stage.findings()[-1]
+
+        assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "medium")
+        assert "came from the same client" in finding.sentence
+
     def test_expired_probably_where_its_session_must_end(self, stage):
         self.find(stage)
         second_comes(stage)

@@ -222,6 +222,30 @@ class TestAMemberThatComes:
         assert words in explanation.sentence
         assert (f"joined anew, 9.0 s after {short_id(gone)}" in explanation.sentence) == (cause == "CLIENT_RESET")
 
+    def test_anew_after_it_was_expired_came_back_and_left_is_a_new_member(self, stage):
+        ids, generation = expire_third(stage)
+        for came in (True, False):
+            for i in (0, 1):
+                stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
+            settle(stage, {c: m for c, m in ids.items() if c != "demo-2"}, generation := generation + 1)
+            if came:
+                back, _ = stage.enter(client_id="demo-2", connection=2)
+                stage.advance(100)
+                stage.leave(back, reason="the consumer is being closed", client_id="demo-2", connection=2)
+        stage.enter(client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "NEW_MEMBER"
+
+    def test_was_no_member_before(self, stage):
+        trio(stage)
+        stage.enter(client_id="demo-9", connection=9)
+
+        rebalance, _ = told(stage)
+
+        assert {who.client_id for who in rebalance.members_before} == {"demo-0", "demo-1", "demo-2"}
+
 
 class TestAMemberThatLeaves:
     @pytest.mark.parametrize(
@@ -251,6 +275,24 @@ class TestAMemberThatLeaves:
 
         assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
         assert "after 24.0 s without commit progress (its limit is 20 s after a poll)" in explanation.sentence
+
+    def test_since_it_did_not_poll_and_comes_back_is_a_client_that_began_anew(self, stage):
+        ids, generation = trio(stage, **SLOW)
+        stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
+        for _ in range(3):
+            stage.advance(8000)
+            for i in range(3):
+                stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
+        stage.leave(ids.pop("demo-2"), version=1, client_id="demo-2", connection=2)
+        for i in (0, 1):
+            stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
+        settle(stage, ids, generation + 1)
+        stage.enter(client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("CLIENT_RESET", "high")
+        assert "was out of the group (MAX_POLL_EXCEEDED)" in explanation.sentence
 
     @pytest.mark.parametrize(("commit_after_poll_ms", "cause"), [(4_900, "MAX_POLL_EXCEEDED"), (5_100, "MEMBER_LEFT")])
     def test_without_a_word_and_with_an_auto_commit_after_its_last_poll(self, stage, commit_after_poll_ms, cause):
@@ -312,6 +354,7 @@ class TestAMemberThatJoinsAgain:
             ("received assignment does not match the current subscription", "ASSIGNMENT_MISMATCH", "high"),
             ("something\nelse", "USER_ENFORCED", "medium"),
             ("rejoining from normal rebalance", "LEADER_REJOIN", "low"),
+            ("from ForceRebalance", "USER_ENFORCED", "high"),
         ],
     )
     def test_as_leader_for_the_reason_that_it_gives(self, stage, reason, cause, confidence):

@@ -295,8 +295,18 @@ def test_an_expression_that_matches_other_topics_is_the_cause():
 
     _, explanation = told(stage)
 
+    assert explanation.cause == "GROUP_FORMING"  # nobody was there, and what it reads was found then
+    assert "topics were found then: added t;" in explanation.sentence
+
+    stage.topics.make("t2", 2)
+    epoch = 2
+    while len(epoch_rebalances(stage.journal)) == 1:
+        stage.advance(2_000)
+        epoch = stage.beat("m1", epoch).member_epoch
+    _, explanation = told(stage)
+
     assert explanation.cause == "REGEX_RESOLVED"
-    assert "matches other topics: added t;" in explanation.sentence
+    assert "matches other topics: added t2;" in explanation.sentence
 
 
 def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):

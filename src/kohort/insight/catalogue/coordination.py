@@ -10,8 +10,12 @@ COORDINATION_CAUSES: Final = (
     CauseEntry(
         code="COORDINATOR_FAILOVER",
         sentence="The group has another coordinator, or its broker started anew.",
-        proof="the group was read from its log; a rebalance that was under way was refused and had to begin again",
-        look_alikes=(("CLIENT_RESET", "the coordinator stayed, and the member was put out"),),
+        proof="the group was read from its log; a rebalance that was under way was refused and had to begin again, or "
+        "a client joined again within a minute while nothing else differs",
+        look_alikes=(
+            ("CLIENT_RESET", "the coordinator stayed, and the member was put out"),
+            ("LEADER_REJOIN", "the group was not read from its log lately"),
+        ),
         advice="expected when a broker restarts; a stable group loses nothing by it",
         kafka_log="Finished loading of metadata from __consumer_offsets-...",
     ),

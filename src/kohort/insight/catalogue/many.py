@@ -10,10 +10,11 @@ PATTERNS: Final = (
     CauseEntry(
         code="ROLLING_DEPLOY",
         sentence="Members were replaced one after another, by others of the same name: a deploy.",
-        proof="at least two times a member left, or ended, and one with the same client id prefix joined within two "
-        "minutes, each on its turn",
+        proof="at least two times a member left in order, and one with the same client id prefix joined within two "
+        "minutes, each on its turn, while others went on",
         look_alikes=(
-            ("CRASH_LOOP", "it is the same member again and again"),
+            ("CRASH_LOOP", "members did not leave in order, and it is the same one again and again"),
+            ("GROUP_FORMING", "all went before any came"),
             ("SCALE_IN", "nobody came for those who went"),
         ),
         advice="static members (group.instance.id), or the consumer protocol, make a deploy all but silent",
@@ -22,7 +23,8 @@ PATTERNS: Final = (
     CauseEntry(
         code="SCALE_OUT",
         sentence="Members were added.",
-        proof="at least two members joined within five minutes, and none went",
+        proof="at least two members joined within five minutes, more than two minutes after the group had formed, and "
+        "none went",
         look_alikes=(("ROLLING_DEPLOY", "as many went as came"), ("AUTOSCALER", "they go again, and come again")),
         kind="pattern",
     ),

@@ -47,7 +47,8 @@ MEMBER_CAUSES: Final = (
     CauseEntry(
         code="ADMIN_REMOVED",
         sentence="An administrator took a member out.",
-        proof="a LeaveGroup that names the member by its instance id alone, or that another client sent",
+        proof="a LeaveGroup that names the member by its instance id alone, or that another client sent; watched from "
+        "outside, a static member that is gone before its session can have ended, as none leaves by itself",
         look_alikes=(("MEMBER_LEFT", "the member itself sent the request"),),
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request for (...) members.)",
     ),
@@ -83,7 +84,8 @@ MEMBER_CAUSES: Final = (
     CauseEntry(
         code="SESSION_TIMEOUT.frozen",
         sentence="A member stood still for longer than its session, and came back.",
-        proof="the session's timer, an open connection, and a request under the same member id afterwards",
+        proof="the session's timer, an open connection, and a request under the same member id afterwards, or the same "
+        "client joining anew",
         look_alikes=(
             ("SESSION_TIMEOUT.unreachable", "it did not come back so far"),
             ("BROKER_STALL", "the broker itself stood still"),
@@ -176,7 +178,9 @@ MEMBER_CAUSES: Final = (
         code="STATIC_DUPLICATE",
         sentence="Two processes have the same group.instance.id: the earlier one is refused.",
         proof="FENCED_INSTANCE_ID to a request of the replaced member: it still ran",
-        look_alikes=(("STATIC_RESTART", "the process before was not heard of again"),),
+        look_alikes=(
+            ("STATIC_RESTART", "the process before was not heard of again; watched from outside the two are the same"),
+        ),
         advice="give every process a group.instance.id of its own, and stop the one that was taken over",
         kind="event",
     ),

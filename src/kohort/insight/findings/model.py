@@ -117,7 +117,8 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     gone: dict[str, str] = {}
-    """Members that went, by their ids, and how: ``left``, ``session_expired``, ``join_timeout``, ..."""
+    """Members that went, by their ids, and how: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``,
+    ``join_timeout``, ...; ``gone`` where that is not known."""
     standing: tuple[StandingFinding, ...] = ()
     """Of modern groups: each member at the end of it, or now."""
     moves: tuple[MoveFinding, ...] = ()

@@ -20,7 +20,7 @@ from kohort.insight.findings.model import (
     evidence_finding,
     member_ref,
 )
-from kohort.insight.findings.observed import observed_findings
+from kohort.insight.findings.observed import HOW, observed_findings
 from kohort.insight.holdings import GONE, Gap, Place
 from kohort.insight.rebalances import Rebalance, rebalances
 from kohort.insight.takeovers import Takeover, takeovers
@@ -70,7 +70,9 @@ def classic_finding(this: Rebalance) -> RebalanceFinding:
         leader=this.leader,
         members_before=_refs(this.members_before),
         members=_refs(this.members_after),
-        gone={r.who.member_id: r.why for r in this.removed if r.vitals is not None},
+        gone=_told_by(
+            told.cause, this.trigger.who, {r.who.member_id: r.why for r in this.removed if r.vitals is not None}
+        ),
         moves=moves,
         unowned_partition_ms=sum(gaps) if gaps else None,
         follows=None if this.returned_from is None else classic_id(this.returned_from),
@@ -117,7 +119,7 @@ def modern_finding(this: EpochRebalance) -> RebalanceFinding:
         assignor=None if this.target is None else this.target.assignor or None,
         members_before=_before(this),
         members=_refs(row.who for row in this.members),
-        gone=_gone(this),
+        gone=_told_by(told.cause, this.raises[0].cause.who, _gone(this)),
         standing=tuple(_standing(row) for row in this.members),
         moves=resumed_moves([_moved(ends[place], gaps) for place in sorted(ends)], this.resumed, this.fenced),
         unowned_partition_ms=this.unowned_ms,
@@ -173,6 +175,15 @@ def _gone(this: EpochRebalance) -> dict[str, str]:
     causes = [raised.cause for raised in this.raises if raised.cause.event in GONE]
     named = [(who, cause.event) for cause in causes for who in (cause.who, *cause.others) if who is not None]
     return {who.member_id: event.removeprefix("member_") for who, event in named}
+
+
+def _told_by(cause: str, who: Who | None, gone: dict[str, str]) -> dict[str, str]:
+    """Return how members went, with what is concluded of the one that the rebalance began with: not all that send that
+    they leave do so of their own accord."""
+    how = HOW.get(cause)
+    if who is None or how is None or gone.get(who.member_id) not in ("left", "gone"):
+        return gone
+    return {**gone, who.member_id: how}
 
 
 def still_to_get(row: MemberRow) -> list[Place]:

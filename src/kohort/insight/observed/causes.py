@@ -11,8 +11,11 @@ from typing import Final
 from kohort.coordinator.journal import SeenMember
 from kohort.insight.causes import Confidence, Evidence, Finding
 from kohort.insight.names import count, name_and_place, name_of, printable, seconds
+from kohort.insight.observed.departures import PUT_OUT
 from kohort.insight.observed.generations import SeenRebalance, owners
 
+AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
+"""What clients seem to do that have lost their coordinator, and do not find the next one at once."""
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
 """How sure a cause is where something else may have begun the round, too."""
 
@@ -29,6 +32,10 @@ def find_seen_causes(this: SeenRebalance) -> list[Finding]:
     if not this.before.members:
         return [_forming(this)]
     found = [finding for find in FINDERS for finding in find(this)]
+    if [finding.cause for finding in found] == ["STATIC_RESTART"] and not this.coordinator_moved_lately:
+        found = [_removed_and_back(this, found[0])]
+    if all(finding.cause in AFTER_FAILOVER for finding in found) and this.coordinator_moved_lately:
+        found = [_failover(this), *found]
     if not found:
         found = [_unexplained(this)]
     unsure = len({finding.cause for finding in found}) > 1 or this.not_written > 0
@@ -76,8 +83,19 @@ def _restarts(this: SeenRebalance) -> list[Finding]:
     for before, after in this.restarted:
         value = f"{name_of(after.who)}: {printable(before.who.member_id)} became {printable(after.who.member_id)}"
         clause = f"static member {name_and_place(after.who)} was restarted: it has its instance id and a new member id"
-        found.append(Finding("STATIC_RESTART", "high", clause, (_fact(this, "new_member_id", value),)))
+        found.append(Finding("STATIC_RESTART", "medium", clause, (_fact(this, "new_member_id", value),)))
     return found
+
+
+def _removed_and_back(this: SeenRebalance, restarted: Finding) -> Finding:
+    """Return what else gives a static member a new id: nothing else differs, and a restart alone makes no rebalance."""
+    who = this.restarted[0][1].who
+    clause = (
+        f"static member {name_and_place(who)} has a new member id, and the group rebalanced, which a restart alone "
+        "does not make it do: it was probably removed, and came back"
+    )
+    unseen = Evidence("unknown", "whether it was restarted while the group rebalanced for another cause")
+    return Finding("ADMIN_REMOVED", "low", clause, (*restarted.evidence, unseen))
 
 
 def _newcomers(this: SeenRebalance) -> list[Finding]:
@@ -86,15 +104,17 @@ def _newcomers(this: SeenRebalance) -> list[Finding]:
     who = this.new[0].who
     facts = [_fact(this, "joined", f"{name_and_place(m.who)} was not in the generation before") for m in this.new[:3]]
     others = f" and {count(len(this.new) - 1, 'other')}" if len(this.new) > 1 else ""
+    confidence: Confidence = "high"
     if this.returned is not None:
         gone, cause, at_ms = this.returned
         ago = seconds(this.after.at_ms - at_ms)
         facts.append(Evidence("gone_before", f"{name_of(gone)}, by {cause}", at_ms))
         facts.append(Evidence("unknown", "whether the process was restarted, which looks the same from outside"))
-        if len(this.new) == 1:
+        if len(this.new) == 1 and cause in PUT_OUT:
             clause = f"member {name_and_place(who)} joined anew, {ago} after {name_of(gone)} was out ({cause})"
             return [Finding("CLIENT_RESET", "medium", clause, tuple(facts))]
-    return [Finding("NEW_MEMBER", "high", f"member {name_and_place(who)}{others} joined the group", tuple(facts))]
+        confidence = "medium"
+    return [Finding("NEW_MEMBER", confidence, f"member {name_and_place(who)}{others} joined the group", tuple(facts))]
 
 
 def _is_return(this: SeenRebalance) -> bool:
@@ -118,7 +138,8 @@ def _subscriptions(this: SeenRebalance) -> list[Finding]:
         if added or removed:
             what = ", ".join([*added, *removed])
             clause = f"member {name_and_place(after.who)} changed its subscription: {what}"
-            return [Finding("SUBSCRIPTION_CHANGED", "high", clause, (_fact(this, "change", what),))]
+            unseen = Evidence("unknown", "whether it subscribes by an expression, and topics were made or deleted")
+            return [Finding("SUBSCRIPTION_CHANGED", "medium", clause, (_fact(this, "change", what), unseen))]
     return []
 
 
@@ -152,12 +173,18 @@ def _followup(this: SeenRebalance) -> list[Finding]:
     return [Finding("COOPERATIVE_FOLLOWUP", "high", clause, (fact,))]
 
 
+def _failover(this: SeenRebalance) -> Finding:
+    at_ms = this.after.at_ms if this.loaded is None else this.loaded.at_ms
+    moved = Evidence("coordinator_moved", "the partition of its records has another leader epoch than before", at_ms)
+    unseen = Evidence(
+        "unknown", "who joined anew, and whether that was because of it; requests are not seen from outside"
+    )
+    clause = "its coordinator moved, or began anew, and members did not find it again in time"
+    return Finding("COORDINATOR_FAILOVER", "medium", clause, (moved, unseen))
+
+
 def _unexplained(this: SeenRebalance) -> Finding:
     same = _fact(this, "same", "the same members, subscriptions, assignor and topics as before")
-    if this.coordinator_moved:
-        moved = _fact(this, "coordinator_moved", "the partition of its records has another leader epoch than before")
-        clause = "its coordinator moved, and members joined anew, which they need not"
-        return Finding("COORDINATOR_FAILOVER", "medium", clause, (moved, same))
     unseen = Evidence("unknown", "who asked for it and why: requests, and reasons in them, are not seen from outside")
     return Finding(
         "UNEXPLAINED", "low", "some member joined again, and nothing that is written differs", (same, unseen)

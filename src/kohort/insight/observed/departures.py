@@ -14,6 +14,17 @@ from kohort.coordinator.journal import SignsOfLife, Who
 from kohort.insight.causes import AUTO_COMMIT_MS, Confidence, Evidence, Finding
 from kohort.insight.names import limit, name_and_place, name_of, seconds
 
+PUT_OUT: Final = (
+    "SESSION_TIMEOUT",
+    "JOIN_TIMEOUT",
+    "MAX_POLL_EXCEEDED",
+    "STATIC_EXPIRED",
+    "ADMIN_REMOVED",
+    "REVOCATION_TIMEOUT",
+)
+"""Causes after which a client that still runs comes back as a new member."""
+CLOCK_MS: Final = 250
+"""By how much times of looks, brought to another clock, and times of records, may be off."""
 REJOIN_MS: Final = 3_000
 """How long the members that stay usually take to hear of a rebalance: the usual ``heartbeat.interval.ms``."""
 
@@ -23,8 +34,8 @@ class Departure:
     """What is known of a member that is gone.
 
     It was out of the group by ``out_by_ms``; ``was_waited_for`` if it was still a member while the group rebalanced,
-    ``round_ms`` are bounds of how long that took. ``back`` is a new member of the same client id and host, ``alike``
-    how many others have them, too.
+    ``round_ms`` are bounds of how long that took. ``back`` is a new member of the same client id and host, which came
+    ``back_after_ms`` later, ``alike`` how many others have them, too.
     """
 
     who: Who
@@ -33,6 +44,7 @@ class Departure:
     was_waited_for: bool = False
     round_ms: tuple[int | None, int | None] = (None, None)
     back: Who | None = None
+    back_after_ms: int = 0
     alike: int = 0
     is_modern: bool = False
     """Of a group of KIP-848."""
@@ -65,7 +77,7 @@ def find_departure(this: Departure) -> Finding:
     if this.was_waited_for and poll_ms is not None and _lasted(this.round_ms, poll_ms):
         return _not_rejoined(this, poll_ms)
     if session_ms is not None and _cannot_have_expired(this, session_ms):
-        return _left(this, session_ms, poll_ms)
+        return _removed(this, session_ms) if this.who.instance_id is not None else _left(this, session_ms, poll_ms)
     if poll_ms is not None and _not_polled(this, poll_ms):
         return _stopped_polling(this, poll_ms)
     if session_ms is not None and _fits(this, session_ms):
@@ -91,7 +103,7 @@ def _not_polled(this: Departure, poll_ms: int) -> bool:
 def _cannot_have_expired(this: Departure, session_ms: int) -> bool:
     """Tell whether it was out before its session can have ended. A request of its own begins that anew; a commit does
     only in classic groups, and not in a transaction: but who commits heartbeats, too, each third of it or sooner."""
-    if this.out_by_ms - this.signs.since_ms < session_ms:
+    if this.out_by_ms - this.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
         return True
     return this.signs.last_commit_ms is not None and this.silent_ms < session_ms * 2 // 3
 
@@ -101,7 +113,7 @@ def _fits(this: Departure, session_ms: int) -> bool:
     seldom leaves. One that never commits may have been well for long."""
     if this.signs.last_commit_ms is None and this.who.instance_id is None:
         return False
-    if this.silent_ms < session_ms and not this.is_modern:
+    if this.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not this.is_modern:
         return False  # only if it commits in transactions, which cannot be seen; else it left
     return this.silent_ms <= session_ms + AUTO_COMMIT_MS + REJOIN_MS
 
@@ -114,16 +126,30 @@ def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
         confidence = "medium"
         what = f"whether it left since its user did not poll: no commit moved forward for {seconds(this.idle_ms)}"
         unseen = Evidence("unknown", f"{what}, its limit is {limit(poll_ms)} after a poll")
-    excluded = Evidence(
+    clause = f"member {name_and_place(this.who)} left the group"
+    if this.back is not None and this.back_after_ms <= max(session_ms, REJOIN_MS):
+        confidence = "medium"
+        clause += f", and {name_of(this.back)} came from the same client: a restart, or a client that began anew"
+    return Finding("MEMBER_LEFT", confidence, clause, (*_facts(this), _excluded(this, session_ms), unseen))
+
+
+def _removed(this: Departure, session_ms: int) -> Finding:
+    """Return that somebody removed a static member: none leaves as its process ends."""
+    clause = (
+        f"static member {name_and_place(this.who)} was taken out before its session can have ended: somebody removed "
+        "it, or it was told to leave for good"
+    )
+    unseen = Evidence("unknown", "who sent the request; requests are not seen from outside")
+    return Finding("ADMIN_REMOVED", "medium", clause, (*_facts(this), _excluded(this, session_ms), unseen))
+
+
+def _excluded(this: Departure, session_ms: int) -> Evidence:
+    return Evidence(
         "not_expired",
         f"out of the group at most {seconds(this.silent_ms)} after its last sign of life, and its session timeout is "
         f"{limit(session_ms)}",
         this.out_by_ms,
     )
-    clause = f"member {name_and_place(this.who)} left the group"
-    if this.back is not None:
-        clause += f", and {name_of(this.back)} came from the same client: a restart, or a client that began anew"
-    return Finding("MEMBER_LEFT", confidence, clause, (*_facts(this), excluded, unseen))
 
 
 def _expired(this: Departure, session_ms: int) -> Finding:

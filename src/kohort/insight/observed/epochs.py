@@ -22,10 +22,13 @@ def find_gone(this: EpochRebalance, raised: EpochRaised) -> Finding:
     if cause.who is None:  # a journal that was not written so
         return Finding("MEMBER_GONE", "low", "a member is gone", (Evidence("gone", "a member", raised.at_ms),))
     signs = cause.signs or SignsOfLife(member_id=cause.who.member_id, since_ms=raised.at_ms)
+    back, back_at_ms = this.back.get(cause.who.member_id, (None, raised.at_ms))
     departure = Departure(
         who=cause.who,
         signs=signs,
         out_by_ms=raised.at_ms,
+        back=back,
+        back_after_ms=back_at_ms - raised.at_ms,
         is_modern=True,
         revoking_since_ms=this.revoking_since_ms if first else None,
     )

@@ -89,6 +89,15 @@ def _with_baseline(before: GenerationSeen | None, seen: GenerationSeen) -> Gener
     return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
 
 
+def loaded_anew(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
+    """Return that another coordinator has read a classic group with members, as its first record by that one tells."""
+    seen = group.seen
+    if seen is None or not seen.members:
+        return []
+    who = tuple(m.who for m in seen.members)
+    return [GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=who)]
+
+
 def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
     """Return what the end of a group tells: one with members cannot be deleted, and goes on as a modern one."""
     group.seen = None

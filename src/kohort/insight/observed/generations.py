@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 from kohort.coordinator.journal import (
     GenerationSeen,
     GroupConverted,
     GroupDeleted,
+    GroupLoaded,
     JournalEntry,
     Move,
     SeenMember,
@@ -18,10 +18,8 @@ from kohort.coordinator.journal import (
 )
 from kohort.insight.causes import Finding
 from kohort.insight.observed.departures import Departure, find_departure
-from kohort.insight.rebalances import REMEMBERED_MS
+from kohort.insight.rebalances import LATELY_MS, REMEMBERED_MS
 
-PUT_OUT: Final = ("SESSION_TIMEOUT", "JOIN_TIMEOUT", "MAX_POLL_EXCEEDED")
-"""Causes after which a client that still runs comes back as a new member."""
 Bounds = tuple[int | None, int | None]
 
 
@@ -37,17 +35,26 @@ class SeenRebalance:
     gone: tuple[SeenMember, ...] = ()
     restarted: tuple[tuple[SeenMember, SeenMember], ...] = ()
     """Static members under another member id: before, after."""
-    departures: tuple[Finding, ...] = ()
-    """Why each of those who are gone is gone."""
+    departed: list[Departure] = field(default_factory=list)
+    """What is known of each of those who are gone; more, once one is back."""
     moves: tuple[Move, ...] = ()
     parent: int | None = None
     """The generation whose rebalance this one completes."""
     returned: tuple[Who, str, int] | None = None
     """A member that went in an earlier generation and whose client now comes anew: who, the cause, when."""
+    is_moved_before: bool = False
+    """Whether it is known when its coordinator moved."""
+    loaded: GroupLoaded | None = None
+    """When it was read from its log by another coordinator, if that was a short while before."""
 
     @property
     def group(self) -> str:
         return self.after.group
+
+    @property
+    def departures(self) -> tuple[Finding, ...]:
+        """Why each of those who are gone is gone."""
+        return tuple(find_departure(one) for one in self.departed)
 
     @property
     def opened_at_ms(self) -> int:
@@ -78,6 +85,16 @@ class SeenRebalance:
         """Whether the partition of ``__consumer_offsets`` has another leader epoch than before."""
         return self.before is not None and -1 < self.before.leader_epoch < self.after.leader_epoch
 
+    @property
+    def coordinator_moved_lately(self) -> bool:
+        """Whether that was a short while before, and who is gone had not found the next one: it was read by another,
+        or members had committed until then."""
+        if self.loaded is not None:
+            return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
+        since_ms = self.after.at_ms - LATELY_MS
+        commits = [sign.last_commit_ms for sign in self.after.signs if sign.last_commit_ms is not None]
+        return self.coordinator_moved and not self.is_moved_before and any(at_ms >= since_ms for at_ms in commits)
+
 
 def join_bounds(after: GenerationSeen) -> Bounds:
     """Return how long the join phase of a generation took: at least, at most; None is unknown."""
@@ -94,7 +111,7 @@ def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
-        if not isinstance(entry, (GenerationSeen, GroupConverted, GroupDeleted)):
+        if not entry.observed or not isinstance(entry, (GenerationSeen, GroupConverted, GroupDeleted, GroupLoaded)):
             continue
         history = histories.setdefault(entry.group, _History())
         rebalance = history.take(entry)
@@ -110,11 +127,16 @@ class _History:
     before: GenerationSeen | None = None
     latest: SeenRebalance | None = None
     converted: GroupConverted | None = None
-    put_out: list[tuple[Who, str, int]] = field(default_factory=list)
+    loaded: GroupLoaded | None = None
+    went: list[tuple[SeenRebalance, int]] = field(default_factory=list)
+    """Members that are gone: the rebalance, and which of its departures."""
 
     def take(self, entry: JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, GroupConverted):
             self.converted = entry if entry.to == "classic" else None
+        if isinstance(entry, GroupLoaded):
+            self.loaded = entry
+            return None
         if not isinstance(entry, GenerationSeen):
             self.before = self.latest = None
             return None
@@ -146,13 +168,15 @@ class _History:
         found.new = tuple(m for m in new if all(m is not after for _, after in pairs))
         found.gone = tuple(m for m in gone if all(m is not before for before, _ in pairs))
         found.moves = moves_between(before, after, {a.who.member_id: b.who.member_id for b, a in pairs})
-        found.departures = tuple(find_departure(departure_of(found, m)) for m in found.gone)
+        found.departed = [departure_of(found, m) for m in found.gone]
         found.parent = self._parent(found)
         found.returned = self._returned(found)
-        for member, finding in zip(found.gone, found.departures, strict=True):
-            if finding.cause in PUT_OUT:
-                self.put_out.append((member.who, finding.cause, after.at_ms))
-        del self.put_out[:-100]
+        self.went += [(found, i) for i in range(len(found.departed))]
+        del self.went[:-100]
+        loaded = self.loaded
+        if loaded is not None and loaded.at_ms > before.at_ms:
+            found.is_moved_before = True
+            found.loaded = loaded if after.at_ms - loaded.at_ms <= LATELY_MS else None
         return found
 
     def _parent(self, found: SeenRebalance) -> int | None:
@@ -162,17 +186,25 @@ class _History:
             return None
         if found.restarted or before.protocol != found.after.protocol:
             return None
+        if not any(m.owned for m in found.after.members):
+            return None  # members of eager assignors give up all that they have before each round, and say so
         withheld = {(m.topic, m.partition) for m in latest.moves if m.after is None}
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
 
     def _returned(self, found: SeenRebalance) -> tuple[Who, str, int] | None:
-        """Return the latest member that was put out and whose client, by id and host, now joins anew."""
+        """Return the latest member that went and whose client, by id and host, now joins anew; it is back from now
+        on."""
         known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
-        came = {_client(m.who) for m in found.new if m.who.client_id} - known
-        since_ms = found.after.at_ms - REMEMBERED_MS
-        fitting = [one for one in self.put_out if one[2] >= since_ms and _client(one[0]) in came]
-        return fitting[-1] if fitting else None
+        came = {_client(m.who): m.who for m in found.new if m.who.client_id and _client(m.who) not in known}
+        returned = None
+        for earlier, i in self.went:
+            gone, after_ms = earlier.departed[i], found.after.at_ms - earlier.after.at_ms
+            back = came.get(_client(gone.who))
+            if back is not None and after_ms <= REMEMBERED_MS and gone.back is None:
+                gone = earlier.departed[i] = replace(gone, back=back, back_after_ms=after_ms)
+                returned = (gone.who, find_departure(gone).cause, earlier.after.at_ms)
+        return returned
 
 
 def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:

@@ -97,6 +97,8 @@ class WatchedGroup(msgspec.Struct):
     modern: WatchedModernGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
     """Kept apart from all else: most records change one of these and nothing besides."""
+    leader_epoch: int = -1
+    """Of the record of it that was read last: another one is another coordinator's, or that of one started anew."""
 
     @property
     def is_blank(self) -> bool:

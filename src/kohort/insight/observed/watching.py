@@ -17,7 +17,7 @@ from kohort.coordinator.consumer_records import CurrentWritten, TargetWritten
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
-from kohort.insight.observed.generation_records import GenerationRecords
+from kohort.insight.observed.generation_records import GenerationRecords, loaded_anew
 from kohort.insight.observed.looks import LooksKept
 from kohort.insight.observed.modern_records import ModernRecords
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
@@ -124,11 +124,15 @@ class ObservedGroups:
                 return []
             group = self._groups[record.group_id] = WatchedGroup(record.group_id)
             self._dirty.add(record.group_id)
+        moved = -1 < group.leader_epoch < leader_epoch
+        if group.leader_epoch < leader_epoch:
+            group.leader_epoch = leader_epoch
+            self._dirty.add(record.group_id)
         if isinstance(record, OffsetCommitted):
             self._commit(group, record, at_ms)
             if group.is_blank:
                 self._forget(group)
-            return []
+            return loaded_anew(group, at_ms) if moved else []
         self._dirty.add(record.group_id)
         if isinstance(record, GroupWritten):
             entries = self._classic.take(group, record.value, at_ms, leader_epoch, late_ms)

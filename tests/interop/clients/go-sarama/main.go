@@ -35,6 +35,8 @@ func main() {
 	switch args[0] {
 	case "consume":
 		consume(args[1], args[2], args[3], args[4], args[5])
+	case "play":
+		play(args[1:])
 	case "produce":
 		produce(args[1], args[2], args[3])
 	case "read":

@@ -2,8 +2,11 @@
 
 import base64
 import json
+import os
+import queue
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -16,6 +19,8 @@ BY_COORDINATOR = "consumer"
 METADATA_MS = 1000
 """How long a topic may be there that a pattern has not found."""
 WAIT_S = 60
+MEMBERS = ("consume", "play")
+"""The verbs that end with SIGTERM, in order."""
 
 
 class Stop:
@@ -90,6 +95,43 @@ def renamed(names):
     return {names[name]: value for name, value in Security.given.items() if name in names}
 
 
+# The verb play
+
+
+class Orders:
+    """The orders that come on the standard input, a line each, while the member polls. Whoever gave them has ended
+    where the input ends: then the member ends, too."""
+
+    def __init__(self):
+        self._lines = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in sys.stdin:
+            self._lines.put(line.split())
+        os._exit(3)
+
+    def next(self):
+        """The next order, its words; none where nobody gave one."""
+        return [] if self._lines.empty() else self._lines.get()
+
+
+PATTERN = "pattern"
+TOPICS = "topics"
+
+
+def role(words):
+    """What ``NAME=VALUE`` words say, with numbers as numbers."""
+    given = dict(word.split("=", 1) for word in words)
+    return {name: int(value) if value.isdigit() else value for name, value in given.items()}
+
+
+def stall(order):
+    """Stand still if that is the order: the user's code does something else than poll."""
+    if order[:1] == ["stall"]:
+        time.sleep(int(order[1]) / 1000)
+
+
 def stop(_signal, _frame):
     Stop.wanted = True
 
@@ -100,8 +142,8 @@ def main(verbs):
     if verb.startswith("--security="):
         Security.given = properties(Path(verb.partition("=")[2]))
         verb, *arguments = arguments
-    if verb == "consume":
+    if verb in MEMBERS:
         signal.signal(signal.SIGTERM, stop)
     verbs[verb](*arguments)
-    if verb == "consume":
+    if verb in MEMBERS:
         say(left=True)

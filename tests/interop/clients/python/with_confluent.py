@@ -57,6 +57,35 @@ def consume(bootstrap, group, topic, strategy, instance):
     consumer.close()
 
 
+def play(*words):
+    role = contract.role(words)
+    options = {
+        "client.id": role["client"],
+        "auto.commit.interval.ms": contract.COMMIT_MS,
+        "max.poll.interval.ms": role["poll"],
+    }
+    if role["strategy"] == contract.BY_COORDINATOR:
+        options["group.protocol"] = "consumer"
+    else:
+        options["partition.assignment.strategy"] = role["strategy"]
+        options |= {"session.timeout.ms": role["session"], "heartbeat.interval.ms": role["heartbeat"]}
+    if role["instance"] != "-":
+        options["group.instance.id"] = role["instance"]
+    consumer = member(role["bootstrap"], role["group"], options)
+    pattern = contract.PATTERN in role
+    consumer.subscribe([f"^{role[contract.PATTERN]}.*"] if pattern else role[contract.TOPICS].split(","))
+    orders = contract.Orders()
+    while not contract.Stop.wanted:
+        order = orders.next()
+        contract.stall(order)
+        if order[:1] == ["subscribe"]:
+            consumer.subscribe(order[1].split(","))
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is not None and message.error().fatal():
+            raise KafkaException(message.error())
+    consumer.close()
+
+
 def member(bootstrap, group, options):
     return Consumer(
         {
@@ -246,6 +275,7 @@ if __name__ == "__main__":
     contract.main(
         {
             "consume": consume,
+            "play": play,
             "discover": discover,
             "produce": produce,
             "read": read,

@@ -1,8 +1,10 @@
 """kohort's own client behind the command line of ``../README.md``; its other calls have tests of their own."""
 
+import re
+
 import contract
 
-from kohort import Consumer, Producer
+from kohort import Consumer, Producer, SubscriptionPattern
 
 OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
 """What our client is not told, or not by this name."""
@@ -50,6 +52,42 @@ def membership(strategy, instance):
     return classic if strategy == "-" else {**classic, "partition_assignment_strategy": [strategy]}
 
 
+def play(*words):
+    role = contract.role(words)
+    classic = {
+        "session_timeout_ms": role["session"],
+        "heartbeat_interval_ms": role["heartbeat"],
+        "partition_assignment_strategy": str(role["strategy"]).split(","),
+    }
+    modern = role["strategy"] == contract.BY_COORDINATOR
+    consumer = Consumer(
+        bootstrap_servers=role["bootstrap"],
+        group_id=role["group"],
+        client_id=role["client"],
+        group_instance_id=None if role["instance"] == "-" else role["instance"],
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=contract.COMMIT_MS,
+        max_poll_interval_ms=role["poll"],
+        metadata_max_age_ms=contract.METADATA_MS,
+        **({"group_protocol": "consumer"} if modern else classic),
+    )
+    if contract.PATTERN in role:
+        expression = f"{role[contract.PATTERN]}.*"
+        consumer.subscribe(SubscriptionPattern(expression) if modern else re.compile(expression))
+    else:
+        consumer.subscribe(role[contract.TOPICS].split(","))
+    orders = contract.Orders()
+    while not contract.Stop.wanted:
+        order = orders.next()
+        contract.stall(order)
+        if order[:1] == ["enforce"]:
+            consumer.enforce_rebalance(" ".join(order[1:]))
+        elif order[:1] == ["subscribe"]:
+            consumer.subscribe(order[1].split(","))
+        consumer.poll(timeout_ms=200)
+    consumer.close()
+
+
 def produce(bootstrap, topic, codec):
     with Producer(**to(bootstrap), compression_type=codec, linger_ms=50) as producer:
         given = list(contract.records())
@@ -59,4 +97,4 @@ def produce(bootstrap, topic, codec):
 
 
 if __name__ == "__main__":
-    contract.main({"consume": consume, "produce": produce})
+    contract.main({"consume": consume, "play": play, "produce": produce})

@@ -1,0 +1,115 @@
+"""The campaign: groups are played beside each other, then the broker is stopped; all is noted and judged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from kohort import Admin, KohortError, Producer
+from support.campaign.ground import CampaignGround
+from support.campaign.judge import Verdict, judge
+from support.campaign.plan import StoryPlan
+from support.campaign.story import CampaignStory, ExpectedCause, Provoked
+
+AT_ONCE: Final = 12
+STALL_S: Final = 6.0
+TOLD_S: Final = 3.0
+"""How long what was noted may take to be told: a watcher looks a few times a second."""
+BROKER_ACTIONS: Final = ("restart", "kill", "stall")
+
+
+@dataclass(slots=True)
+class CampaignRun:
+    """What was done, and the verdicts on what was told of it."""
+
+    ground: str
+    noted: list[Provoked]
+    verdicts: list[Verdict]
+    took_s: float
+
+
+class Records:
+    """A producer that writes to all topics of all groups, a few records a second: what is not read is waited for."""
+
+    def __init__(self, bootstrap: str, stories: Sequence[CampaignStory]) -> None:
+        self._bootstrap, self._stories = bootstrap, stories
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Records:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(30)
+
+    def _write(self) -> None:
+        with Producer(bootstrap_servers=self._bootstrap, linger_ms=20) as producer:
+            while not self._ended.wait(0.5):
+                for story in self._stories:
+                    for topic in list(story.topics):
+                        for partition in range(6):
+                            try:
+                                producer.send(topic, b"x", partition=partition)
+                            except KohortError:
+                                break  # not there (yet, or any more)
+
+
+def run_campaign(
+    ground: CampaignGround, plans: Sequence[StoryPlan], actions: Sequence[str] = BROKER_ACTIONS
+) -> CampaignRun:
+    """Play all plans on a broker, then do ``actions`` to the broker itself; return what was done and told."""
+    began = time.monotonic()
+    with ExitStack() as stack:
+        stories = []
+        for plan in plans:
+            admin = stack.enter_context(Admin(bootstrap_servers=ground.bootstrap))
+            stories.append(CampaignStory(plan, ground.bootstrap, admin))
+            stack.callback(stories[-1].end)
+        stack.enter_context(Records(ground.bootstrap, stories))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(_play, stories))
+        for action in actions:
+            _do_to_broker(ground, stories, action)
+        time.sleep(TOLD_S)
+        verdicts = [v for story in stories for v in judge(ground.name, story.noted, ground.findings(story.plan.group))]
+    noted = [one for story in stories for one in story.noted]
+    return CampaignRun(ground.name, noted, verdicts, time.monotonic() - began)
+
+
+def _play(story: CampaignStory) -> None:
+    story.begin()
+    for action in story.plan.actions:
+        if story.noted[-1].flaw is not None:
+            return  # what comes next would be about members that are not there
+        story.play(action)
+
+
+def _do_to_broker(ground: CampaignGround, stories: Sequence[CampaignStory], action: str) -> None:
+    alive = [story for story in stories if story.noted and story.noted[-1].flaw is None]
+    kind, truth = ("broker_stall", "BROKER_STALL") if action == "stall" else ("broker_restart", "COORDINATOR_FAILOVER")
+    # Whether members lose their places by it, and whether all do, is up to their clients.
+    expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in (truth, "GROUP_FORMING", "CLIENT_RESET"))
+    done, begun = threading.Event(), threading.Barrier(len(alive) + 1)
+
+    def wait(story: CampaignStory) -> None:
+        with story.around(kind, expected):
+            begun.wait(60)
+            done.wait(120)
+
+    with ThreadPoolExecutor(max(1, len(alive))) as pool:
+        waiting = [pool.submit(wait, story) for story in alive]
+        begun.wait(60)
+        if action == "stall":
+            ground.stall(STALL_S)
+        else:
+            ground.restart(kill=action == "kill")
+        done.set()
+        for one in waiting:
+            one.result()

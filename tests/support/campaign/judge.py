@@ -1,0 +1,156 @@
+"""Holds what ``kohort group why`` told against what was done: rebalance by rebalance, in the order of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from kohort.insight.findings.model import RebalanceFinding
+from kohort.insight.patterns import find_patterns
+from support.campaign.casting import COOPERATIVE
+from support.campaign.story import ExpectedCause, Provoked
+from support.campaign.truths import ALWAYS_TRUE, FOLLOW, GROUNDS, OURS, PATTERNS, TRUTHS, UNNAMED
+
+NOTHING: Final = "(nothing)"
+"""Where nothing was told, or nothing was done."""
+FOLLOWUP: Final = "COOPERATIVE_FOLLOWUP"
+NO_REBALANCE: Final = "no_rebalance"
+SCALES: Final = ("SCALE_OUT", "SCALE_IN", "ROLLING_DEPLOY", "CRASH_LOOP", "AUTOSCALER")
+"""Patterns of members that come and go, of which each action is one or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One rebalance: what it was, what it was called, and whether that is right, wrong, or no name."""
+
+    truth: str
+    named: str
+    confidence: str
+    verdict: str
+    group: str
+    protocol: str
+    action: str
+    clients: tuple[str, ...] = ()
+    sentence: str = ""
+    at_ms: int = 0
+
+    @property
+    def is_sure(self) -> bool:
+        return self.confidence in ("proof", "high")
+
+
+def judge(ground: str, provoked: Sequence[Provoked], told: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Return the verdicts on one group: what was done to it, in order, and what is told of it, in order."""
+    assert ground in GROUNDS
+    verdicts: list[Verdict] = []
+    for noted in provoked:
+        within = [one for one in told if noted.from_ms <= one["opened_at_ms"] < noted.until_ms]
+        if noted.flaw is None:
+            verdicts += _Window(ground, noted, within).judge()
+            verdicts += _judge_patterns(noted, within)
+        else:
+            verdicts.append(_verdict(noted, NOTHING, NOTHING, "unsettled", {"sentence": noted.flaw}))
+    return verdicts
+
+
+class _Window:
+    """One action, and what is told of the time until the group had settled.
+
+    Both are laid side by side in order, so that as few as possible are wrong or missed.
+    """
+
+    def __init__(self, ground: str, noted: Provoked, told: Sequence[dict[str, Any]]) -> None:
+        self._ground, self._noted = ground, noted
+        self._steps = [step for step in noted.expected if _is_told_of(ground, step)]
+        self._told = [one for one in told if not self._is_beside(one)]
+        self._best = cache(self._find_best)
+
+    def _is_beside(self, one: dict[str, Any]) -> bool:
+        """Tell whether it is an event that does not count here."""
+        cause = one["cause"]
+        follows = cause == ALWAYS_TRUE or self._noted.action in FOLLOW.get(cause, ())
+        return one["end"] == NO_REBALANCE and follows
+
+    def judge(self) -> list[Verdict]:
+        """Return the verdicts, of what was told and then of what was missed."""
+        return sorted(self._best(0, 0, 0)[1], key=lambda verdict: verdict.verdict == "missed")
+
+    def _find_best(self, i: int, at: int, count: int) -> tuple[int, tuple[Verdict, ...]]:
+        """Return how many are wrong or missed at least from the i-th that was told and the step ``at``, of which there
+        were ``count``, and the verdicts."""
+        options: list[tuple[int, tuple[Verdict, ...]]] = []
+        if at == len(self._steps):
+            if i == len(self._told):
+                return 0, ()
+        else:
+            step = self._steps[at]
+            missed = tuple(_verdict(self._noted, step.truth, NOTHING, "missed", {}) for _ in range(step.least - count))
+            cost, later = self._best(i, at + 1, 0)
+            options.append((cost + len(missed), missed + later))
+        if i < len(self._told):
+            options += self._options(i, at, count)
+        return min(options, key=lambda option: option[0])
+
+    def _options(self, i: int, at: int, count: int) -> Iterator[tuple[int, tuple[Verdict, ...]]]:
+        """Return what the i-th that was told may be: the next step, or something beside it."""
+        one = self._told[i]
+        cause, confidence = one["cause"], one["confidence"]
+        bad = "unnamed" if cause == UNNAMED else "wrong"
+        if at < len(self._steps):
+            step = self._steps[at]
+            if step.most is None or count < step.most:
+                right = _names(step, one) and TRUTHS[step.truth].allows(self._ground, cause, confidence)
+                cost, later = self._best(i + 1, at, count + 1)
+                verdict = _verdict(self._noted, step.truth, cause, "right" if right else bad, one)
+                yield cost + (not right), (verdict, *later)
+        cost, later = self._best(i + 1, at, count)
+        if self._noted.protocol == COOPERATIVE and one["end"] != NO_REBALANCE:
+            right = cause == FOLLOWUP
+            yield cost + (not right), (_verdict(self._noted, FOLLOWUP, cause, "right" if right else bad, one), *later)
+        else:
+            yield cost + 1, (_verdict(self._noted, NOTHING, cause, bad, one), *later)
+
+
+def _is_told_of(ground: str, step: ExpectedCause) -> bool:
+    """Tell whether it can be told at all: that a group is deleted is an event, which only ours tells."""
+    return ground == OURS or step.truth != "GROUP_DELETED"
+
+
+def _names(step: ExpectedCause, one: dict[str, Any]) -> bool:
+    """Tell whether a finding is about a member that the step is about, if it says of whom it is."""
+    trigger = one.get("trigger")
+    return not step.who or trigger is None or trigger["client_id"] in step.who
+
+
+def _verdict(noted: Provoked, truth: str, named: str, verdict: str, one: dict[str, Any]) -> Verdict:
+    return Verdict(
+        truth=truth,
+        named=named,
+        confidence=one.get("confidence", "-"),
+        verdict=verdict,
+        group=noted.group,
+        protocol=noted.protocol,
+        action=noted.action,
+        clients=noted.clients,
+        sentence=one.get("sentence", ""),
+        at_ms=one.get("opened_at_ms", noted.from_ms),
+    )
+
+
+def _judge_patterns(noted: Provoked, within: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Return what the rebalances of one action are called together."""
+    found = [msgspec.convert(one, RebalanceFinding) for one in within]
+    named = {p.pattern: p for p in find_patterns(found) if p.pattern in SCALES}
+    wanted = PATTERNS.get(noted.action, ())
+    verdicts = []
+    for code, pattern in named.items():
+        truth, verdict = (code, "right") if code in wanted else (NOTHING, "wrong")
+        told = {"confidence": pattern.confidence, "sentence": pattern.sentence, "opened_at_ms": pattern.from_ms}
+        verdicts.append(_verdict(noted, f"pattern {truth}", code, verdict, told))
+    if wanted and not {*wanted} & {*named}:
+        verdicts.append(_verdict(noted, f"pattern {wanted[0]}", NOTHING, "missed", {}))
+    return verdicts

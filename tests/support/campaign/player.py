@@ -1,0 +1,95 @@
+"""A member of the campaign as a process of any client; the verb ``play`` of ``interop/clients/README.md``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from support.campaign.casting import CLIENTS
+from support.campaign.plan import Role
+from support.peers.client_programs import program
+
+HEARTBEAT_MS: Final = 400
+SESSION_MS: Final = 5_000
+STATIC_SESSION_MS: Final = 12_000
+"""It outlives a restart."""
+POLL_MS: Final = 18_000
+"""Nearly four times the session; what is usual is seven times."""
+END_S: Final = 30.0
+
+
+class Player:
+    """A running member, as ``role`` says, of a group at ``bootstrap``; ``words`` say what it reads and how."""
+
+    def __init__(self, role: Role, bootstrap: str, group: str, strategy: str, words: dict[str, str]) -> None:
+        self.role = role
+        self.stopped = False
+        static = role.instance is not None
+        told = {
+            "bootstrap": bootstrap,
+            "group": group,
+            "client": role.client_id,
+            "strategy": strategy,
+            "instance": role.instance or "-",
+            "session": STATIC_SESSION_MS if static else SESSION_MS,
+            "heartbeat": HEARTBEAT_MS,
+            "poll": POLL_MS,
+            **words,
+        }
+        line = [*program(CLIENTS[role.client].program), "play", *(f"{name}={value}" for name, value in told.items())]
+        with tempfile.NamedTemporaryFile(prefix=f"{role.client_id}-", suffix=".log", delete=False) as log:
+            self._log = Path(log.name)
+            self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
+
+    def order(self, *words: str) -> None:
+        """Tell it to do something."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+
+    def freeze(self) -> None:
+        """SIGSTOP: it stands still, connections and all."""
+        self.stopped = True
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.stopped = False
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL: it says goodbye to nobody."""
+        self.process.kill()
+        self._end()
+
+    def close(self) -> None:
+        """SIGTERM: it leaves, unless it is static, and ends."""
+        self.process.terminate()
+        try:
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self.process.wait(END_S)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def said(self) -> str:
+        """The end of what it printed."""
+        return self._log.read_text(errors="replace")[-1500:]
+
+    def forget(self) -> None:
+        """End it if it still runs, and remove its log."""
+        if self.is_running:
+            self.kill()
+        self._log.unlink(missing_ok=True)
