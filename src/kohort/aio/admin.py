@@ -14,6 +14,7 @@ from kohort.aio.position_calls import PositionCalls
 from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
+from kohort.client.admin import config_resources as resource_operations
 from kohort.client.admin import groups as group_operations
 from kohort.client.admin import members as member_operations
 from kohort.client.admin import nodes as node_operations
@@ -166,6 +167,12 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         """
         operation = topic_operations.alter_configs(self._metadata, changes)
         return _checked(await self._run("alter_configs", operation, timeout_ms), check)
+
+    async def list_config_resources(
+        self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
+    ) -> list[ConfigResource]:
+        """Return what has options, of these kinds (``client_metrics``, ``group``, …) or of all (KIP-1142)."""
+        return await self._run("list_config_resources", resource_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
         self,
@@ -424,6 +431,7 @@ class Admin(OtherNames):
     describe_cluster = _blocking(AsyncAdmin.describe_cluster)
     describe_configs = _blocking(AsyncAdmin.describe_configs)
     alter_configs = _blocking(AsyncAdmin.alter_configs)
+    list_config_resources = _blocking(AsyncAdmin.list_config_resources)
     elect_leaders = _blocking(AsyncAdmin.elect_leaders)
     reassign_partitions = _blocking(AsyncAdmin.reassign_partitions)
     list_reassignments = _blocking(AsyncAdmin.list_reassignments)

@@ -31,6 +31,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("kohort.cli.doctor:doctor", "Say what is wrong with groups, and what to do."),
     "explain": ("kohort.cli.explain:explain", "Explain a cause of rebalances, or an error code."),
     "metrics": ("kohort.cli.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),
+    "client-metrics": (
+        "kohort.cli.client_metrics:client_metrics",
+        "Metrics that clients push: what is asked for and said.",
+    ),
     "transactions": ("kohort.cli.transactions:transactions", "List, describe and abort transactions."),
     "acls": ("kohort.cli.acls:acls", "Say who may do what: list, add and remove ACLs."),
     "users": ("kohort.cli.users:users", "List, add and remove users that log in with a password (SCRAM)."),

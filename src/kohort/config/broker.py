@@ -33,8 +33,10 @@ CLIENT_METRICS: Final = (
     "org.apache.kafka.consumer.time.between.poll.",
     "org.apache.kafka.consumer.commit.",
     "org.apache.kafka.consumer.fetch.manager.fetch.latency.",
+    "org.apache.kafka.consumer.node.request.latency.",
     "org.apache.kafka.producer.record.queue.time.",
     "org.apache.kafka.producer.request.latency.",
+    "org.apache.kafka.producer.node.request.latency.",
     "org.apache.kafka.producer.produce.throttle.",
 )
 """What tells of a client's groups and of its delays; nothing by topic or partition."""

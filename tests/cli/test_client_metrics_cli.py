@@ -1,0 +1,131 @@
+"""Stories of ``kohort client-metrics``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import kohort
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from support.raw.raw_client import RawClient
+from support.telemetry.otlp_bytes import gauge, metrics_data, total
+
+CONSUMER = "org.apache.kafka.consumer."
+PUSHED = metrics_data(
+    gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.251),
+    gauge(f"{CONSUMER}last.poll.seconds.ago", 3.0),
+    total(f"{CONSUMER}coordinator.commit.total", 7),
+    total(f"{CONSUMER}fetch.total", 9, topic="orders\x1b[2J"),
+    group_id="crew",
+    group_member_id="m-1",
+)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with kohort.Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def pushed(broker):
+    """A client that has pushed."""
+    with RawClient(broker.bootstrap, "worker") as client:
+        client.ask(ApiVersionsRequest(client_software_name="franz-go", client_software_version="1.22.2"), 3)
+        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        asked = PushTelemetryRequest(
+            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=PUSHED
+        )
+        assert client.ask(asked, 0).error_code == 0
+        yield given
+
+
+def test_without_pushes_there_is_nothing_to_show(run):
+    with kohort.Broker() as other:
+        said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
+
+    assert "nobody has pushed anything" in said.stderr
+
+
+def test_a_line_for_each_client_with_what_tells_of_its_health(run, pushed):
+    heading, line = run("client-metrics", "show").stdout.splitlines()
+
+    assert heading.split()[:5] == ["CLIENT-ID", "HOST", "SOFTWARE", "GROUP", "PUSHED-S-AGO"]
+    assert line.split()[:5] == ["worker", "/127.0.0.1", "franz-go", "1.22.2", "crew"]
+    assert line.split()[6:] == ["0.251", "3", "-", "-", "-"]
+
+
+def test_all_that_one_client_said(run, pushed):
+    lines = run("client-metrics", "show", "worker").stdout.splitlines()
+
+    assert [line.split()[1:] for line in lines[1:]] == [
+        [f"{CONSUMER}coordinator.commit.total", "-", "7"],
+        [f"{CONSUMER}fetch.total", "topic=orders?[2J", "9"],
+        [f"{CONSUMER}last.poll.seconds.ago", "-", "3"],
+        [f"{CONSUMER}poll.idle.ratio.avg", "-", "0.251"],
+    ]
+
+
+def test_as_json_with_who_it_is(ask, pushed):
+    (client,) = ask("client-metrics", "show", "--metric", f"{CONSUMER}poll.")["clients"]
+
+    assert (client["group"], client["member_id"], client["software"]) == ("crew", "m-1", "franz-go 1.22.2")
+    assert client["values"] == [{"metric": f"{CONSUMER}poll.idle.ratio.avg", "labels": {}, "value": 0.251}]
+    assert (client["interval_ms"], client["is_last"], client["is_cut"]) == (60_000, False, False)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [(("nobody",), "no client 'nobody' has pushed"), (("--group", "other"), "no member of 'other' has pushed")],
+)
+def test_who_has_not_pushed_is_not_found(run, pushed, chosen, words):
+    assert words in run("client-metrics", "show", *chosen, code=3).stderr
+
+
+def test_a_subscription_is_made_changed_listed_and_removed(run, ask):
+    assert ask("client-metrics", "list")["subscriptions"] == []
+
+    run("client-metrics", "set", "java", "--metric", "a.", "--metric", "b.", "--match", "client_id=w.*")
+    changed = ask("client-metrics", "set", "java", "--interval", "30s")["subscription"]
+
+    expected = {"name": "java", "interval_ms": 30_000, "metrics": ["a.", "b."], "match": ["client_id=w.*"]}
+    assert changed == expected
+    assert ask("client-metrics", "list")["subscriptions"] == [expected]
+    assert run("client-metrics", "list").stdout.splitlines()[1].split() == ["java", "30000", "a.,b.", "client_id=w.*"]
+    assert "Give --yes" in run("client-metrics", "remove", "java", code=2).stderr
+    assert run("client-metrics", "remove", "java", "--yes").stdout == "removed java\n"
+    assert ask("client-metrics", "list")["subscriptions"] == []
+    assert "there is no subscription 'java'" in run("client-metrics", "remove", "java", "--yes", code=3).stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((), "say what: --metric, --interval or --match"),
+        (("--interval", "soon"), "'soon' is no duration"),
+    ],
+)
+def test_a_subscription_that_says_nothing_is_wrong_usage(run, given, words):
+    assert words in run("client-metrics", "set", "s", *given, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--interval", "50ms"), "interval must be between 100 and 3600000"),
+        (("--match", "client_id=["), "Illegal client matching pattern: client_id=["),
+        (("--match", "name=x"), "Illegal client matching pattern: name=x"),
+    ],
+)
+def test_what_kafka_would_refuse_is_refused_in_its_words(run, given, words):
+    said = run("client-metrics", "set", "s", *given, code=1).stderr
+
+    assert words in said
+
+
+def test_lines_of_json_are_one_a_client(run, pushed):
+    (line,) = run("client-metrics", "show", "--output", "ndjson").stdout.splitlines()
+
+    assert json.loads(line)["schema"] == "kohort/v1/client-metrics.show.line"
