@@ -14,6 +14,7 @@ import kohort
 import kohort.testing
 from kohort.broker.dispatch import SERVED
 from kohort.client.group import member_states
+from kohort.client.metrics.table import METRICS
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.group import GroupConfig
@@ -72,6 +73,24 @@ CLIENTS = {
 """The sections of the page of the clients, and what is in them. "Values" has the rest of the public names."""
 FILLING = {"add", "refuse", "add_or_refuse"}
 """Of ``Results``: the methods by which it is made."""
+
+
+def client_metrics_page() -> str:
+    """What clients count of themselves."""
+    parts = [
+        "# Metrics of clients\n",
+        MADE,
+        "What `metrics()` of a client returns ([guide](../guides/client-metrics.md)). Names and groups are those of",
+        "Kafka's Java clients, but for the groups that begin with `kohort-`. Every metric has the tag `client-id`.",
+    ]
+    for kind, rows in METRICS.items():
+        parts.append(f"\n## Of a {kind if kind != 'admin' else 'client for administration'}\n")
+        parts.append("| group | metric | tags | |\n|---|---|---|---|")
+        for row in rows:
+            names = ", ".join(f"`{name}`" for name in row.names)
+            tags = ", ".join(f"`{tag}`" for tag in row.tags) or "-"
+            parts.append(f"| `{row.group}` | {names} | {tags} | {row.words} |")
+    return "\n".join(parts) + "\n"
 
 
 def clients_page() -> str:
@@ -241,6 +260,7 @@ def main() -> int:
         "options.md": options_page(),
         "apis.md": apis_page(),
         "clients.md": clients_page(),
+        "client-metrics.md": client_metrics_page(),
         "spark.md": spark_page(),
     }
     if "--check" in sys.argv:

@@ -84,14 +84,20 @@ if TYPE_CHECKING:
         UserScramCredentialUpsertion,
     )
     from kohort.client.group.callbacks import RebalanceListener
+    from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
+    from kohort.instruments.prometheus import MeasuredClient, MetricsCollector
 
 __version__ = VERSION
 
 _LAZY: Final = {
     "AclBinding": "kohort.client.admin.acls",
     "AclBindingFilter": "kohort.client.admin.acls",
+    "MetricsSnapshot": "kohort.client.metrics.names",
+    "MetricName": "kohort.client.metrics.names",
+    "MetricsCollector": "kohort.instruments.prometheus",
+    "MeasuredClient": "kohort.instruments.prometheus",
     "ClientQuotaEntity": "kohort.client.admin.quotas",
     "QuotaMatch": "kohort.client.admin.quotas",
     "ScramCredentialInfo": "kohort.client.admin.scram_users",
@@ -191,8 +197,12 @@ __all__ = [
     "ListedOffset",
     "LogEnds",
     "LogTruncated",
+    "MeasuredClient",
     "MemberDescription",
     "MemberSubscription",
+    "MetricName",
+    "MetricsCollector",
+    "MetricsSnapshot",
     "MissingExtra",
     "NewTopic",
     "NoOffsetForPartition",

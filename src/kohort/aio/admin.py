@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import wraps
+from contextlib import nullcontext
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from kohort.aio.admin_input import Topics, names_of, new_topics
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
 from kohort.aio.position_calls import PositionCalls
 from kohort.aio.security_admin import SecurityCalls
-from kohort.aio.system import system_rng
+from kohort.aio.statistics import tell_statistics
+from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.admin import config_resources as resource_operations
 from kohort.client.admin import groups as group_operations
@@ -29,7 +32,6 @@ from kohort.client.admin.model import (
     GroupDescription,
     GroupListing,
     ListedOffset,
-    NewTopic,
     Reassignment,
     TopicDescription,
     TopicListing,
@@ -38,6 +40,9 @@ from kohort.client.admin.model import (
 )
 from kohort.client.admin.operations import AdminMachine, Operation, Results
 from kohort.client.admin.rights import with_rights
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.reports.producer_metrics import admin_metrics
+from kohort.client.reports.statistics import admin_statistics
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import checked_ms
@@ -49,7 +54,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")
 V = TypeVar("V")
-Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
 class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
@@ -77,6 +81,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         self._engine = Engine(self.config, [self._machine], self._metadata, rng)
         self._tls = tls_of(self.config)
         self._driver: Driver | None = None
+        self._clock = SystemClock()
         self._closed = False
 
     async def create_topics(
@@ -89,7 +94,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
         """
         operation = topic_operations.create_topics(
-            self._metadata, _new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
+            self._metadata, new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
         return _checked(await self._run("create_topics", operation, timeout_ms), check)
 
@@ -101,7 +106,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         Raises ApiError for the first topic that was refused, such as UNKNOWN_TOPIC_OR_PARTITION, once all are done;
         with ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
         """
-        operation = topic_operations.delete_topics(self._metadata, _names(names), timeout_ms=self._limit(timeout_ms))
+        operation = topic_operations.delete_topics(self._metadata, names_of(names), timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_topics", operation, timeout_ms), check)
 
     async def create_partitions(
@@ -135,7 +140,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. Raises
         UsageError for a bare string.
         """
-        operation = topic_operations.describe_topics(self._metadata, _names(names))
+        operation = topic_operations.describe_topics(self._metadata, names_of(names))
         return await self._run("describe_topics", operation, timeout_ms)
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
@@ -231,7 +236,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an id that no coordinator knows. Raises
         UsageError for a bare string.
         """
-        operation = transaction_operations.describe_transactions(self._metadata, _names(transactional_ids))
+        operation = transaction_operations.describe_transactions(self._metadata, names_of(transactional_ids))
         return await self._run("describe_transactions", operation, timeout_ms)
 
     async def fence_producers(
@@ -242,7 +247,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         Raises ApiError for the first id that was refused, once all are done; with ``check=False`` the results hold the
         errors instead. Raises UsageError for a bare string.
         """
-        operation = transaction_operations.fence_producers(self._metadata, _names(transactional_ids))
+        operation = transaction_operations.fence_producers(self._metadata, names_of(transactional_ids))
         return _checked(await self._run("fence_producers", operation, timeout_ms), check)
 
     async def list_groups(
@@ -264,7 +269,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a group that does not exist. Raises UsageError for
         a bare string.
         """
-        operation = group_operations.describe_groups(self._metadata, _names(groups))
+        operation = group_operations.describe_groups(self._metadata, names_of(groups))
         return await self._run("describe_groups", operation, timeout_ms)
 
     async def delete_groups(
@@ -275,7 +280,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         Raises ApiError for the first group that was refused, such as NON_EMPTY_GROUP, once all are done; with
         ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
         """
-        operation = group_operations.delete_groups(self._metadata, _names(groups))
+        operation = group_operations.delete_groups(self._metadata, names_of(groups))
         return _checked(await self._run("delete_groups", operation, timeout_ms), check)
 
     async def list_group_offsets(
@@ -331,7 +336,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         results hold the errors instead. Raises UsageError where nobody is named.
         """
         operation = member_operations.remove_group_members(
-            self._metadata, group, _names(members), _names(instance_ids), reason
+            self._metadata, group, names_of(members), names_of(instance_ids), reason
         )
         return _checked(await self._run("remove_group_members", operation, timeout_ms, group), check)
 
@@ -363,6 +368,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_records", operation, timeout_ms), check)
 
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this client counts of itself, by Kafka's names (docs/guides/client-metrics.md)."""
+        return admin_metrics(self._engine, self._clock.now_ms())
+
     async def close(self) -> None:
         """End the connections; operations under way raise UsageError. A second call does nothing."""
         if not self._closed:
@@ -385,7 +394,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         if self._closed:
             raise UsageError("the admin client is closed")
         if self._driver is None:
-            self._driver = Driver(self._engine, tls=self._tls)
+            self._driver = Driver(self._engine, tls=self._tls, clock=self._clock)
+            report = partial(admin_statistics, self._engine)
+            tell_statistics(self._driver, "admin", report, nullcontext(), in_thread=True)
         told = with_rights(self.config, name, about, operation)
         words = f"{name} of {about!r}" if about else name
         promise = self._machine.start(words, told, self._limit(timeout_ms), self._driver.clock.now_ms())
@@ -458,6 +469,10 @@ class Admin(OtherNames):
     describe_client_quotas = _blocking(AsyncAdmin.describe_client_quotas)
     alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
 
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this client counts of itself, as ``AsyncAdmin.metrics``."""
+        return self._admin.metrics()
+
     def close(self) -> None:
         """End the connections; in a child process that has it by a fork this does nothing."""
         if not self._io.is_here:
@@ -479,18 +494,3 @@ class Admin(OtherNames):
 
 def _checked(results: Results[K, V], check: bool) -> Results[K, V]:
     return results.check() if check else results
-
-
-def _new_topics(topics: Topics) -> list[NewTopic]:
-    if isinstance(topics, Mapping):
-        return [NewTopic(name, partitions) for name, partitions in topics.items()]
-    if isinstance(topics, str):
-        raise UsageError(f"topics are a mapping or a list; for one topic: [{topics!r}]")
-    return [topic if isinstance(topic, NewTopic) else NewTopic(topic) for topic in topics]
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    """Return a list of names. A bare string is refused: its letters are names too, and rarely meant."""
-    if isinstance(names, str):
-        raise UsageError(f"names are a list; for one name: [{names!r}]")
-    return list(names)

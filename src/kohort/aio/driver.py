@@ -122,6 +122,7 @@ class Driver:
         self._closed = False
         self._watchers: dict[Callable[[], object], asyncio.Future[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._at_close: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
         """Set when a machine failed in a way it should not: the client is of no more use."""
@@ -129,6 +130,15 @@ class Driver:
     def on_progress(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` on the loop after every step of the engine."""
         self._listeners.append(listener)
+
+    def on_close(self, end: Callable[[], None]) -> None:
+        """Call ``end`` when this is closed."""
+        self._at_close.append(end)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is done any more."""
+        return self._closed
 
     def kick(self) -> None:
         """Let the engine look at its sources soon: the user asked for something."""
@@ -204,6 +214,8 @@ class Driver:
         self._do(outputs)
         self._notify()
         self._closed = True
+        for end in self._at_close:
+            end()
         if self._logins is not None:
             self._logins.close()
         if self._timer is not None:

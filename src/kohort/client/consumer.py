@@ -15,6 +15,8 @@ from kohort.client.group.commits import Offsets
 from kohort.client.group.committed import Committed
 from kohort.client.group.group import Group, group_of
 from kohort.client.group.membership import NO_GENERATION
+from kohort.client.metrics.reading import ReadingMetrics
+from kohort.client.metrics.samples import SampleWindows
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.failures import Failures
 from kohort.client.reading.fetched import Fetched
@@ -57,7 +59,10 @@ class ConsumerMachine:
         self.failures = Failures(self.subscription)
         self.notes = Notes()
         troubles = Troubles(self.notes)
-        context = ConsumerContext(config, self.subscription, self.metadata, self.failures, self.notes, troubles, rng)
+        self.metrics = ReadingMetrics(SampleWindows.of(config))
+        context = ConsumerContext(
+            config, self.subscription, self.metadata, self.failures, self.notes, troubles, rng, self.metrics
+        )
         self._open: Fetched | None = None
         self._judged: tuple[int, frozenset[str]] | None = None
         self._refused: Refused | None = None
@@ -146,16 +151,19 @@ class ConsumerMachine:
         read."""
         if self.subscription.mode is Mode.NONE:
             raise UsageError("there is nothing to poll: subscribe() to topics or assign() partitions first")
+        self.metrics.polls.entered(now_ms)
         if self._group is not None:
             self._group.membership.enter_poll()
             self._group.commits.auto_commit(now_ms)
 
-    def stay_in_poll(self) -> None:
+    def stay_in_poll(self, now_ms: int) -> None:
         """Note that the listener has returned; the user is in poll() still."""
+        self.metrics.polls.resumed(now_ms)
         if self._group is not None:
             self._group.membership.enter_poll()
 
     def leave_poll(self, now_ms: int) -> None:
+        self.metrics.polls.left(now_ms)
         if self._group is not None:
             self._group.membership.leave_poll(now_ms)
 
@@ -250,6 +258,8 @@ class ConsumerMachine:
             return fetched, False
         if fetched is not None and not self._is_gone(fetched):
             self._fetcher.give_back(fetched)  # paused with records left
+        elif fetched is not None:
+            self.count(fetched, fetched.at)
         self._open = self._fetcher.take()
         return self._open, self._open is not None
 
@@ -264,6 +274,17 @@ class ConsumerMachine:
         fetched.at += len(out)
         self._stand_behind(fetched, records)
         return out
+
+    def count(self, fetched: Fetched, records: int) -> None:
+        """Note that the user was given so many records of ``fetched``. Those that are handed out one by one, or in
+        lists, are counted once, when nothing of the piece is left."""
+        if records:
+            self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
+
+    @property
+    def uncounted(self) -> tuple[str, int]:
+        """Of which topic the piece is that is being handed out, and how many records of it the user has by now."""
+        return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def hand_out_one(self, fetched: Fetched) -> Record | None:
         """Return a single record, as ``hand_out`` does."""
@@ -281,6 +302,7 @@ class ConsumerMachine:
         """Move the position behind what was handed out; behind all that was fetched once nothing of it is left."""
         at = fetched.at
         if at == len(records) and fetched.error is None:
+            self.count(fetched, at)
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
             self._open = None
         elif at:
@@ -302,6 +324,7 @@ class ConsumerMachine:
             position = fetched.state.position
             assert position is not None
             if fetched.at:
+                self.count(fetched, fetched.at)
                 fetched.start_offset, fetched.records, fetched.at = position.offset, None, 0
             fetched.taken_at = position
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
@@ -359,6 +382,7 @@ class ConsumerMachine:
         assert stood_at is not None
         good_until = stood_at.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
         state.fetch_again(Position(good_until, stood_at.offset_epoch))
+        self.count(fetched, fetched.at)
         self._open = None
         return True
 

@@ -27,6 +27,7 @@ INSTEAD_OF_CLASSIC: Final = {
     "group.remote.assignor says which",
 }
 """Options of the classic group protocol, and what took their place."""
+CALLABLE: Final = ValueRule(lambda given: given is None or callable(given), "a function")
 STRATEGIES: Final = ValueRule(lambda name: name.lower() in ("rebootstrap", "none"), "rebootstrap or none")
 ANY_PARTITION: Final = "a record without a key goes to any partition"
 ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: a producer ends its transactions itself")
@@ -70,10 +71,22 @@ class ClientConfig(NoEffectConfig):
     receive_message_max_bytes: int = option(
         "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
     )
+    metrics_num_samples: int = option("metrics.num.samples", 2, "Windows of which a metric is made.", low=1)
+    metrics_sample_window_ms: int = option("metrics.sample.window.ms", 30000, "How long one of them is.", low=0)
+    statistics_interval_ms: int = option(
+        "statistics.interval.ms", 0, "Time between two calls of stats_cb; 0: never.", low=0, high=86_400_000
+    )
+    stats_cb: Any = option(
+        "stats.cb", None, "A function that is given statistics as JSON, as of librdkafka.", of=object, rule=CALLABLE
+    )
 
     def __post_init__(self) -> None:
         NoEffectConfig.__post_init__(self)
         check_servers(self.bootstrap_servers)
+        if self.statistics_interval_ms and self.stats_cb is None:
+            raise ConfigError(
+                f"statistics.interval.ms={self.statistics_interval_ms} needs stats_cb, a function that is told"
+            )
 
     @property
     def bootstrap(self) -> list[tuple[str, int]]:

@@ -9,7 +9,9 @@ from typing import Final
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.options import ValueRule, option
 
-NO_METRICS: Final = "a client keeps no metrics of Kafka's"
+NO_PUSH: Final = "a client pushes nothing; ask metrics(), or give stats_cb"
+NO_REPORTERS: Final = "metrics() and stats_cb tell them, and kohort.MetricsCollector shows them to Prometheus"
+ALL_LEVELS: Final = "all metrics are kept"
 OF_THE_SYSTEM: Final = "the operating system sizes the buffers of sockets"
 AT_ONCE: Final = "bootstrap addresses are asked as soon as no node that is known can be"
 BY_THE_SYSTEM: Final = "the operating system resolves names, each time that it is connected"
@@ -56,15 +58,9 @@ class NoEffectConfig(ClientSecurityConfig):
         no_effect=OF_THE_SYSTEM,
     )  # fmt: skip
     enable_metrics_push: bool = option(
-        "enable.metrics.push", True, "Whether the cluster may ask for metrics (KIP-714).", no_effect=NO_METRICS
+        "enable.metrics.push", True, "Whether the cluster may ask for metrics (KIP-714).", no_effect=NO_PUSH
     )
-    metric_reporters: list[str] = option("metric.reporters", [], "Who is told of metrics.", no_effect=NO_METRICS)
-    metrics_num_samples: int = option(
-        "metrics.num.samples", 2, "Samples of which a metric is made.", low=1, no_effect=NO_METRICS
-    )
-    metrics_sample_window_ms: int = option(
-        "metrics.sample.window.ms", 30000, "How long one of them is.", low=0, no_effect=NO_METRICS
-    )
+    metric_reporters: list[str] = option("metric.reporters", [], "Who is told of metrics.", no_effect=NO_REPORTERS)
     metrics_recording_level: str = option(
-        "metrics.recording.level", "INFO", "Which metrics are kept.", rule=LEVELS, no_effect=NO_METRICS
+        "metrics.recording.level", "INFO", "Which metrics are kept.", rule=LEVELS, no_effect=ALL_LEVELS
     )

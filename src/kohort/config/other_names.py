@@ -36,10 +36,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "queue.buffering.max.ms": "linger.ms",
     "socket.timeout.ms": "request.timeout.ms",
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
-    "statistics.interval.ms": "there are no statistics yet",
     "debug": "logging, with the loggers kohort.consumer and kohort.producer",
     "error.cb": "errors are raised, and told to the loggers kohort.consumer and kohort.producer",
-    "stats.cb": "there are no statistics yet",
     "on.commit": "commit_async(callback=...)",
     "on.delivery": "add_done_callback() of the Delivery that send() returns",
     # Java

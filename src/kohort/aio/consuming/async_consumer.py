@@ -20,7 +20,9 @@ from kohort.aio.finalizers import say_goodbye
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.callbacks import RebalanceListener
+from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.reading.list_offsets import OffsetAndTimestamp
+from kohort.client.reports.consumer_metrics import consumer_metrics
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import UsageError
@@ -259,6 +261,16 @@ class AsyncConsumer(ImmediateCalls):
         Waits, and raises, as ``beginning_offsets``; UsageError for a negative time, too.
         """
         return await self._waits.run(self._calls.offsets_for_times(timestamps, timeout_ms))
+
+    # What it knows of itself
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this consumer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+
+        It takes no request, and may be called from any thread, also after ``close``.
+        """
+        with self._waits.guard:
+            return consumer_metrics(self._machine, self._waits.now_ms())
 
     # The end
 

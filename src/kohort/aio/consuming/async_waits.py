@@ -10,16 +10,19 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from kohort.aio.calls import run_call_async
 from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
 from kohort.aio.driver import Driver
 from kohort.aio.notes import CONSUMER_LOG, log_notes
+from kohort.aio.statistics import tell_statistics
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
+from kohort.client.reports.statistics import consumer_statistics
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError
@@ -70,6 +73,8 @@ class AsyncConsumerWaits:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
             self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
+            report = partial(consumer_statistics, self.machine)
+            tell_statistics(self._driver, "consumer", report, self.guard, in_thread=False)
         return self._driver
 
     @property
@@ -238,7 +243,8 @@ class AsyncConsumerWaits:
             "assigned": listener.on_partitions_assigned,
             "lost": listener.on_partitions_lost,
         }[callback.kind]
-        self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+        called_at_ms = self.now_ms()
+        self.machine.leave_poll(called_at_ms)  # a listener that hangs must not keep the member alive
         self.kick()
         try:
             answer = method(list(callback.partitions))
@@ -247,7 +253,9 @@ class AsyncConsumerWaits:
         except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
             self._listener_error = self._listener_error or error
         finally:
-            self.machine.stay_in_poll()
+            now_ms = self.now_ms()
+            self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
+            self.machine.stay_in_poll(now_ms)
 
     async def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""

@@ -106,7 +106,10 @@ class RecordReader:
         """Decode what was taken; what lies behind damage is kept. Raises CorruptRecord where nothing precedes it."""
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
-            batches += fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
+            decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
+            with self._guard:
+                self._machine.count(fetched, sum(batch.num_rows for batch in decoded))
+            batches += decoded
             if fetched.error is not None:
                 with self._guard:
                     self._machine.return_corrupt(fetched, taken[i + 1 :])

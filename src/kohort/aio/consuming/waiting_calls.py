@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from kohort.aio.consuming.call import Call, WaitFor, WaitLast, Waits, WaitUntil, leave_group
 from kohort.aio.consuming.commit_callbacks import CommitCallbacks
@@ -61,7 +61,7 @@ class WaitingCalls:
         with self._waits.guard:
             earlier = self._callbacks.promises()
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
-        yield WaitFor(promise, limit_ms, COMMIT_TOO_LATE)
+        yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
             with suppress(KohortError):  # its callback is told
                 yield WaitFor(before, limit_ms, "an earlier commit was not answered in time", check=False)
@@ -74,10 +74,19 @@ class WaitingCalls:
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             promise = self._machine.committed(partitions, self._waits.now_ms() + limit_ms)
-        found: dict[TopicPartition, OffsetAndMetadata | None] = yield WaitFor(
-            promise, limit_ms, "the committed offsets were not read in time"
+        too_late = "the committed offsets were not read in time"
+        found: dict[TopicPartition, OffsetAndMetadata | None] = yield from self._timed(
+            "committed", WaitFor(promise, limit_ms, too_late)
         )
         return found
+
+    def _timed(self, what: str, wait: WaitFor) -> Call[Any]:
+        """Wait, and count how long."""
+        began_ms = self._waits.now_ms()
+        try:
+            return (yield wait)
+        finally:
+            self._machine.metrics.blocked_ms[what] += self._waits.now_ms() - began_ms
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None

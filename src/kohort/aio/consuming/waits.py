@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from kohort.aio.calls import run_call
@@ -17,8 +18,10 @@ from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitL
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes
+from kohort.aio.statistics import tell_statistics
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
+from kohort.client.reports.statistics import consumer_statistics
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup
@@ -50,6 +53,7 @@ class ConsumerWaits:
         self._listener_error: Exception | None = None
         self.now_ms = driver.clock.now_ms
         driver.on_progress(self._on_progress)
+        tell_statistics(driver, "consumer", partial(consumer_statistics, machine), guard, in_thread=True)
 
     def _on_progress(self) -> None:
         log_notes(self.machine.notes, CONSUMER_LOG)
@@ -274,14 +278,17 @@ class ConsumerWaits:
             "lost": listener.on_partitions_lost,
         }[callback.kind]
         with self.guard:
-            self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+            called_at_ms = self.now_ms()
+            self.machine.leave_poll(called_at_ms)  # a listener that hangs must not keep the member alive
         try:
             method(partitions)
         except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
             self._listener_error = self._listener_error or error
         finally:
             with self.guard:
-                self.machine.stay_in_poll()
+                now_ms = self.now_ms()
+                self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
+                self.machine.stay_in_poll(now_ms)
 
     def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""

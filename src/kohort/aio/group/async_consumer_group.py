@@ -19,6 +19,8 @@ from kohort.aio.finalizers import say_goodbye
 from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_on
 from kohort.aio.group.group_tasks import AsyncHandler, HandlerTasks
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.reports.consumer_metrics import consumer_metrics
 from kohort.errors import UsageError
 from kohort.model import SubscriptionPattern
 
@@ -74,6 +76,14 @@ class AsyncConsumerGroup:
         finally:
             self._runner = None
             self._idle.set()
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this group's member counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+
+        It takes no request, and may be called from any thread, also after ``close``.
+        """
+        with self._waits.guard:
+            return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
         """Let ``run`` return after the session's end. To be called on the loop, by handlers or signal handlers too."""

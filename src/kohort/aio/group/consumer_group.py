@@ -25,6 +25,8 @@ from kohort.aio.group.group_threads import Handler, HandlerThreads
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.reports.consumer_metrics import consumer_metrics
 from kohort.errors import UsageError
 from kohort.model import SubscriptionPattern
 
@@ -85,6 +87,14 @@ class ConsumerGroup:
             finally:
                 self._runner = None
                 self._idle.set()
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this group's member counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+
+        It takes no request, and may be called from any thread, also after ``close``.
+        """
+        with self._waits.guard:
+            return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
         """Let ``run`` return after the session's end. Safe from any thread, handlers and signal handlers included."""

@@ -63,6 +63,7 @@ class AsyncClaim(SessionClaim):
         while (fetched := await self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
+                self._session.count(fetched, len(records))
                 yield records
             self._session.check_damage(self._state, fetched)
 
@@ -81,7 +82,9 @@ class AsyncClaim(SessionClaim):
         """
         layout = layout_of(schema, columns, json)
         while (fetched := await self._take()) is not None:
-            for batch in fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout):
+            batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
+            self._session.count(fetched, sum(batch.num_rows for batch in batches))
+            for batch in batches:
                 yield batch
             self._session.check_damage(self._state, fetched)
 

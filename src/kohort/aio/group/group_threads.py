@@ -70,6 +70,7 @@ class Claim(SessionClaim):
         while (fetched := self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
+                self._session.count(fetched, len(records))
                 yield records
             self._session.check_damage(self._state, fetched)
 
@@ -88,7 +89,9 @@ class Claim(SessionClaim):
         """
         layout = layout_of(schema, columns, json)
         while (fetched := self._take()) is not None:
-            yield from fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
+            batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
+            self._session.count(fetched, sum(batch.num_rows for batch in batches))
+            yield from batches
             self._session.check_damage(self._state, fetched)
 
     def _take(self) -> Fetched | None:

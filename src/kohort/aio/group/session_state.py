@@ -82,6 +82,11 @@ class SessionState:
         times = [t for t in (self.claims.wake_at_ms, self._auto_at_ms) if t is not None]
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
+    def count(self, fetched: Fetched, records: int) -> None:
+        """Note that a handler was given so many records of ``fetched``."""
+        with self.waits.guard:
+            self.waits.machine.count(fetched, records)
+
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
         """Raise CorruptRecord for damage that is there when it is fetched once more, too."""
         if fetched.error is None:

@@ -17,7 +17,9 @@ from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng
+from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
+from kohort.client.reports.producer_metrics import producer_metrics
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
@@ -145,6 +147,13 @@ class AsyncProducer(OtherNames):
         """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
         self._calls.running()
         await self._run(self._calls.flush(timeout_ms))
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this producer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+
+        It takes no request, and may be called from any thread, also after ``close``.
+        """
+        return producer_metrics(self._machine, self._calls.clock.now_ms())
 
     # Transactions, as of KIP-98 and KIP-447
 

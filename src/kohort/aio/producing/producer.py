@@ -16,10 +16,12 @@ from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
-from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, new_driver
+from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng, wall_ms
+from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.client.reports.producer_metrics import producer_metrics
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
@@ -60,9 +62,10 @@ class Producer(OtherNames):
         self._outer_lock = threading.Lock()
         self._io = io_thread()
         self._owner = Owner(self._lock, check_thread=self._io.check_thread, check_process=self._io.check_process)
-        self._calls = ProducerCalls(self._machine, self._owner, kick=Driver.kick_soon, refill_at=REFILL_AT)
-        machine, lock, tls = self._machine, self._lock, self._calls.tls
-        self._driver = self._calls.driver = self._io.call_now(lambda: new_driver(machine, lock, tls))
+        self._calls = ProducerCalls(
+            self._machine, self._owner, kick=Driver.kick_soon, refill_at=REFILL_AT, in_thread=True
+        )
+        self._driver = self._calls.driver = self._io.call_now(self._calls.new_driver)
         self._now_ms = self._driver.clock.now_ms
         self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
@@ -169,6 +172,14 @@ class Producer(OtherNames):
     def flush(self, timeout_ms: int | None = None) -> None:
         """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
         self._run(self._calls.flush(timeout_ms))
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this producer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+
+        It takes no request, and may be called from any thread, also after ``close``.
+        """
+        with self._lock:
+            return producer_metrics(self._machine, self._now_ms())
 
     # Transactions, as of KIP-98 and KIP-447
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
 from kohort.aio.producing.record_forms import RecordLike, checked_lots
-from kohort.aio.system import wall_ms
-from kohort.aio.tls.client_side import TlsClient
+from kohort.aio.statistics import tell_statistics
+from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition
+from kohort.client.reports.statistics import producer_statistics
 from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms, offsets_to_commit
 from kohort.client.writing.produce_batch import ProduceBatch
@@ -42,18 +43,26 @@ class ProducerCalls:
     """What both faces of a producer do, under the guard of its deliveries.
 
     ``kick`` wakes the driver from where the face is. ``refill_at`` is the share of ``buffer.memory`` to which a full
-    buffer has to drain before it takes records again.
+    buffer has to drain before it takes records again; ``in_thread``: where ``stats_cb`` is called.
     """
 
     def __init__(
-        self, machine: ProducerMachine, owner: Owner, *, kick: Callable[[Driver], None], refill_at: float = 1.0
+        self,
+        machine: ProducerMachine,
+        owner: Owner,
+        *,
+        kick: Callable[[Driver], None],
+        refill_at: float = 1.0,
+        in_thread: bool = False,
     ) -> None:
         self.machine = machine
         self.tls = tls_of(machine.config)
         self.driver: Driver | None = None
+        self.clock = SystemClock()
         self.closed = False
         self._owner = owner
         self._kick = kick
+        self._in_thread = in_thread
         self._enough_bytes = int(machine.config.buffer_memory * refill_at)
         self._first_unkeyed = 0
 
@@ -67,10 +76,19 @@ class ProducerCalls:
         if self.closed:
             raise UsageError("the producer is closed")
         if self.driver is None:
-            self.driver = new_driver(self.machine, self._owner.guard, self.tls)
+            self.driver = self.new_driver()
         if self.driver.failure is not None:
             raise self.driver.failure
         return self.driver
+
+    def new_driver(self) -> Driver:
+        """Return a driver, which tells those who wait for deliveries. Called on its loop."""
+        machine, guard = self.machine, self._owner.guard
+        driver = Driver(machine.engine, tls=self.tls, clock=self.clock, guard=guard)
+        driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
+        report = partial(producer_statistics, machine)
+        tell_statistics(driver, "producer", report, guard, in_thread=self._in_thread)
+        return driver
 
     def may_send(self) -> Driver:
         """Return the driver. Raises as ``running``, and why nothing can be sent, such as outside of a transaction."""
@@ -84,7 +102,7 @@ class ProducerCalls:
         if found is None:
             self.running()
             timeout_ms = self.machine.config.max_block_ms
-            found = yield Wait(lambda: self.machine.partitions(topic), timeout_ms)
+            found = yield from self._timed("metadata", Wait(lambda: self.machine.partitions(topic), timeout_ms))
             if found is None:
                 raise self.machine.no_topic(topic, timeout_ms)
         return found
@@ -97,8 +115,10 @@ class ProducerCalls:
         self._kick(self.running())
         timeout_ms = self.machine.config.max_block_ms
         enough = self._enough_bytes
-        yield Wait(lambda: True if buffer.buffered_bytes <= enough and not buffer.full else None, timeout_ms)
+        drained = Wait(lambda: True if buffer.buffered_bytes <= enough and not buffer.full else None, timeout_ms)
+        yield from self._timed("buffer", drained)
         if buffer.full:
+            self.machine.sender.metrics.no_room.record(1, self.clock.now_ms())
             raise self.machine.no_room(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
@@ -140,7 +160,7 @@ class ProducerCalls:
         machine = self.machine
         with self._owner.guard:
             machine.accumulator.flush()
-        if not (yield Wait(lambda: machine.is_idle or None, limit_ms)):
+        if not (yield from self._timed("flush", Wait(lambda: machine.is_idle or None, limit_ms))):
             raise machine.not_done(limit_ms)
 
     def init_transactions(self, timeout_ms: int | None) -> Call[None]:
@@ -183,6 +203,14 @@ class ProducerCalls:
         except KohortError:
             pass  # what was raised first says more
 
+    def _timed(self, what: str, wait: Wait) -> Call[Any]:
+        """Wait, and count how long."""
+        began_ms = self.clock.now_ms()
+        try:
+            return (yield wait)
+        finally:
+            self.machine.sender.metrics.blocked_ms[what] += self.clock.now_ms() - began_ms
+
     def _ask_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
         """Ask, and wait for the answer. Raises what it is, ApiTimeout after ``timeout_ms`` (``max.block.ms``), and
         AuthenticationFailed while no broker lets the client in: then it is still tried, as after a timeout."""
@@ -197,7 +225,7 @@ class ProducerCalls:
                 raise why
             return promise.done or None
 
-        if not (yield Wait(answered, limit_ms)):
+        if not (yield from self._timed(name, Wait(answered, limit_ms))):
             why = self.machine.engine.told_of_addresses(limit_ms)
             text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
             raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)
@@ -208,10 +236,3 @@ def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]
     """Return offsets as they are committed; a bare number is an offset without metadata. Raises UsageError."""
     given = {p: OffsetAndMetadata(at) if isinstance(at, int) else at for p, at in offsets.items()}
     return offsets_to_commit("send_offsets_to_transaction", given)
-
-
-def new_driver(machine: ProducerMachine, guard: AbstractContextManager[Any], tls: TlsClient | None) -> Driver:
-    """Return a driver of the machine, which tells those who wait for deliveries. Called on its loop."""
-    driver = Driver(machine.engine, tls=tls, guard=guard)
-    driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
-    return driver

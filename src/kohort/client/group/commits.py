@@ -19,7 +19,7 @@ from kohort.client.requests.request_state import TimedRequests, TimedRequestStat
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.errors import ApiTimeout, CommitFailed, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.wire.messages.offsets import OffsetCommitResponse
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.schema import Message
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
@@ -61,6 +61,7 @@ class Commits:
         self._waiting: TimedRequests[_Commit] = TimedRequests()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
+        self._metrics = context.metrics
 
     # What is asked of it
 
@@ -142,8 +143,10 @@ class Commits:
         errors = commit_errors(response, self._metadata.topic_name)
         code = next(iter(errors.values()), None)
         if code is None:
+            self._metrics.wrote(commit.offsets)
             commit.promise.resolve(commit.offsets)
             return
+        self._metrics.refused(OffsetCommitRequest, code)
         where = ", ".join(str(p) for p, c in errors.items() if c is code)
         topics = (p.topic for p, c in errors.items() if c is ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         about = next(topics, "") if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""

@@ -83,6 +83,7 @@ class ClassicMembership:
         self._raise_later = context.failures.append
         self._note = context.notes.warn
         self._troubles = context.troubles
+        self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._leads = False
         self._beating: Unsent | None = None
@@ -195,9 +196,11 @@ class ClassicMembership:
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         match response:
             case JoinGroupResponse():
+                self._count(response.error_code, now_ms)
                 if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
                     self._on_join(sent.context, response, now_ms)
             case SyncGroupResponse():
+                self._count(response.error_code, now_ms)
                 if self._request.ended(sent) and self.state is MemberState.COMPLETING_REBALANCE:
                     self._on_sync(sent.context, response, now_ms)
             case HeartbeatResponse():
@@ -217,11 +220,17 @@ class ClassicMembership:
             case _:
                 if not self._request.ended(sent) or self.state not in REBALANCING:
                     return
+                self._rebalances.failed_once(now_ms)
                 if error.retriable:
                     self._lookup.mark_unknown()
                     self._join_again(now_ms, backoff=True)
                 else:
                     self._fail(error)
+
+    def _count(self, code: int, now_ms: int) -> None:
+        """Count a join or a sync that was refused; who is but told its member id joins at once (KIP-394)."""
+        if code and code != ErrorCode.MEMBER_ID_REQUIRED:
+            self._rebalances.failed_once(now_ms)
 
     def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
         return Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=self.generation)
@@ -237,6 +246,7 @@ class ClassicMembership:
         node_id = self._lookup.require()
         if node_id is None:
             return
+        self._rebalances.began(self._join_reason, now_ms)
         request = self._messages.join(self.generation, self.adopted, self._join_reason)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
 
@@ -307,6 +317,8 @@ class ClassicMembership:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
             self._synced(asked, response)
+            if self.state is MemberState.STABLE:
+                self._rebalances.ended(now_ms)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._join_reason = "the group began another rebalance before this one was complete"
             self._join_again(now_ms, backoff=False)

@@ -38,6 +38,7 @@ from kohort.wire.messages.group_consumer import (
 from kohort.wire.schema import Message
 
 HEARTBEAT: Final = "heartbeat"
+ANOTHER_TARGET: Final = "the coordinator has assigned other partitions"
 _S: Final = ConsumerMemberState
 
 
@@ -69,6 +70,7 @@ class ConsumerMembership:
         self._failures = context.failures
         self._note = context.notes.warn
         self._troubles = context.troubles
+        self._rebalances = context.metrics.rebalances
         self._lookup = lookup
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)
@@ -123,8 +125,9 @@ class ConsumerMembership:
         unknown_alone = self.target.partitions and not found.names and self.owned == NO_ASSIGNMENT
         return None if unknown_alone else found
 
-    def acknowledge(self, taken: Reconcilable) -> None:
+    def acknowledge(self, taken: Reconcilable, now_ms: int) -> None:
         """Own these partitions from now on: the user has been told."""
+        self._rebalances.ended(now_ms)
         self.is_reconciling = False
         self.owned = taken.local
         self._user_life = self.life
@@ -251,6 +254,10 @@ class ConsumerMembership:
             self._has_stated_owned = False
             self._troubles.mended(HEARTBEAT, f"group {self._group_id!r} answers heartbeats", now_ms)
             self._on_heartbeat(response)
+            if self.state is _S.RECONCILING:
+                self._rebalances.began(ANOTHER_TARGET, now_ms)
+            elif self.state is _S.STABLE:
+                self._rebalances.ended(now_ms)
         else:
             self._on_error(code, response.error_message, now_ms)
 
@@ -311,6 +318,8 @@ class ConsumerMembership:
                     f"(epoch {self.generation.generation_id}, {code.name}); it joins again"
                 )
                 self._request.failed(now_ms)
+                if self.state is _S.RECONCILING:
+                    self._rebalances.failed_once(now_ms)
                 self._fall_out(_S.FENCED)
             case Meaning.FATAL:
                 self._fail(heartbeat_error(self._config, code, said))

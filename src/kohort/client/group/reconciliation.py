@@ -33,7 +33,7 @@ class Reconciliation:
         self._subscription = subscription
         self._commit_timeout_ms = commit_timeout_ms
         self._commit_positions = commit_positions
-        self._next: Callable[[], None] | None = None
+        self._next: Callable[[int], None] | None = None
         self._life = 0
         """Of the member, when the steps that are under way began."""
         self._commit: Promise[dict[TopicPartition, OffsetAndMetadata]] | None = None
@@ -67,7 +67,7 @@ class Reconciliation:
                 self._commit = None
             if self._next is not None:
                 step, self._next = self._next, None
-                step()
+                step(now_ms)
             elif self._may_join:
                 self._tell("lost", self._subscription.assigned, then=self._join)
             elif (target := self._membership.reconcilable()) is not None:
@@ -104,7 +104,7 @@ class Reconciliation:
         unknown = subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched
         return self._membership.may_join and not unknown  # which topics match is about to be known
 
-    def _join(self) -> None:
+    def _join(self, _now_ms: int) -> None:
         self._subscription.assign_from_group(())
         self._membership.join()
 
@@ -121,20 +121,20 @@ class Reconciliation:
         if revoked and self._commit_positions is not None:
             self._commit_until_ms = now_ms + self._commit_timeout_ms
             self._commit = self._commit_positions(revoked, self._commit_until_ms)
-        self._then(lambda: self._tell("revoked", revoked, then=lambda: self._adopt(target, added)))
+        self._then(lambda _: self._tell("revoked", revoked, then=lambda _: self._adopt(target, added)))
 
     def _adopt(self, target: Reconcilable, added: Collection[TopicPartition]) -> None:
         changes = target.local.partitions != self._membership.owned.partitions or self._membership.owned.number < 0
         self._subscription.assign_from_group(target.names)
         if changes:
             self.callback = CallbackNeeded("assigned", tuple(added))
-        self._then(lambda: self._membership.acknowledge(target))
+        self._then(lambda now_ms: self._membership.acknowledge(target, now_ms))
 
-    def _tell(self, kind: CallbackKind, partitions: Collection[TopicPartition], *, then: Callable[[], None]) -> None:
+    def _tell(self, kind: CallbackKind, partitions: Collection[TopicPartition], *, then: Callable[[int], None]) -> None:
         self._then(then)
         if partitions:
             self.callback = CallbackNeeded(kind, tuple(partitions))
 
-    def _then(self, step: Callable[[], None]) -> None:
+    def _then(self, step: Callable[[int], None]) -> None:
         self._next = step
         self._life = self._membership.life

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kohort.client.metrics.reading import ReadingMetrics
 from kohort.client.reading.failures import Failures
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
@@ -24,3 +25,4 @@ class ConsumerContext:
     notes: Notes
     troubles: Troubles
     rng: Rng
+    metrics: ReadingMetrics = field(default_factory=ReadingMetrics)

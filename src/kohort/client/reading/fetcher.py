@@ -76,6 +76,7 @@ class Fetcher:
         self._raise_later = context.failures.append
         self._out_of_range = out_of_range
         self._troubles = context.troubles
+        self._metrics = context.metrics
         self._limit = min(prefetch_bytes, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
@@ -241,6 +242,7 @@ class Fetcher:
         self._failed.pop(sent.node_id, None)
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
         asked: Asked = sent.context
+        size = 0
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)
             for data in topic.partitions:
@@ -253,7 +255,9 @@ class Fetcher:
                 if data.error_code:
                     self._refused(sent.node_id, partition, state, data, nodes, now_ms)
                 else:
-                    self._took(sent.node_id, partition, state, offset, data, now_ms)
+                    size += self._took(sent.node_id, partition, state, offset, data, now_ms)
+        if size:
+            self._metrics.fetched.record(size, now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if self._in_flight.get(sent.node_id) is not sent:
@@ -284,7 +288,8 @@ class Fetcher:
         offset: int,
         data: PartitionData,
         now_ms: int,
-    ) -> None:
+    ) -> int:
+        """Keep what came of a partition; return how many bytes these are."""
         if self._troubles:
             self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
         state.high_watermark = data.high_watermark
@@ -297,7 +302,7 @@ class Fetcher:
             state.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
         assert not isinstance(data.records, list), "read off the wire as one buffer"
         if not data.records:
-            return
+            return 0
         span = span_of(data.records, offset)
         aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
         fetched = Fetched(
@@ -310,6 +315,8 @@ class Fetcher:
             fetched.error = CorruptRecord(problem, topic=partition.topic, partition=partition.partition, offset=offset)
         state.fetch_offset = span.next_offset
         self._buffered.append(fetched)
+        self._metrics.brought(partition.topic, len(data.records), now_ms)
+        return len(data.records)
 
     def _refused(
         self,
@@ -321,6 +328,7 @@ class Fetcher:
         now_ms: int,
     ) -> None:
         code = error_code(data.error_code)
+        self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"
         if code in REFRESHED or code in RETRIED:
             self._troubles.refused((READING, partition), code, what, now_ms)

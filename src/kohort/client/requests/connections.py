@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from kohort.client.metrics.traffic import Answer, NodeMetrics
 from kohort.client.requests.frame_buffers import FrameBuffers
 from kohort.client.requests.io import CLOSED_BY_BROKER
 from kohort.client.requests.login import Asked, ClientLogin, Wanted
@@ -67,6 +68,8 @@ class PendingRequest:
     deadline_ms: int
     correlation_id: int = -1
     tried: frozenset[int] = frozenset()
+    sent_at_ms: int = 0
+    """When it was written."""
 
 
 @dataclass(slots=True)
@@ -116,6 +119,12 @@ class Connection:
         self._meant: MeantNode | None = None
         self._was_answered = False
         """Whether anything was answered but the handshake and the login."""
+        self.node_id = NO_NODE
+        self._metrics: NodeMetrics | None = None
+
+    def belong(self, node_id: int, metrics: NodeMetrics) -> None:
+        """Have it count what it sends to this node, and receives. Before it is opened, and when the node has a name."""
+        self.node_id, self._metrics = node_id, metrics
 
     def log_in(self, mechanism: str, who: str, rng: Rng) -> None:
         """Have it log in before it is READY, and again when the session ends. Before it is opened; ``who`` is for
@@ -229,11 +238,14 @@ class Connection:
         while self.queue and len(self.in_flight) < IN_FLIGHT_MAX:
             pending = self.queue.popleft()
             try:
-                out += self._encode(pending)
+                encoded = self._encode(pending)
             except KohortError as error:
                 answers.append(ClientResponse(pending, error))
                 continue
-            self.last_used_ms = now_ms
+            out += encoded
+            if self._metrics is not None:
+                self._metrics.asked(type(pending.unsent.request), sum(map(len, encoded)), now_ms)
+            self.last_used_ms = pending.sent_at_ms = now_ms
             if pending.unsent.expect_response:
                 self.in_flight.append(pending)
             else:
@@ -353,6 +365,10 @@ class Connection:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
+        if self._metrics is not None:
+            code = getattr(response, "error_code", 0)
+            answer = Answer(len(frame), now_ms - pending.sent_at_ms, code, max(throttle_ms, 0))
+            self._metrics.answered(type(pending.unsent.request), answer, now_ms)
         return ClientResponse(pending, response)
 
     def _what_answers(self, pending: PendingRequest) -> str:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, MutableSequence, Sequence
 from typing import Final
 
+from kohort.client.metrics.samples import SampleWindows
+from kohort.client.metrics.traffic import TrafficMetrics
+from kohort.client.requests.addresses import Addresses
 from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
 from kohort.client.requests.credentials import credentials_of
@@ -43,8 +46,6 @@ NOWHERE_BYTES: Final = 4096
 """Room for what still comes on a connection that was given up."""
 REFUSED_LONGEST: Final = 10
 """How many times as long as after a loss it may take until somebody who was not let in knocks again."""
-_BOOTSTRAP: Final = -2
-"""Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
 
 
 class Engine:
@@ -69,7 +70,7 @@ class Engine:
         self._sources: list[RequestSource] = [metadata, *sources]
         self.not_let_in: KohortError | None = None
         """Why nobody lets this client in, after every address was tried; None once somebody does."""
-        self._bootstrap = config.bootstrap
+        self.addresses = Addresses(config.bootstrap, metadata)
         longest_ms = config.reconnect_backoff_max_ms
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
         self._refused_backoff = Backoff(longest_ms, REFUSED_LONGEST * longest_ms, rng)
@@ -78,6 +79,7 @@ class Engine:
         self._anywhere: list[PendingRequest] = []
         self._refused: dict[int, Refusal] = {}
         self._troubles = Troubles(Notes()) if troubles is None else troubles
+        self.metrics = TrafficMetrics(SampleWindows.of(config))
         self._next_id = 1
         self._seen_version = metadata.version
         self._expires_at_ms: int | None = None
@@ -96,10 +98,12 @@ class Engine:
     @property
     def is_connected(self) -> bool:
         """Whether any broker could be asked something now."""
-        return any(
-            lane.connection is not None and lane.connection.state is ConnectionState.READY
-            for lane in self._lanes.values()
-        )
+        return any(connection.state is ConnectionState.READY for connection in self.connections)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those that stand, or are being made."""
+        return [lane.connection for lane in list(self._lanes.values()) if lane.connection is not None]
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do, in order."""
@@ -129,7 +133,7 @@ class Engine:
             lane.waiting = []
             if lane.connection is not None:
                 orphans = [*lane.connection.pending(), *orphans]
-                self._end(lane)
+                self._end(lane, now_ms)
             self._fail(orphans, error, now_ms)
         anywhere, self._anywhere = self._anywhere, []
         self._fail(anywhere, error, now_ms)
@@ -142,6 +146,7 @@ class Engine:
     def _opened(self, connection: ConnectionId, now_ms: int) -> None:
         lane = self._by_connection.get(connection)
         if lane is not None and lane.connection is not None:
+            self.metrics.nodes[lane.node_id].opened.record(1, now_ms)
             self._write(lane.connection, lane.connection.opened(now_ms))
 
     def _closed(self, closed: Closed, now_ms: int) -> None:
@@ -206,6 +211,8 @@ class Engine:
         self.metadata.features = connection.features
         lane.failures = 0
         if was is not ConnectionState.READY:
+            if self.credentials is not None:
+                self.metrics.logins.record(1, now_ms)
             self._refused.pop(lane.node_id, None)
             self._troubles.mended((CONNECTION, connection.address), f"{connection.address} is connected again", now_ms)
 
@@ -215,7 +222,7 @@ class Engine:
         assert lane.connection is not None
         if lane.connection.in_flight:
             self._fail([lane.connection.in_flight.popleft()], error, now_ms)
-        self._end(lane, keep=True)
+        self._end(lane, now_ms, keep=True)
         kind = type(error) if isinstance(error, NotKafka | AuthenticationFailed) else ConnectionFailed
         self._lost(lane, str(error), now_ms, kind=kind)
         if isinstance(error, ApiError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -224,7 +231,7 @@ class Engine:
     def _begin_anew(self, now_ms: int) -> None:
         """Leave every node that metadata named, and ask the bootstrap addresses for others (KIP-1102)."""
         for lane in [lane for lane in self._lanes.values() if lane.node_id >= 0 and lane.connection is not None]:
-            self._end(lane, keep=True)
+            self._end(lane, now_ms, keep=True)
             self._lost(lane, "the client begins anew at its bootstrap addresses", now_ms, quietly=True)
         self.metadata.begin_anew()
 
@@ -241,11 +248,13 @@ class Engine:
         connection = lane.connection
         assert connection is not None
         if not quietly:
-            told = told_of_loss(lane, connection, Refusal(reason, kind), self._bootstrap)
+            told = told_of_loss(lane, connection, Refusal(reason, kind), self.addresses.bootstrap)
             self._troubles.report((CONNECTION, connection.address), told, now_ms)
         if kind is NotKafka and self.ever_connected:
             kind = ConnectionFailed  # rather an outage, with a proxy that tells
-        self._by_connection.pop(connection.id, None)
+        self._forget(connection, now_ms)
+        if kind is AuthenticationFailed:
+            self.metrics.failed_logins.record(1, now_ms)
         lane.connection = None
         lane.failures += 1
         backoff = self._refused_backoff if kind is AuthenticationFailed else self._backoff
@@ -274,15 +283,15 @@ class Engine:
             if connection.queue:
                 self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
             if connection.is_unready and connection.deadline_ms <= now_ms:
-                self._end(lane, keep=True)
+                self._end(lane, now_ms, keep=True)
                 self._lost(lane, connection.unfinished(self.config.socket_connection_setup_timeout_ms), now_ms)
             elif (stuck := connection.overdue(now_ms)) is not None:
                 connection.in_flight.remove(stuck)
                 self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
-                self._end(lane, keep=True)
+                self._end(lane, now_ms, keep=True)
                 self._lost(lane, "a request was not answered in time", now_ms)
             elif self._is_idle(connection, now_ms):
-                self._end(lane)
+                self._end(lane, now_ms)
         self._expire_waiting(self._anywhere, "any broker", now_ms)
 
     def _expire_waiting(self, waiting: MutableSequence[PendingRequest], what: str, now_ms: int) -> None:
@@ -298,10 +307,8 @@ class Engine:
 
     def told_of_addresses(self, waited_ms: int) -> str:
         """Say which connections failed, and which are still being made after so long and how far they came."""
-        connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
-        unfinished = [
-            f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not ConnectionState.READY
-        ]
+        making = [c for c in self.connections if c.state is not ConnectionState.READY]
+        unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in making]
         return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
 
     def _is_idle(self, connection: Connection, now_ms: int) -> bool:
@@ -377,7 +384,7 @@ class Engine:
                 (lane if other.failures or other.is_held else other).waiting.append(pending)
             self._anywhere = []
             return
-        candidates = self._candidates()
+        candidates = self.addresses.candidates()
         hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
         if hopeless:
             self._anywhere = [p for p in self._anywhere if p not in hopeless]
@@ -392,12 +399,6 @@ class Engine:
                 tried = self._anywhere[0].tried
                 self._open(min(due, key=lambda lane: (lane.node_id in tried, lane.failures)), now_ms)
 
-    def _candidates(self) -> list[int]:
-        """Return known nodes, then those bootstrap addresses that are none of them."""
-        known = {(node.host, node.port) for node in self.metadata.nodes}
-        unknown = [_BOOTSTRAP - i for i, address in enumerate(self._bootstrap) if address not in known]
-        return [node.node_id for node in self.metadata.nodes] + unknown
-
     def _is_connecting(self, node_id: int) -> bool:
         lane = self._lanes.get((node_id, DATA))
         return lane is not None and lane.connection is not None
@@ -408,25 +409,18 @@ class Engine:
             return
         self._seen_version = self.metadata.version
         for node in self.metadata.nodes:
-            if (node.host, node.port) not in self._bootstrap:
-                continue
-            key = (_BOOTSTRAP - self._bootstrap.index((node.host, node.port)), DATA)
-            lane = self._lanes.get(key)
+            stand_in = self.addresses.stand_in(node)
+            lane = None if stand_in is None else self._lanes.get((stand_in, DATA))
             if lane is None or lane.connection is None or (node.node_id, DATA) in self._lanes:
                 continue
-            del self._lanes[key]
+            del self._lanes[lane.node_id, DATA]
             lane.node_id = node.node_id
+            lane.connection.belong(node.node_id, self.metrics.nodes[node.node_id])
             self._lanes[node.node_id, DATA] = lane
-
-    def _address(self, node_id: int) -> tuple[str, int] | None:
-        if node_id <= _BOOTSTRAP:
-            return self._bootstrap[_BOOTSTRAP - node_id]
-        node = self.metadata.node(node_id)
-        return None if node is None else (node.host, node.port)
 
     def _open(self, lane: Lane, now_ms: int) -> None:
         """Open the lane's connection. Where its node has left, what waits fails."""
-        address = self._address(lane.node_id)
+        address = self.addresses.of(lane.node_id)
         if address is None:
             waiting, lane.waiting = lane.waiting, []
             self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
@@ -440,6 +434,7 @@ class Engine:
             deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
             renewal_ms=config.request_timeout_ms,
         )
+        lane.connection.belong(lane.node_id, self.metrics.nodes[lane.node_id])
         if config.metadata_cluster_check_enable and lane.node_id >= 0 and self.metadata.cluster_id is not None:
             lane.connection.mean(self.metadata.cluster_id, lane.node_id)
         if self.credentials is not None:
@@ -448,13 +443,18 @@ class Engine:
         self._by_connection[lane.connection.id] = lane
         self._out.append(Open(lane.connection.id, *address))
 
-    def _end(self, lane: Lane, *, keep: bool = False) -> None:
+    def _end(self, lane: Lane, now_ms: int, *, keep: bool = False) -> None:
         """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
         assert lane.connection is not None
         self._out.append(Close(lane.connection.id))
-        self._by_connection.pop(lane.connection.id, None)
+        self._forget(lane.connection, now_ms)
         if not keep:
             lane.connection = None
+
+    def _forget(self, connection: Connection, now_ms: int) -> None:
+        lane = self._by_connection.pop(connection.id, None)
+        if lane is not None and connection.state is not ConnectionState.CONNECTING:
+            self.metrics.nodes[lane.node_id].closed.record(1, now_ms)
 
     def _write(self, connection: Connection, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
         if buffers:
@@ -465,6 +465,7 @@ class Engine:
             self._told = True
             source = self._sources[answer.pending.source]
             if isinstance(answer.response, KohortError):
+                self.metrics.failed(type(answer.pending.unsent.request), answer.response)
                 source.on_failure(answer.pending.unsent, answer.response, now_ms)
             else:
                 source.on_response(answer.pending.unsent, answer.response, now_ms)
@@ -472,6 +473,7 @@ class Engine:
     def _fail(self, pendings: Sequence[PendingRequest], error: KohortError, now_ms: int) -> None:
         for pending in pendings:
             self._told = True
+            self.metrics.failed(type(pending.unsent.request), error)
             self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
 
     def _plan(self, now_ms: int) -> None:
@@ -480,7 +482,7 @@ class Engine:
         needed: Collection[int] = ()
         if self._anywhere:
             times = [p.deadline_ms for p in self._anywhere]
-            needed = self._candidates()
+            needed = self.addresses.candidates()
             if any(self._is_connecting(node_id) for node_id in needed):
                 needed = ()  # its end, either way, is an event of its own
         idle_ms = self.config.connections_max_idle_ms

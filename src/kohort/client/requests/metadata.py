@@ -96,7 +96,8 @@ class Metadata:
         self._want_all = False
         self._covered = Asked()
         self._refresh_wanted = False
-        self._answered_at_ms: int | None = None
+        self.answered_at_ms: int | None = None
+        """When brokers answered last."""
         self._is_misplaced = False
 
     # What is wanted
@@ -237,7 +238,7 @@ class Metadata:
         self.last_failure = None
         changed = self._take(response)
         self._covered = sent.context
-        self._answered_at_ms = now_ms
+        self.answered_at_ms = now_ms
         self.version += 1
         lacking = any(code.retriable for code in self._errors.values()) or self._has_leaderless()
         lacking = lacking or not self._covered.ids <= self._names.keys()
@@ -261,7 +262,7 @@ class Metadata:
         if self._refresh_wanted or not self._is_covered():
             new_topics = self.last_failure is None and not self._is_covered()
             return now_ms if new_topics else max(now_ms, self._request.retry_at_ms)
-        return None if self._answered_at_ms is None else self._answered_at_ms + self._config.metadata_max_age_ms
+        return None if self.answered_at_ms is None else self.answered_at_ms + self._config.metadata_max_age_ms
 
     def _is_covered(self) -> bool:
         return self._covered.covers(self._asked())

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kohort.client.metrics.samples import SampleWindows
+from kohort.client.metrics.sending import SendingMetrics
 from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
@@ -29,6 +31,7 @@ from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, NO_UUID, Node, ProducerIdAndEpoch, TopicPartition
+from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -91,6 +94,7 @@ class Sender:
         numbering: Numbering | None,
         troubles: Troubles,
     ) -> None:
+        self.metrics = SendingMetrics(SampleWindows.of(config))
         self.completed: list[ProduceBatch] = []
         """Batches done since the face last looked; it takes them from here."""
         self._config = config
@@ -103,6 +107,7 @@ class Sender:
         self._lineages: dict[TopicPartition, Lineage] = {}
         self._under_way: dict[int, int] = {}
         self._next_expiry_ms = 0
+        self._polled_at_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -112,6 +117,7 @@ class Sender:
     # Polled
 
     def poll(self, now_ms: int) -> Poll:
+        self._polled_at_ms = now_ms
         self._expire(now_ms)
         if self._accumulator.waiting and self._transactions is not None and self._transactions.refusal is not None:
             self._drop_waiting(self._transactions.refusal)
@@ -142,7 +148,7 @@ class Sender:
                 due.add(node_id)
             else:
                 wakes.append(ready_ms)
-        return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
+        return Poll([self._request(node_id, by_node[node_id], now_ms) for node_id in due], min(wakes))
 
     def _may_leave_at(self, tp: TopicPartition) -> int | None:
         """Return from when on the partition's order and back-off let a batch go; None if an answer must come first."""
@@ -163,7 +169,7 @@ class Sender:
         """
         return 0 if batch.full and under_way < BUSY else batch.ready_at_ms
 
-    def _request(self, node_id: int, tps: Iterable[TopicPartition]) -> Unsent:
+    def _request(self, node_id: int, tps: Iterable[TopicPartition], now_ms: int) -> Unsent:
         """Take the first batch of each partition, up to ``max.request.size`` together."""
         room = self._config.max_request_size - REQUEST_OVERHEAD
         batches: list[ProduceBatch] = []
@@ -172,9 +178,12 @@ class Sender:
         for tp in tps:
             if batches and self._accumulator.waiting[tp][0].size > room:
                 continue
+            before = self._accumulator.waiting[tp][0].size
             batch = self._accumulator.take(tp)
             room -= batch.size
             self._number(tp, batch)
+            if batch.attempts == 1:
+                self._leaves_first(batch, before, now_ms)
             batches.append(batch)
             topic_id = self._metadata.topic_id(tp.topic)
             named_only = named_only or topic_id is None
@@ -189,6 +198,7 @@ class Sender:
             topic_data=list(topics.values()),
         )
         self._under_way[node_id] = self._under_way.get(node_id, 0) + 1
+        self.metrics.requests.record(sum(batch.count for batch in batches), now_ms)
         return Unsent(
             node_id,
             request,
@@ -197,6 +207,13 @@ class Sender:
             expect_response=self._config.acks != "0",
             context=batches,
         )
+
+    def _leaves_first(self, batch: ProduceBatch, before: int, now_ms: int) -> None:
+        """Count a batch, which had ``before`` bytes until it was sealed."""
+        queued_ms = now_ms - (batch.deadline_ms - self._config.delivery_timeout_ms)
+        self.metrics.left(batch.topic, batch.count, batch.size, queued_ms, now_ms)
+        if batch.codec is not Codec.NONE and before:
+            self.metrics.compressed(batch.topic, batch.size / before, now_ms)
 
     def _max_version(self, *, named_only: bool) -> int | None:
         most = LAST_VERSION_WITH_NAMES if named_only else None
@@ -270,6 +287,7 @@ class Sender:
         self, batch: ProduceBatch, result: PartitionProduceResponse, nodes: Iterable[Node], now_ms: int
     ) -> None:
         code = error_code(result.error_code)
+        self.metrics.refused(ProduceRequest, code)
         tp = TopicPartition(batch.topic, batch.partition)
         text = f"{tp}: {result.error_message}" if result.error_message else str(tp)
         error = answer_error(self._config, code, text, name=_about(code, tp))
@@ -344,11 +362,13 @@ class Sender:
             return
         if not at_once:
             lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.attempts)
+        self.metrics.tries_again(batch.topic, batch.count, now_ms)
         batch.ready_at_ms = 0
         self._accumulator.put_back(batch)
 
     def _split(self, tp: TopicPartition, batch: ProduceBatch) -> None:
         self._lineages[tp].recovering = True
+        self.metrics.splits.record(1, self._polled_at_ms)
         self._accumulator.release(batch)
         left, right = batch.split()
         for half in (right, left):
@@ -363,6 +383,7 @@ class Sender:
         if batch.base_sequence >= 0:
             self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
+            self.metrics.gave_up(batch.topic, batch.count or len(batch.values), self._polled_at_ms)
             batch.fail(error, refused)
             self._finished(batch)
             if self._transactions is not None:

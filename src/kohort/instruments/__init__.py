@@ -1,0 +1,1 @@
+"""What an application hangs on its clients to see them from the outside: Prometheus, OpenTelemetry."""

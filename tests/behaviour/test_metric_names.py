@@ -1,0 +1,76 @@
+"""The table of metrics: everything that clients emit is in it, and everything in it is emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import kohort
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics.table import METRICS
+from kohort.client.reports.producer_metrics import BLOCKED
+
+OPTIONAL = {"partition-lost-latency", "partition-revoked-latency"}
+"""There once a listener was told so."""
+
+
+def told(kind: str) -> set[tuple[str, str, tuple[str, ...]]]:
+    return {(row.group, name, row.tags) for row in METRICS[kind] for name in row.names}
+
+
+def emitted(all_found: Iterable[MetricsSnapshot]) -> set[tuple[str, str, tuple[str, ...]]]:
+    return {(n.group, n.name, tuple(key for key, _ in n.tags[1:])) for found in all_found for n in found}
+
+
+def test_no_metric_stands_twice_in_the_table():
+    for rows in METRICS.values():
+        names = [(row.group, name, row.tags) for row in rows for name in row.names]
+        assert len(names) == len(set(names))
+
+
+def test_what_waits_has_a_metric():
+    names = {name for row in METRICS["producer"] for name in row.names}
+    assert set(BLOCKED.values()) <= names
+
+
+def test_every_client_emits_what_the_table_says_and_nothing_else(bootstrap: str):
+    with kohort.Producer(bootstrap_servers=bootstrap, client_id="p") as producer:
+        producer.send("metric-names", b"v").result()
+        sent = producer.metrics()
+        assert sent.value("record-send-total", topic="metric-names") == 1
+    read = []
+    for protocol in ("classic", "consumer"):
+        options = {"group_id": f"metric-names-{protocol}", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+        with kohort.Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+            consumer.subscribe("metric-names", listener=Quiet())
+            while not consumer.poll(1000):
+                pass
+            consumer.commit()
+            read.append(consumer.metrics())
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.delete_topics(["nowhere-at-all"], check=False)
+        assert results.errors
+        asked = admin.metrics()
+
+    errors = ("kohort-error-metrics", "error-total", ("api", "error"))
+    throttle = {("kohort-request-metrics", f"throttle-time-{n}", ("api",)) for n in ("avg", "max")}
+    assert emitted([sent]) | {errors} == told("producer")
+    assert {m for m in told("consumer") - emitted(read) if not m[1].startswith(tuple(OPTIONAL))} <= {errors}
+    assert emitted(read) <= told("consumer")
+    assert emitted([asked]) | {errors} | throttle == told("admin")
+
+
+class Quiet(kohort.RebalanceListener):
+    def on_partitions_revoked(self, partitions):
+        pass
+
+    def on_partitions_assigned(self, partitions):
+        pass
+
+    def on_partitions_lost(self, partitions):
+        pass
+
+
+def test_the_reference_names_them_all():
+    page = (Path(__file__).parents[2] / "docs/reference/client-metrics.md").read_text()
+    assert [row.stem for rows in METRICS.values() for row in rows if f"`{row.names[0]}`" not in page] == []

@@ -1,0 +1,123 @@
+"""What clients count of themselves, in stories on machines: polls, fetches, rebalances, errors, and what is sent."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics.reading import PollMetrics, RebalanceMetrics
+from kohort.client.metrics.samples import SampleWindows
+from kohort.client.reports.consumer_metrics import consumer_metrics
+from kohort.errors import UsageError
+from support.machines.consumer_stage import ConsumerStage, User
+
+
+def metrics_of(stage: ConsumerStage, user: User) -> MetricsSnapshot:
+    return consumer_metrics(user.machine, stage.now_ms)
+
+
+def test_what_was_read_and_what_is_left():
+    stage = ConsumerStage()
+    stage.topic("t", 2)
+    stage.produce("t", 0, b"a", b"b", b"c")
+    stage.produce("t", 1, b"d")
+    user = stage.user("t", group_id="g")
+    stage.until(lambda: len(user.records) == 4)
+
+    found = metrics_of(stage, user)
+
+    assert found.value("records-consumed-total") == found.value("records-consumed-total", topic="t") == 4
+    assert found.value("bytes-consumed-total") == found.value("bytes-consumed-total", topic="t") > 100
+    assert found.value("records-lag", topic="t", partition=0) == 0
+    assert found.value("records-lead", topic="t", partition=0) == 3
+    assert (found.value("records-lag-max"), found.value("records-lead-min")) == (0, 1)
+    assert found.value("fetch-total") >= 1
+    assert found.value("assigned-partitions") == 2
+    assert found.value("poll-idle-ratio-avg") == 0, "these polls wait for nothing"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_rebalance_is_counted_with_its_time_and_its_reason(protocol: str):
+    stage = ConsumerStage()
+    stage.topic("t", 2)
+    first = stage.user("t", group_id="g", group_protocol=protocol)
+    stage.until(lambda: first.owned == "t-0 t-1")
+    alone = metrics_of(stage, first)
+    second = stage.user("t", group_id="g", group_protocol=protocol)
+    stage.until(lambda: first.owned != "t-0 t-1" and second.owned != "")
+
+    found = metrics_of(stage, first)
+
+    assert alone.value("rebalance-total") == 1
+    assert found.value("rebalance-total") > 1
+    assert found.value("failed-rebalance-total") == 0
+    assert found.value("request-refused-total", api="Metadata") == 0
+    assert found.value("last-rebalance-seconds-ago") >= 0
+    assert found.value("assigned-partitions") == 1
+    reasons = {"classic": "group is already rebalancing", "consumer": "the coordinator has assigned other partitions"}
+    assert found.value("last-rebalance-reason") == reasons[protocol]
+    assert ("join-total" in {n.name for n in found}) == (protocol == "classic")
+    assert found.value("heartbeat-total") >= 1
+
+
+def test_a_consumer_without_a_group_has_nothing_of_groups():
+    stage = ConsumerStage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g")
+
+    found = metrics_of(stage, user)
+
+    assert found.value("rebalance-total") == 0
+    assert found.value("last-rebalance-seconds-ago") == -1
+    assert math.isnan(found.value("rebalance-latency-avg"))
+    assert math.isnan(found.value("records-lag-max")), "no lag is known: that is not 0"
+
+
+def test_the_time_of_listeners_is_the_users_own():
+    polls = PollMetrics(SampleWindows())
+    polls.entered(1000)
+    polls.left(1010)  # a listener is called
+    polls.resumed(1070)
+    polls.left(1080)
+    polls.left(1080)
+    polls.entered(1100)
+
+    assert polls.idle.reading(1100).sum == 20
+    assert polls.interval.reading(1100).total == 100
+
+
+def test_a_rebalance_begins_once_and_ends_once():
+    rebalances = RebalanceMetrics(SampleWindows())
+    rebalances.ended(5)
+    rebalances.began("one", 10)
+    rebalances.began("another join of the same", 20)
+    rebalances.failed_once(25)
+    rebalances.ended(40)
+    rebalances.ended(50)
+
+    assert rebalances.latency.reading(50).total == 30
+    assert rebalances.latency.reading(50).ever == 1
+    assert (rebalances.reason, rebalances.ended_ms, rebalances.began_ms) == ("one", 40, None)
+
+
+def test_a_name_that_there_is_not_is_told_with_the_nearest():
+    stage = ConsumerStage()
+    stage.topic("t", 2)
+    user = stage.user("t", group_id="g")
+    stage.until(lambda: user.owned != "")
+    found = metrics_of(stage, user)
+
+    with pytest.raises(UsageError, match=r"no metric 'record-lag-max'.*records-lag-max"):
+        found.value("record-lag-max")
+    with pytest.raises(UsageError, match="several are"):
+        found.value("preferred-read-replica")
+    with pytest.raises(UsageError, match="none is"):
+        found.value("preferred-read-replica", topic="nowhere")
+    with pytest.raises(UsageError, match="in the group 'nowhere'"):
+        found.value("records-lag-max", "nowhere")
+    name = next(iter(found))
+    assert (name.tag("client-id"), name.tag("nothing")) == ("kohort", None)
+    assert found[name] == found.value(name.name, name.group)
+    assert len(list(found)) == len(found)
