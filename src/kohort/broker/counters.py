@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import JournalEntry
+from kohort.steps import Steps
 from kohort.wire.apis import APIS
 from kohort.wire.schema import Message
 
@@ -26,6 +27,8 @@ ENTRIES_KEPT: Final = 20_000
 """Journal entries that wait for who shows rebalances; above it the oldest are forgotten."""
 ENTRIES_KEPT_BYTES: Final = 32 << 20
 """The same of about how many bytes they hold: one of a large group holds megabytes."""
+LOOK_US: Final = 0.2
+"""What it costs to look at one part."""
 CODE: Final = "error_code"
 
 
@@ -64,8 +67,8 @@ class ApiCounts:
     """The requests of one API that were answered, or never will be.
 
     ``answered(ns, message)`` counts one that took so long; None is an answer whose errors are counted elsewhere.
-    ``find_errors(message)`` counts the errors of an answer and of its parts. Both are written out for the API: they are
-    on the way of every request.
+    ``find_errors(message, is_due)`` counts the errors of an answer and of its parts, in steps. Both are written out for
+    the API: the first is on the way of every request.
     """
 
     __slots__ = ("answered", "errors", "find_errors", "took")
@@ -78,7 +81,7 @@ class ApiCounts:
         scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
         exec(_compiled(response), scope)
         self.answered: Callable[[int, Message | None], None] = scope["answered"]
-        self.find_errors: Callable[[Message], None] = scope["find_errors"]
+        self.find_errors: Callable[[Message, Callable[[float], bool]], Steps[None]] = scope["find_errors"]
 
 
 class BrokerCounters:
@@ -147,11 +150,12 @@ def _compiled(response: type[Message]) -> CodeType:
     """Return the source of what counts the answers of an API."""
     lines = list(_looks(response, "found", 1)) or ["    pass"]
     counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
-    source = "\n".join(["def answered(ns, found):", *counting, "def find_errors(found):", *lines])
-    return compile(source, f"<errors of {response.__name__}>", "exec")
+    stepping = [*_looks(response, "found", 1, in_steps=True), "    return", "    yield"]
+    source = ["def answered(ns, found):", *counting, "def find_errors(found, is_due):", *stepping]
+    return compile("\n".join(source), f"<errors of {response.__name__}>", "exec")
 
 
-def _looks(message: type[Message], name: str, depth: int) -> Iterator[str]:
+def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = False) -> Iterator[str]:
     """Yield the lines that look for errors in a message called ``name``, and in the parts of its lists."""
     indent = "    " * depth
     for field in message.FIELDS:
@@ -159,7 +163,9 @@ def _looks(message: type[Message], name: str, depth: int) -> Iterator[str]:
             yield f"{indent}if {name}.{CODE}: errors[int({name}.{CODE})] += 1"
         elif field.kind == "array" and isinstance(field.of, type):
             part = f"part{depth}"
-            below = list(_looks(field.of, part, depth + 1))
+            below = list(_looks(field.of, part, depth + 1, in_steps=in_steps))
             if below:
                 yield f"{indent}for {part} in ({name}.{field.name} or ())[:{ERRORS_LOOKED_FOR}]:"
                 yield from below
+                if in_steps:
+                    yield f"{indent}    if is_due({LOOK_US}): yield"

@@ -10,7 +10,7 @@ A request goes on to its end though its peer is gone, as in Kafka: what it chang
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from kohort.broker.counters import BrokerCounters
 from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
 from kohort.broker.throttling import Throttling
 from kohort.errors import ProtocolError
-from kohort.steps import Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.freed_in_steps import let_go
 from kohort.wire.headers import build_response_in_steps
@@ -89,7 +89,7 @@ class LongWork:
             if answer is not Unanswered.LATER:
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
-                self._counters.by_api[request.reply_to.api_key].find_errors(answer)
+                yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
                 held.append(answer)
                 yield (yield from _response(request.reply_to, answer))
             else:
@@ -106,6 +106,10 @@ class LongWork:
             held.append(request.message)
             request.message = None
         yield from let_go(held)
+
+
+def _pace() -> Callable[[float], bool]:
+    return Pace(goes_on=True).is_due
 
 
 def _response(reply_to: ReplyTo, answer: Message) -> Steps[list[Buffer]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from kohort.aio.serving.server import Server
 from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
 from kohort.errors import KohortError
-from kohort.metrics.exposition import BREATH_S, check_extra, text_of
+from kohort.metrics.breathing import breathe
+from kohort.metrics.exposition import check_extra, text_of
 from kohort.metrics.families import PageOptions, made_page, sets_of
 from kohort.metrics.group_views import GroupView, GroupViews
 from kohort.metrics.own_state import Looked, OwnState
@@ -67,7 +67,7 @@ class BrokerLooks:
             page = self._page(self._looked())
             made = text_of(page, form, of_process=True)
             for _ in page.let_go():
-                time.sleep(BREATH_S)
+                breathe()
             return made
 
     def _looked(self) -> Looked:
@@ -82,11 +82,11 @@ class BrokerLooks:
 
     def _page(self, looked: Looked) -> Page:
         for _ in self._counts.settle(looked.cluster.at_ms):
-            time.sleep(BREATH_S)
+            breathe()
         views: list[GroupView] = []
         for view in self._views.look(looked.cluster.groups):
             views.append(view)
-            time.sleep(BREATH_S)
+            breathe()
         pieces = made_page(
             looked.cluster,
             views,
@@ -97,8 +97,8 @@ class BrokerLooks:
         )
         for page in pieces:
             made = page
-            time.sleep(BREATH_S)
+            breathe()
         while views:
             del views[-VIEWS_AT_ONCE:]
-            time.sleep(BREATH_S)
+            breathe()
         return made

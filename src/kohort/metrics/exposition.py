@@ -8,12 +8,12 @@ together, and to free them, takes a tenth of a second.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.extras import needs
+from kohort.metrics.breathing import breathe
 from kohort.metrics.catalogue import Known
 from kohort.metrics.page import Page, Row
 
@@ -24,7 +24,6 @@ EXTRA: Final = "metrics"
 WHAT: Final = "a page of metrics"
 PLAIN: Final = "text/plain"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
-BREATH_S: Final = 0.000_2
 BREATH_EVERY: Final = 100
 """So many lines take about half a millisecond."""
 END: Final = b"# EOF\n"
@@ -62,7 +61,7 @@ def text_of(page: Page, form: str = PLAIN, *, of_process: bool = False) -> tuple
             written = encode(_Piece(metric)).removesuffix(END)
             pieces.append(_without_head(written) if number else written)
             if of_process:
-                time.sleep(BREATH_S)
+                breathe()
     if form == OPENMETRICS:
         pieces.append(END)
     return b"".join(pieces), content_type

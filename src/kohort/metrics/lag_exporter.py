@@ -8,6 +8,8 @@ from kohort.metrics.group_families import first_lags
 from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import Page
 
+UNKNOWN = "unknown"
+"""What it writes of a partition that nobody has."""
 GROUP = "kafka_consumergroup_group_"
 
 
@@ -26,7 +28,7 @@ def add_group_partitions(page: Page, cluster: str, view: GroupView, most: int) -
     """Add the offsets and lags of a group's partitions, of ``most`` of them, with who has each."""
     for one in first_lags(view, most):
         owner = one.owner
-        who = ("", "", "") if owner is None else (owner.host, owner.member_id, owner.client_id)
+        who = (UNKNOWN,) * 3 if owner is None else (owner.host, owner.member_id, owner.client_id)
         place = (cluster, view.now.group, one.partition.topic, one.partition.partition, *who)
         page.add(f"{GROUP}offset", one.at.committed, *place)
         page.add(f"{GROUP}lag", one.records, *place)

@@ -1,13 +1,13 @@
 """The groups that a broker of this process coordinates, as snapshots: from its state, without asking anybody.
 
 What a member says of itself is a blob that is read once, as long as it stays the same. The time of a record is that of
-its batch's first one, which costs a look at a header.
+its batch's first one, which costs a look at a header; where the segment is closed, only so many are opened in a look.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -21,40 +21,83 @@ from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.errors import ProtocolError, StorageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.log.partition import PartitionLog
+from kohort.log.segment import Segment
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
 
 BLOBS_KEPT: Final = 10_000
 BLOB_KEPT_BYTES: Final = 2_048
 TIMES_KEPT: Final = 200_000
+COLD_MOST = 100
+"""Closed segments that are opened in one look."""
+LATE_MOST: Final = 1_000
 AT_ONCE: Final = 50
 """How many partitions are looked at before others may work."""
+
+
+class ColdLooks:
+    """Which closed segments may be opened in a look: to open one reads its indexes from the disk, while everybody
+    waits. Those for which there is no room are put off; they go first in the next look."""
+
+    def __init__(self) -> None:
+        self._late: dict[Hashable, None] = {}
+        self._again: list[Hashable] = []
+        self._new: list[Hashable] = []
+        self._left = self._left_for_new = COLD_MOST
+        self.opened = 0
+        """So far, in this look."""
+
+    def begin(self) -> None:
+        """Begin another look."""
+        self._late = dict.fromkeys((self._again + self._new)[:LATE_MOST])
+        self._again, self._new = [], []
+        self._left, self._left_for_new, self.opened = COLD_MOST, COLD_MOST - len(self._late), 0
+
+    def may_open(self, what: Hashable) -> bool:
+        """Tell whether a segment may be opened for something, and take it that it is."""
+        is_late = what in self._late
+        if self._left <= 0 or (not is_late and self._left_for_new <= 0):
+            (self._again if is_late else self._new).append(what)
+            return False
+        self._left -= 1
+        self._left_for_new -= not is_late
+        self.opened += 1
+        return True
 
 
 class RecordTimes:
     """When the records at offsets were written, as they were found before: a look at a log costs 20 microseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str, cold: ColdLooks) -> None:
+        self._group = group
+        self._cold = cold
         self._known: dict[TopicPartition, tuple[int, int | None]] = {}
 
     def of(self, log: PartitionLog, offset: int) -> int | None:
         """Return the time of the first record of the batch that holds ``offset``, or follows it; None if nothing tells
-        it."""
+        it, or not in this look."""
         known = self._known.get(log.tp)
         if known is not None and known[0] == offset:
             return known[1]
+        segments = _from(log, offset)
+        if not segments[0].is_open and not self._cold.may_open((self._group, log.tp)):
+            return None
         if len(self._known) >= TIMES_KEPT:
             self._known.clear()
-        found = _time_at(log, offset)
+        found = _time_in(segments, offset)
         self._known[log.tp] = offset, found
         return found
 
 
-def _time_at(log: PartitionLog, offset: int) -> int | None:
+def _from(log: PartitionLog, offset: int) -> Sequence[Segment]:
+    """Return the segment that would hold an offset, and those after it."""
     segments = log.segments
-    place = max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+    return segments[max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1) :]
+
+
+def _time_in(segments: Sequence[Segment], offset: int) -> int | None:
     try:
-        for segment in segments[place:]:
+        for segment in segments:
             for _, header in segment.headers(offset):
                 return header.base_timestamp if header.base_timestamp >= 0 else None
     except StorageError:
@@ -67,12 +110,14 @@ class OwnGroups:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
+        self._cold = ColdLooks()
         self._times: dict[str, RecordTimes] = {}
         """By group: each is somewhere else in a log."""
 
     def look(self, at_ms: int) -> Iterator[GroupSnapshot | None]:
         """Yield the groups one by one, and None in between where one takes longer."""
         seen = set()
+        self._cold.begin()
         for _, groups in list(self._state.coordinator.all_groups()):
             for group_id in [*groups.by_id, *groups.consumer]:
                 classic, modern = groups.by_id.get(group_id), groups.consumer.get(group_id)
@@ -102,9 +147,10 @@ class OwnGroups:
         counts = self._counts(subscribed | assigned | offsets.by_topic.keys())
         found: dict[TopicPartition, PartitionSnapshot] = {}
         for many, place in enumerate(_places(there, offsets, {topic: counts.get(topic, 0) for topic in subscribed})):
+            opened = self._cold.opened
             if place not in found:
                 found[place] = self._partition(whole.group, place, offsets)
-            if many % AT_ONCE == AT_ONCE - 1:
+            if many % AT_ONCE == AT_ONCE - 1 or self._cold.opened > opened:
                 yield None
         yield replace(whole, members=tuple(there), partitions=tuple(found.values()), partition_counts=counts)
 
@@ -177,7 +223,10 @@ class OwnGroups:
             )
         time = None
         if committed is not None and committed < log.high_watermark:
-            time = self._times.setdefault(group_id, RecordTimes()).of(log, max(committed, log.log_start_offset))
+            times = self._times.get(group_id)
+            if times is None:
+                times = self._times[group_id] = RecordTimes(group_id, self._cold)
+            time = times.of(log, max(committed, log.log_start_offset))
         return PartitionSnapshot(
             partition=log.tp,  # the one that stays: there may be very many
             committed=committed,

@@ -7,6 +7,7 @@ A moment is half a millisecond, by the clock.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
@@ -21,6 +22,7 @@ from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.coordinator.journal import JournalEntry
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.log.partition import PartitionLog
+from kohort.metrics.breathing import YOUNGEST
 from kohort.metrics.broker_copy import BrokerCopy, ProcessCopy, copy_of
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
 from kohort.metrics.own_groups import AT_ONCE, OwnGroups
@@ -98,6 +100,7 @@ class OwnState:
             except StopIteration as end:
                 looked: Looked = end.value
                 return looked
+            gc.collect(YOUNGEST)
             await asyncio.sleep(0)
 
     def _steps(self) -> Steps[Looked]:

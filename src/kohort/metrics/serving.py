@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import logging
+import math
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +31,11 @@ LOGGER: Final = logging.getLogger("kohort.metrics")
 PATH: Final = "/metrics"
 ASKERS_MOST: Final = 16
 """How many are answered at once."""
-ANSWER_S: Final = 20.0
-"""How long one may take, from connecting to the last byte."""
+ANSWER_S = 20.0
+"""How long one may take to ask, and for each piece of the answer. The time in which a page is made is not theirs."""
+ANSWER_MOST_S = 120.0
+"""How long one may take to read all of it."""
+PIECE: Final = 1 << 16
 FRESH_S: Final = 1.0
 """For how long a page is given to others, too."""
 NO_HANDLE_S: Final = 0.2
@@ -84,9 +89,12 @@ class Pages:
             raise self._failed.with_traceback(None)
         try:
             text, content_type = self._make(form)
-        except KohortError as error:
+        except Exception as error:
+            if not isinstance(error, KohortError):
+                LOGGER.exception("a page of metrics could not be made: an error in kohort")
+                error = KohortError(f"an error in kohort ({type(error).__name__}); its log has more")
             self._failed, self._failed_until_s = error, self._clock() + FRESH_S
-            raise
+            raise error from None
         self._failed = None
         return Made(text, content_type, self._clock() + FRESH_S)
 
@@ -132,6 +140,12 @@ class MetricsServer(ThreadingHTTPServer):
             request.send(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
         return False
 
+    def extend(self, request: Any, until_s: float) -> None:
+        """Let a connection take until then."""
+        with self._guard:
+            if request in self._open:
+                self._open[request] = until_s
+
     def shutdown_request(self, request: Any) -> None:
         """End a connection."""
         with self._guard:
@@ -149,11 +163,16 @@ class MetricsServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
         """Say nothing of peers that are gone: a scrape that ends early is no fault of ours."""
-        LOGGER.debug("a scrape was not answered to its end", exc_info=True)
+        is_theirs = isinstance(sys.exception(), OSError)
+        LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "a scrape was not answered to its end", exc_info=True)
 
 
 class Scraper(BaseHTTPRequestHandler):
-    """One connection: one request, one answer."""
+    """One connection: one request, one answer.
+
+    Whatever ``Host`` it names is answered, as Prometheus' exporters do: behind proxies and in containers it is
+    anything, and who must not read the page must not reach it (``checked_address``).
+    """
 
     server: MetricsServer
     server_version = "kohort"
@@ -165,6 +184,7 @@ class Scraper(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] != PATH:
             self._answer(404, HELP, "text/plain; charset=utf-8")
             return
+        self.server.extend(self.request, math.inf)
         packed = "gzip" in self.headers.get("Accept-Encoding", "")
         try:
             page, content_type = self.server.pages.page(self.headers.get("Accept", ""), packed=packed)
@@ -179,6 +199,8 @@ class Scraper(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _answer(self, status: int, body: bytes, content_type: str, *, packed: bool = False) -> None:
+        end_s = time.monotonic() + ANSWER_MOST_S
+        self.server.extend(self.request, time.monotonic() + ANSWER_S)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -186,7 +208,9 @@ class Scraper(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            for at in range(0, len(body), PIECE):
+                self.wfile.write(body[at : at + PIECE])
+                self.server.extend(self.request, min(end_s, time.monotonic() + ANSWER_S))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Log no scrapes."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 
-from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, BrokerCounters, Durations
+from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, LOOK_US, BrokerCounters, Durations
 from kohort.coordinator.counters import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
 from kohort.errors import ErrorCode
+from kohort.steps import STEP_US, Pace, at_once
 from kohort.wire.apis import APIS, PRODUCE
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
@@ -18,6 +19,11 @@ from support.raw.group_member import RawMember
 
 HEARTBEAT = HeartbeatRequest.API_KEY
 FETCH = FetchRequest.API_KEY
+
+
+def never(_us: float) -> bool:
+    """Need no steps."""
+    return False
 
 
 def timed(stage: BrokerStage) -> BrokerCounters:
@@ -93,9 +99,24 @@ def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
     many = [parts.of(index=n, error_code=6) for n in range(5_000)]
 
-    counters.by_api[PRODUCE].find_errors(ProduceResponse(responses=[topics.of(partition_responses=many)]))
+    at_once(
+        counters.by_api[PRODUCE].find_errors(ProduceResponse(responses=[topics.of(partition_responses=many)]), never)
+    )
 
     assert counters.by_api[PRODUCE].errors == {6: 1_000}
+
+
+def test_errors_of_an_answer_of_many_lists_are_looked_for_in_steps():
+    counters = BrokerCounters()
+    (topics,) = [f for f in ProduceResponse.FIELDS if f.name == "responses"]
+    (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
+    refused = [parts.of(index=n, error_code=6) for n in range(1_000)]
+    answer = ProduceResponse(responses=[topics.of(partition_responses=refused) for _ in range(100)])
+
+    steps = sum(1 for _ in counters.by_api[PRODUCE].find_errors(answer, Pace(goes_on=True).is_due))
+
+    assert counters.by_api[PRODUCE].errors == {6: 100_000}
+    assert steps == 100_100 * LOOK_US // STEP_US
 
 
 def test_bytes_connections_and_their_ends_are_counted(stage):
@@ -146,6 +167,19 @@ def test_logs_count_what_is_appended_rolled_and_deleted(stage):
     stage.advance(stage.config.log_retention_check_interval_ms)
     assert counted.deleted_segments >= 1
     assert counted.deleted_bytes > 0
+
+
+def test_a_copy_of_what_logs_count_stays_as_it_is(stage):
+    counted = stage.broker.state.topics.counters
+    peer = stage.connect()
+    peer.create("t")
+    copy = counted.copy()
+    before = copy.batches, copy.records, copy.bytes
+
+    peer.produce("t", b"x")
+
+    assert (copy.batches, copy.records, copy.bytes) == before
+    assert counted.batches == copy.batches + 1
 
 
 def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():

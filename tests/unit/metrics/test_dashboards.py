@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ import promql_parser
 import pytest
 import yaml
 
+from kohort.metrics.broker_copy import SESSION_PARTITIONS, SESSIONS, copy_of
 from kohort.metrics.catalogue import CATALOGUE
+from support.machines.broker_stage import BrokerStage
 
 FOLDER = Path(__file__).parents[3] / "dashboards"
 BOARD: dict[str, Any] = json.loads((FOLDER / "kohort-groups.json").read_text())
 ALERTS: dict[str, Any] = yaml.safe_load((FOLDER / "alerts.yml").read_text())
 OF_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds to what it scrapes."""
+SET_OPERATORS = {"and", "unless"}
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 OTHERS = (
     # kafka_exporter's board (Grafana 7589), with variables as Grafana fills them in
@@ -61,8 +65,13 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
     """The metrics that a query names, each with the labels that it wants of it."""
     wanted: set[str] = set()
     names: list[tuple[str, set[str]]] = []
+    asides: dict[str, set[str]] = {}
 
     def see(node: Any) -> bool:
+        joined = node.modifier.matching if isinstance(node, promql_parser.BinaryExpr) and node.modifier else None
+        if joined is not None and str(node.op) in SET_OPERATORS:
+            for name, labels in selected(node.rhs.prettify()):
+                asides[name] = labels | set(joined.labels)  # what it is joined by is all it needs
         if isinstance(node, promql_parser.VectorSelector):
             names.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
         elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
@@ -71,7 +80,7 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
 
     promql_parser.walk(promql_parser.parse(query), see)
     for name, labels in names:
-        yield name, labels | wanted
+        yield name, asides.get(name, labels | wanted)
 
 
 def known_labels(name: str) -> set[str]:
@@ -100,6 +109,24 @@ def test_every_alert_asks_for_what_there_is_and_says_what_happened(rule):
         assert labels <= known_labels(name), name
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert rule["annotations"]["summary"]
+
+
+def test_no_alert_misses_the_first_event_of_a_series():
+    """A counter with a label for what happened is there from its first event on, and increase() does not see that."""
+    counting = [rule["expr"] for rule in rules() if "increase(kohort_group" in rule["expr"]]
+
+    assert len(counting) == 2
+    for query in counting:
+        (name,) = set(re.findall(r"increase\((\w+)", query))
+        assert re.search(rf"{name}(\{{.*\}})? unless {name}(\{{.*\}})? offset 15m", query)
+
+
+def test_a_cache_that_is_full_is_no_budget_that_is_nearly_used():
+    (query,) = [rule["expr"] for rule in rules() if rule["alert"] == "BrokerBudgetNearlyUsed"]
+    (left_out,) = re.findall(r'budget!~"(.*?)"', query)
+
+    budgets = copy_of(BrokerStage().broker, failed_handshakes=0).budgets
+    assert {name for name in budgets if re.fullmatch(left_out, name)} == {SESSIONS, SESSION_PARTITIONS}
 
 
 @pytest.mark.parametrize("query", OTHERS)

@@ -16,7 +16,18 @@ from kohort.errors import ConfigError, KohortError
 from kohort.metrics import serving as served
 from kohort.metrics.exposition import OPENMETRICS, PLAIN, text_of
 from kohort.metrics.page import Page
-from kohort.metrics.serving import ASKERS_MOST, FRESH_S, Pages, checked_address, serving
+from kohort.metrics.serving import (
+    ANSWER_MOST_S,
+    ANSWER_S,
+    ASKERS_MOST,
+    FRESH_S,
+    PIECE,
+    MetricsServer,
+    Pages,
+    Scraper,
+    checked_address,
+    serving,
+)
 
 LOOPBACK = ("127.0.0.1", 0)
 
@@ -140,6 +151,71 @@ def test_what_cannot_be_found_out_is_said_and_looked_for_again():
         assert get().status == 503, "it is not tried again for each who asks"
         looks.now_s += FRESH_S
         assert get().status == 200
+
+
+def test_an_error_of_ours_is_told_and_goes_to_the_log(caplog):
+    looks = Looks(during=lambda: {}["nothing"])
+    with asking(looks) as get:
+        refused = get()
+        assert refused.status == 503
+        assert refused.read() == b"an error in kohort (KeyError); its log has more\n"
+        get()
+
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert told.exc_info, "with where it was, and once for all who asked"
+
+
+def test_the_time_in_which_a_page_is_made_is_not_the_askers(monkeypatch):
+    monkeypatch.setattr(served, "ANSWER_S", 0.2)
+    cut_off = threading.Event()
+    looks = Looks(during=lambda: cut_off.wait(20))
+    with serving(looks.pages(), LOOPBACK) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        patient = socket.create_connection(("127.0.0.1", port), timeout=20)
+        patient.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        slow = socket.create_connection(("127.0.0.1", port), timeout=20)
+        slow.sendall(b"GET /metr")
+        assert slow.recv(1) == b"", "whoever does not ask is cut off meanwhile"
+        cut_off.set()
+        assert patient.recv(100).startswith(b"HTTP/1.0 200")
+        for one in (patient, slow):
+            one.close()
+
+
+def test_who_reads_a_large_page_slowly_may_go_on_as_long_as_it_reads(monkeypatch):
+    """Each piece that is read gives it more time, up to a limit for all of it."""
+    now_s = 1_000.0
+    monkeypatch.setattr(served.time, "monotonic", lambda: now_s)
+    until: list[float] = []
+    monkeypatch.setattr(MetricsServer, "extend", lambda _self, _request, until_s: until.append(until_s))
+
+    class Reader:
+        def write(self, piece: bytes) -> None:
+            nonlocal now_s
+            assert len(piece) <= PIECE
+            now_s += ANSWER_S - 1
+
+    scraper = Scraper.__new__(Scraper)
+    scraper.wfile = Reader()
+    scraper.server = MetricsServer.__new__(MetricsServer)
+    scraper.request, scraper.command, scraper.request_version, scraper.requestline = None, "GET", "HTTP/1.0", "GET"
+    scraper.close_connection = True
+    scraper._answer(200, b"x" * (10 * PIECE), "text/plain")
+
+    assert until[0] == 1_000 + ANSWER_S
+    assert until[1] == now_after(1) + ANSWER_S
+    assert until[-1] == 1_000 + ANSWER_MOST_S
+
+
+def now_after(pieces: int) -> float:
+    """The time once the head and so many pieces are read."""
+    return 1_000 + (pieces + 1) * (ANSWER_S - 1)
+
+
+@pytest.mark.parametrize("host", ["metrics.example.com", "127.0.0.1:1", "evil"])
+def test_any_host_is_answered_as_exporters_do(host):
+    with asking(Looks()) as get:
+        assert get(Host=host).status == 200
 
 
 def test_who_would_take_the_last_file_handles_is_not_answered_until_there_are_more():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
+from kohort.metrics import own_groups
 from kohort.metrics.broker_copy import copy_of
-from kohort.metrics.own_groups import AT_ONCE, OwnGroups
+from kohort.metrics.own_groups import AT_ONCE, ColdLooks, OwnGroups
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
@@ -145,6 +146,47 @@ def test_groups_that_go_while_they_are_looked_at_are_left_out(stage):
                     del held.by_id[other]
 
     assert len(seen) == 1
+
+
+def test_so_many_closed_segments_are_opened_in_a_look_and_the_rest_later(stage, monkeypatch):
+    monkeypatch.setattr(own_groups, "COLD_MOST", 3)
+    topic = stage.broker.state.topics.create("t", 10, {"segment.ms": "1000"}, stage.now_ms)
+    ann = a_reader(stage, partitions=10)
+    for partition in range(10):
+        for _ in range(2):
+            ann.wire.produce("t", b"x", partition=partition)
+            stage.advance(2_000)
+            ann.heartbeat()
+        ann.commit("t", partition, 0)
+    closed = [log.segments[0] for log in topic.partitions]
+    for segment in closed:
+        segment.seal()
+        while segment.is_open:
+            segment.release()
+    own = OwnGroups(stage.broker.state)
+
+    known, opened = [], []
+    for _ in range(4):
+        group = looked(own, stage)["g"]
+        known.append(sum(1 for one in group.partitions if one.committed_record_at_ms is not None))
+        opened.append(sum(segment.is_open for segment in closed))
+
+    assert known == [3, 6, 9, 10]
+    assert opened == [3, 6, 9, 10]
+
+
+def test_who_was_put_off_goes_first_in_the_next_look(monkeypatch):
+    monkeypatch.setattr(own_groups, "COLD_MOST", 2)
+    cold = ColdLooks()
+    served = set()
+    for look in range(20):
+        cold.begin()
+        served |= {what for what in [*(f"new-{look}-{n}" for n in range(5)), "last"] if cold.may_open(what)}
+        assert cold.opened <= 2
+        if "last" in served:
+            break
+
+    assert "last" in served, "though there are always others before it"
 
 
 def test_times_of_records_are_forgotten_with_their_group(stage):

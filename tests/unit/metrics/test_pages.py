@@ -139,6 +139,8 @@ def test_groups_are_shown_by_kafka_lag_exporters_names_with_the_owners():
     assert page.value(f"{group}lag_seconds", "abc", "billing", "t", 0, *owner) == 5
     assert page.value(f"{group}offset", "abc", "billing", "t", 0, *owner) == 90
     assert page.value(f"{group}max_lag", "abc", "billing") == 10
+    nobody = page_of(a_cluster(a_group(members=(), partitions=(part("t", 0, 90),))))
+    assert nobody.value(f"{group}lag", "abc", "billing", "t", 0, "unknown", "unknown", "unknown") == 10
     assert page.value(f"{group}max_lag_seconds", "abc", "billing") == 5
     assert page.value(f"{group}sum_lag", "abc", "billing") == 10
     assert page.value(f"{group}topic_sum_lag", "abc", "billing", "t") == 10
