@@ -253,12 +253,14 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return every group of the cluster, or those in these states (KIP-518) and of these types (KIP-848).
-
-        States and types have Kafka's names, such as ``"Stable"`` and ``"classic"``.
-        """
+        """Return every group of the cluster, or those in these states (KIP-518) and of these types (KIP-848), by
+        Kafka's names, such as ``"Stable"`` and ``"classic"``."""
         operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
+
+    async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
+        """Return the groups of each broker, by its id; the errors are of those that do not tell, as while they load."""
+        return await self._run("list_groups", group_operations.list_groups_by_broker(self._metadata), timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
@@ -450,6 +452,7 @@ class Admin(OtherNames):
     describe_transactions = _blocking(AsyncAdmin.describe_transactions)
     fence_producers = _blocking(AsyncAdmin.fence_producers)
     list_groups = _blocking(AsyncAdmin.list_groups)
+    list_groups_by_broker = _blocking(AsyncAdmin.list_groups_by_broker)
     describe_groups = _blocking(AsyncAdmin.describe_groups)
     delete_groups = _blocking(AsyncAdmin.delete_groups)
     list_group_offsets = _blocking(AsyncAdmin.list_group_offsets)

@@ -6,16 +6,16 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.exits import CheckNotMet
-from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_at_one, look_options
+from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_at_one, look_options, tell_unseen
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.lag import DoctorReport
-from kohort.cli.show import cell, harmless, print_prose
+from kohort.cli.show import cell, print_prose
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
 
 HELP = """Say what is wrong with GROUP, or with any group, and what to do about it.
 
-The exit code is 7 where anything is a warning or an error. Rules about progress take several looks (--watch-for 20s);
-after one look they say nothing. A group that has nothing to do is well.
+The exit code is 7 where anything is a warning or an error, or could not be seen. Rules about progress take several
+looks (--watch-for 20s); after one look they say nothing. A group that has nothing to do is well.
 
 \b
 Examples:
@@ -34,8 +34,7 @@ FACTS_SHOWN = 5
 def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: str) -> None:
     seen = look_at_all(cluster, looks, lambda _: True) if group_id is None else look_at_one(cluster, group_id, looks)[1]
     found = findings_of(seen)
-    for error in seen.errors.values():
-        click.echo(harmless(f"kohort doctor: {error}"), err=True)
+    unseen = tell_unseen(seen, "kohort doctor")
     if output != "table":
         print_result(DoctorReport(examined=len(seen.groups), findings=found), output)
     else:
@@ -47,6 +46,8 @@ def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: s
         raise CheckNotMet(
             f"{len(bad)} of {examined} group{'s' * (examined != 1)} need{'s' * (len(bad) == 1)} attention"
         )
+    if unseen is not None:
+        raise CheckNotMet("whether all is well cannot be told: not all was seen")
     if not found and output == "table":
         more = "" if looks.watch_ms else "; whether lags are read takes --watch-for 20s"
         click.echo(f"nothing is wrong with {examined} group{'s' * (examined != 1)}{more}", err=True)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
+from kohort.cli.exits import exit_code_of
 from kohort.cli.lag_words import eta_text, lag_time_text, last_rebalance_text
-from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_options
+from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_options, tell_unseen
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.lag import GroupRow, GroupsListed
-from kohort.cli.show import harmless, print_table
+from kohort.cli.show import print_table
 from kohort.insight.health import WORST
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LAG is how many records a group has yet to read, LAG-TIME for how long the next 
 in the log. ETA is when all will be read if it goes on so. HEALTH is OK, WARN (the lag grows), STALL (an owner commits
 no progress), STOP (nobody reads), REWIND (an offset went back), REBALANCING or STORM; - is what one look cannot tell:
 give --watch-for 20s. REBALANCES-1H and LAST-REBALANCE are from the journal of a kohort broker or of kohort watch, and
-tell of the last hour.
+tell of the last hour. The exit code is not 0 where a group, or a part of one, could not be seen.
 
 \b
 Examples:
@@ -43,14 +44,15 @@ COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REB
 def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output: str) -> None:
     wanted = {state.lower().replace("-", "") for state in states}
     seen = look_at_all(cluster, looks, lambda g: not wanted or g.state.lower() in wanted)
-    for error in seen.errors.values():
-        click.echo(harmless(f"kohort groups: {error}"), err=True)
+    unseen = tell_unseen(seen, "kohort groups")
     found = sorted(seen.groups, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
     if output != "table":
         print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
-        return
-    print_table(COLUMNS, [cells_of(g) for g in found], none="no groups")
-    print_notes(seen, looks)
+    else:
+        print_table(COLUMNS, [cells_of(g) for g in found], none="no groups")
+        print_notes(seen, looks)
+    if unseen is not None:
+        click.get_current_context().exit(exit_code_of(unseen))
 
 
 def row_of(found: GroupFinding) -> GroupRow:

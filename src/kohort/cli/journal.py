@@ -78,8 +78,9 @@ def follow_journal(
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
             raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to have one")
+        entries = source.read()
         tell_if_stale(source)
-        yield source.read()
+        yield entries
         while True:
             yield source.wait(WAIT_MS)
 

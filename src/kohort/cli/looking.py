@@ -57,6 +57,9 @@ class GroupsSeen:
     groups: list[GroupFinding]
     rebalances: RecentRebalances | None
     errors: dict[str, KohortError] = field(default_factory=dict)
+    """Of groups that could not be described, and of brokers that did not tell theirs."""
+    unseen: list[str] = field(default_factory=list)
+    """What could not be seen of the groups that were."""
     not_looked_into: int = 0
     times_left_out: bool = False
 
@@ -102,15 +105,19 @@ def look_options(command: F) -> F:
 
 def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bool]) -> GroupsSeen:
     """Look at every group that ``wanted`` takes by its listing."""
-    from kohort.watch.sampling import READABLE
+    from kohort.watch.sampling import READABLE, heard_groups
 
     with cluster.admin() as admin:
-        listed = admin.list_groups(timeout_ms=ADMIN_MS)
-        names = [g.group_id for g in listed if g.group_type.lower() in READABLE and wanted(g)]
-        others = sorted({g.group_type for g in listed if g.group_type.lower() not in READABLE})
+        listed = heard_groups(admin, ADMIN_MS)
+        names = [g.group_id for g in listed.groups if g.group_type.lower() in READABLE and wanted(g)]
+        others = sorted({g.group_type for g in listed.groups if g.group_type.lower() not in READABLE})
         if others:
             click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
-        return _look(cluster, admin, names, looks)
+        seen = _look(cluster, admin, names, looks)
+        # One that was deleted since it was listed is none that is missing here.
+        seen.errors = {name: error for name, error in seen.errors.items() if not is_missing(error)}
+        seen.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
+        return seen
 
 
 def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[GroupFinding, GroupsSeen]:
@@ -121,6 +128,16 @@ def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[Gr
         if error is not None:
             raise missing(admin, group_id) if is_missing(error) else error
         return seen.groups[0], seen
+
+
+def tell_unseen(seen: GroupsSeen, command: str) -> KohortError | None:
+    """Say on stderr what could not be seen; return the error that tells so, None where all was."""
+    told = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in seen.errors.items()]
+    for text in [*told, *seen.unseen]:
+        click.echo(harmless(f"{command}: not seen: {text}"), err=True)
+    if seen.errors:
+        return list(seen.errors.values())[-1]
+    return KohortError(f"not all of {len(seen.unseen)} groups was seen") if seen.unseen else None
 
 
 def is_missing(error: KohortError) -> bool:
@@ -155,6 +172,7 @@ def _look(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
 
 def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
     from kohort.insight.findings.groups import find_group
+    from kohort.watch.sampling import unseen_of
 
     samples = list(samples_of(admin, names, looks))
     last = samples[-1]
@@ -165,8 +183,13 @@ def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
                 history[snapshot.group].append(snapshot)
     rebalances = recent_rebalances(cluster, admin, names, looks.store) if looks.journal else None
     seen = GroupsSeen(
-        [], rebalances, dict(last.errors), last.not_looked_into, times_left_out=not _times(names, looks) and bool(names)
+        [],
+        rebalances,
+        dict(last.errors),
+        not_looked_into=last.not_looked_into,
+        times_left_out=not _times(names, looks) and bool(names),
     )
+    seen.unseen = [text for snapshot in last.groups if (text := unseen_of(snapshot)) is not None]
     seen.groups = [find_group(found, seen.rebalances_of(name)) for name, found in history.items()]
     return seen
 

@@ -47,9 +47,9 @@ def recent_rebalances(
     alone = groups[0] if len(groups) == 1 else None
     try:
         with journal_of(cluster, admin, alone, since_ms - BASELINE_MS, store) as source:
+            entries = [] if source is None else source.read(READ_S)
             if source is None or tell_if_stale(source):
                 return None
-            entries = source.read(READ_S)
     except ConfigError:
         raise
     except ApiTimeout:

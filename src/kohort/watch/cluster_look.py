@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kohort.errors import KohortError
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
 from kohort.model import TopicPartition
-from kohort.watch.sampling import READABLE, SamplingLimits, sample_groups
+from kohort.watch.sampling import READABLE, SamplingLimits, heard_groups, sample_groups
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -25,7 +25,7 @@ class ClusterLook:
 
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Of groups, by name."""
+    """Of groups, by name; of brokers that did not tell their groups, as ``broker 3``."""
 
 
 def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
@@ -43,8 +43,9 @@ def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
         TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions if one.leader_id >= 0
     ]
     ends = admin.list_ends(places, timeout_ms=limits.timeout_ms)
-    listed = admin.list_groups(timeout_ms=limits.timeout_ms)
-    sample = sample_groups(admin, [one.group_id for one in listed if one.group_type in READABLE], limits)
+    listed = heard_groups(admin, limits.timeout_ms)
+    sample = sample_groups(admin, [one.group_id for one in listed.groups if one.group_type in READABLE], limits)
+    unheard = {f"broker {node_id}": error for node_id, error in listed.errors.items()}
     snapshot = ClusterSnapshot(
         at_ms=time.time_ns() // 1_000_000,
         cluster_id=about.cluster_id,
@@ -53,7 +54,7 @@ def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
         groups=tuple(sample.groups),
         took_ms=(time.monotonic() - began) * 1000,
     )
-    return ClusterLook(snapshot, sample.errors)
+    return ClusterLook(snapshot, unheard | sample.errors)
 
 
 def _topic(topic: TopicDescription, ends: Results[TopicPartition, LogEnds]) -> TopicState:

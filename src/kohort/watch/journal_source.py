@@ -19,13 +19,15 @@ from kohort.model import TopicPartition
 from kohort.watch.asking import ADMIN_MS
 from kohort.watch.places import store_path
 from kohort.watch.store_reader import StoreReader
-from kohort.watch.topic_journal import last_record, told_by
+from kohort.watch.topic_journal import LOOK_BACK, told_by
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
 
 POLL_MS: Final = 500
+OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
+"""What its consumer needs: nothing that it fetches lets others wait for long."""
 LOOK_S: Final = 0.2
 """How often a file is looked at while one waits for what comes."""
 SLACK_MS: Final = 60_000
@@ -39,7 +41,8 @@ class JournalSource(Protocol):
 
     @property
     def until_ms(self) -> int | None:
-        """Until when its watcher watched (ms since 1970); None where the coordinators write it themselves."""
+        """Until when its watcher watched (ms since 1970), as far as was read; None where the coordinators write it
+        themselves."""
 
     @property
     def unread(self) -> int:
@@ -107,7 +110,7 @@ def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | No
     told = access.admin.describe_topics([topic], timeout_ms=ADMIN_MS)
     try:
         partitions = [TopicPartition(topic, one.partition) for one in told[topic].partitions]
-        consumer = access.consumer_with(JOURNAL_OPTIONS)
+        consumer = access.consumer_with(OPTIONS)
         try:
             return _Topic(consumer, partitions, group, since_ms)
         except BaseException:
@@ -129,32 +132,51 @@ class _Topic:
     ) -> None:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
-        last = last_record(consumer, partitions[0].topic)
-        told = None if last is None else told_by(last)
-        self.until_ms: int | None = None if told is None else told.at_ms
+        self.until_ms: int | None = None
+        # All this is asked before anything is fetched: an answer waits behind a fetch that waits for records.
+        self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
+        begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
+        self._from = self._wanted(since_ms, begins, self._ends)
         consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
+        for place, begin in begins.items():
+            # The last records say who writes the journal.
+            consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - LOOK_BACK)))
+        self._probe(self._ends)
+
+    def _wanted(
+        self, since_ms: int | None, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return from which offsets on entries are wanted."""
         if since_ms is None:
-            for partition, end in ends.items():
-                consumer.seek(partition, end)
-        elif since_ms <= SLACK_MS:
-            consumer.seek_to_beginning(partitions)
-        else:
-            found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms - SLACK_MS), timeout_ms=ADMIN_MS)
-            for partition in partitions:
-                at = found.get(partition)
-                consumer.seek(partition, ends[partition] if at is None else at.offset)
+            return ends
+        if since_ms <= SLACK_MS:
+            return begins
+        at = dict.fromkeys(self._partitions, since_ms - SLACK_MS)
+        found = self._consumer.offsets_for_times(at, timeout_ms=ADMIN_MS)
+        first = {place: one.offset for place, one in found.items() if one is not None}
+        return {place: first.get(place, end) for place, end in ends.items()}
+
+    def _probe(self, ends: dict[TopicPartition, int]) -> None:
+        """Read the first records: only so it is seen whether they may be read."""
+        deadline_s = time.monotonic() + ADMIN_MS / 1000
+        while self._is_before(ends) and not self._poll(POLL_MS) and time.monotonic() < deadline_s:
+            pass
+
+    def _is_before(self, ends: dict[TopicPartition, int]) -> bool:
+        return any(self._consumer.position(p, timeout_ms=ADMIN_MS) < end for p, end in ends.items())
 
     @property
     def unread(self) -> int:
         return self._reader.unread
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        ends = self._consumer.end_offsets(self._partitions, timeout_ms=ADMIN_MS)
+        ends, self._ends = self._ends, None
+        if ends is None:
+            ends = self._consumer.end_offsets(self._partitions, timeout_ms=ADMIN_MS)
         now_s = time.monotonic()
         last_s = None if within_s is None else now_s + within_s
         deadline_s = last_s or now_s + ADMIN_MS / 1000
-        while any(self._consumer.position(p, timeout_ms=ADMIN_MS) < end for p, end in ends.items()):
+        while self._is_before(ends):
             if self._poll(POLL_MS) and last_s is None:
                 deadline_s = time.monotonic() + ADMIN_MS / 1000
             elif time.monotonic() > deadline_s:
@@ -168,9 +190,9 @@ class _Topic:
     def _poll(self, for_ms: int) -> bool:
         records = self._consumer.poll(for_ms)
         for record in records:
-            self._reader.add(record.key, record.value)
-            if self.until_ms is not None:
-                self.until_ms = max(self.until_ms, record.timestamp_ms)
+            if record.offset >= self._from[TopicPartition(record.topic, record.partition)]:
+                self._reader.add(record.key, record.value)
+            self.until_ms = record.timestamp_ms if told_by(record) is not None else None
         return bool(records)
 
     def _taken(self) -> list[JournalEntry]:

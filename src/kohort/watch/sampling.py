@@ -23,15 +23,16 @@ from kohort.wire.consumer_protocol import parse_subscription
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription, MemberDescription
+    from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
     from kohort.client.admin.operations import Results
 
 PLACES_AT_ONCE: Final = 500
 """After so many append times the clock is looked at."""
 READABLE: Final = ("", "classic", "consumer")
 """Types of groups that have offsets here; share and streams groups (KIP-932, KIP-1071) are told otherwise."""
+GONE: Final = "the topic or partition does not exist (any more)"
 REASONS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist (any more)",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: GONE,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorised to describe the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorised to describe the group",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the log does not have the offset",
@@ -58,6 +59,27 @@ class GroupSample:
     not_looked_into: int = 0
     """At how many offsets something may wait for longer than is told: the limits were reached, or the log did not
     answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardGroups:
+    """The groups that brokers have told, and the brokers that did not tell theirs, by node id."""
+
+    groups: list[GroupListing]
+    errors: dict[int, KohortError]
+
+
+def heard_groups(admin: Admin, timeout_ms: int) -> HeardGroups:
+    """Return the groups of all brokers that tell theirs, by name; one that loads keeps no other from being heard.
+
+    Raises the error of a broker where none tells.
+    """
+    listed = admin.list_groups_by_broker(timeout_ms=timeout_ms)
+    heard = [listed[node_id] for node_id in listed if node_id not in listed.errors]
+    if not heard:
+        listed.check()
+    groups = sorted((one for groups in heard for one in groups), key=lambda one: one.group_id)
+    return HeardGroups(groups, dict(listed.errors))
 
 
 def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None) -> GroupSample:
@@ -87,6 +109,17 @@ def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | 
     sample = GroupSample(snapshots, dict(described.errors))
     _add_append_times(admin, sample, bounds)
     return sample
+
+
+def unseen_of(snapshot: GroupSnapshot) -> str | None:
+    """Return what could not be seen of a group that was, and why; None for one that was seen whole."""
+    if snapshot.error is not None:
+        return f"what group {snapshot.group!r} has committed: {snapshot.error}"
+    reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != GONE]
+    if not reasons:
+        return None
+    many = f"{len(reasons)} partition{'s' * (len(reasons) != 1)}"
+    return f"{many} of group {snapshot.group!r}: {reasons[0]}"
 
 
 def _reason(error: KohortError) -> str:

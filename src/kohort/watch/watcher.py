@@ -19,6 +19,7 @@ from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS, AskedOfCluster
 from kohort.watch.lateness import Lateness
+from kohort.watch.sampling import heard_groups
 from kohort.watch.store import PlacedEntry, WatchStore
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -202,7 +203,7 @@ class GroupWatcher:
         """Ask for the states of groups, and for the members of those that rebalance."""
         try:
             asked_ms = _now_ms()
-            states = {g.group_id: g.state for g in self._admin.list_groups(timeout_ms=ADMIN_MS)}
+            states = {g.group_id: g.state for g in heard_groups(self._admin, ADMIN_MS).groups}
             begun = self.groups.saw_states(states, asked_ms, _now_ms() + FETCH_WAIT_MS)
             if not begun:
                 return

@@ -239,3 +239,35 @@ def test_a_coordinator_that_loads_is_asked_again(world):
 
     assert world.describe("modern")["modern"].group_epoch == 8
     assert len(world.broker.requests(ConsumerGroupDescribeRequest)) == 3
+
+
+def test_a_group_whose_coordinator_loads_does_not_keep_the_others_waiting(world):
+    def answer(request, version):
+        loading = ConsumerGroupDescribeGroup(group_id="slow", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        others = [asked for asked in request.group_ids if asked != "slow"]
+        told = world.consumer_groups(ConsumerGroupDescribeRequest(group_ids=others), version).groups
+        return ConsumerGroupDescribeResponse(groups=[*told, *([loading] if "slow" in request.group_ids else [])])
+
+    world.broker.on(ConsumerGroupDescribeRequest, answer)
+    began_ms = world.clock.now_ms()
+
+    found = world.describe("modern", "slow")
+
+    assert found["modern"].group_epoch == 8
+    assert found.errors["slow"].code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.clock.now_ms() - began_ms < 5_000
+    assert [len(r.group_ids) for r in world.broker.requests(ConsumerGroupDescribeRequest)] == [2, 1, 1, 1, 1, 1]
+
+
+def test_a_group_without_a_coordinator_does_not_keep_the_others_waiting(world):
+    def answer(request, _version):
+        (key,) = request.coordinator_keys or [request.key]
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key == "slow" else ErrorCode.NONE
+        return FindCoordinatorResponse(error_code=code, node_id=1, host="one", port=9092)
+
+    world.broker.on(FindCoordinatorRequest, answer)
+
+    found = world.describe("modern", "slow")
+
+    assert found["modern"].group_epoch == 8
+    assert found.errors["slow"].code is ErrorCode.COORDINATOR_NOT_AVAILABLE

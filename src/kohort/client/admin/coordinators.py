@@ -18,6 +18,9 @@ from kohort.wire.schema import Message
 LOOKED_UP_AT_ONCE: Final = 1000
 """How many coordinators one FindCoordinator asks for."""
 
+TRIES_BESIDE_OTHERS: Final = 6
+"""How often a coordinator that loads is asked while other groups are known: some three seconds long."""
+
 NOT_OF_THIS_API: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """What an API answers about a group of the other kind; the latter where the broker has that kind switched off."""
 
@@ -49,26 +52,40 @@ class GroupCall:
 
 
 def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -> Operation[Results[str, Any]]:
-    """Ask each group's coordinator, all of them at once, and again those whose failure may pass."""
+    """Ask each group's coordinator, all of them at once, and again those whose failure may pass: to the end of the time
+    where nothing else was told, and a few times where other groups are known, which are not to wait for these."""
     results: Results[str, Any] = Results()
     pending = list(dict.fromkeys(groups))
     attempt = 0
+    beside_others = 0
     while pending:
         coordinators, again = yield from _find_coordinators(metadata, pending, results, call.key_type)
         found = list(coordinators.items())
         answered = yield from _ask_coordinators(found, call)
+        failures: dict[str, KohortError] = {}
         for (group, _), (code, outcome) in zip(found, answered, strict=True):
             if not isinstance(outcome, KohortError):
                 results.add(group, outcome)
             elif passes(code) or (not code and outcome.retriable and attempt == 0):
                 again.append(group)
+                failures[group] = outcome
             else:
                 results.refuse(group, outcome)
         pending = again
         attempt += 1
+        beside_others += len(results) > len(results.errors)
+        if beside_others >= TRIES_BESIDE_OTHERS:
+            for group in pending:
+                results.refuse(group, failures.get(group) or unavailable(call.key_type, group))
+            break
         if pending:
             yield Pause(attempt)
     return results
+
+
+def unavailable(key_type: int, group: str) -> ApiError:
+    """Return the error of a group whose coordinator nobody names."""
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {WHAT[key_type]} {group!r}")
 
 
 def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[tuple[int, Any]]]:

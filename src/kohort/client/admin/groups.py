@@ -50,14 +50,27 @@ OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
     """Return every group of the cluster, asked of every broker. Raises the error of a broker that does not tell."""
+    listed = yield from list_groups_by_broker(metadata, states=states, types=types)
+    listed.check()
+    return sorted((group for groups in listed.values() for group in groups), key=lambda listing: listing.group_id)
+
+
+def list_groups_by_broker(
+    metadata: Metadata, *, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> Operation[Results[int, list[GroupListing]]]:
+    """Return the groups that each broker coordinates, or its error, by its node id."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     answers = yield from ask_every_broker(metadata, request)
-    found = [
-        GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id)
-        for node_id, answer in answers
-        for g in answer.groups
-    ]
-    return sorted(found, key=lambda listing: listing.group_id)
+    found: Results[int, list[GroupListing]] = Results()
+    for node_id in answers:
+        if node_id in answers.errors:
+            found.refuse(node_id, answers.errors[node_id])
+            continue
+        listed = answers[node_id].groups
+        found.add(
+            node_id, [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id) for g in listed]
+        )
+    return found
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:

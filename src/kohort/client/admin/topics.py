@@ -80,19 +80,23 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
     return response
 
 
-def ask_every_broker(metadata: Metadata, request: Message) -> Operation[list[tuple[int, Any]]]:
-    """Return each broker's answer, with its node id. Raises the error of a broker that does not tell, which is asked
-    twice."""
+def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
+    """Return each broker's answer, or its error, by node id; one that does not tell is asked twice."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
         nodes = [broker.node_id for broker in response.brokers]
         answers = yield [Ask(request, node_id) for node_id in nodes]
-        failure = next((f for f in map(_failure, answers) if f is not None), None)
-        if failure is None:
-            return list(zip(nodes, answers, strict=True))
-        if not failure.retriable or attempt:
-            raise failure
+        failures = [f for f in map(_failure, answers) if f is not None]
+        if not failures or attempt or not all(f.retriable for f in failures):
+            results: Results[int, Any] = Results()
+            for node_id, answer in zip(nodes, answers, strict=True):
+                failure = _failure(answer)
+                if failure is None:
+                    results.add(node_id, answer)
+                else:
+                    results.refuse(node_id, failure)
+            return results
         attempt += 1
         yield Pause(attempt)
 

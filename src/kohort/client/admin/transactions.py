@@ -31,10 +31,10 @@ def list_transactions(
 ) -> Operation[list[TransactionListing]]:
     """Return every transactional id of the cluster. Raises the error of a broker that does not tell."""
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
-    answers = yield from ask_every_broker(metadata, request)
+    answers = (yield from ask_every_broker(metadata, request)).check()
     found = [
         TransactionListing(t.transactional_id, t.producer_id, t.transaction_state, node_id)
-        for node_id, answer in answers
+        for node_id, answer in answers.items()
         for t in answer.transaction_states
     ]
     return sorted(found, key=lambda listing: listing.transactional_id)

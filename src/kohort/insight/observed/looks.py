@@ -1,4 +1,4 @@
-"""LooksKept at the states of all groups, and which of them lie within a round: what bounds how long a rebalance took.
+"""Looks at the states of all groups, and which of them lie within a round: what bounds how long a rebalance took.
 
 A look and the records of its time arrive in any order: a group may be seen settled by a generation whose record is yet
 to be read. So looks are kept for a while, and judged when a generation is read, by this machine's clock, to which

@@ -1,0 +1,111 @@
+"""What could not be seen is said, and in the exit code: a script must not take it for well."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import kohort
+from kohort import AclBinding, OffsetAndMetadata, TopicPartition
+from kohort.cli.main import main
+from kohort.testing.staged import StagedBroker
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture
+def places():
+    """An administrator, and the command line as alice; groups ``g`` and ``h`` with offsets of two topics."""
+    options = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    login = (
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        "sasl.username=alice",
+        "sasl.password=a-secret",
+    )
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics({"seen": 1, "hidden": 1})
+        for group in ("g", "h"):
+            for topic in ("seen", "hidden"):
+                admin.alter_group_offsets(group, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
+
+        def run(*words: str, code: int):
+            settings = [word for setting in login for word in ("--set", setting)]
+            found = CliRunner().invoke(main, [*words, "--bootstrap", broker.bootstrap_of("SASL"), *settings])
+            assert found.exit_code == code, found.output
+            return found
+
+        yield admin, run
+
+
+def may(admin: kohort.Admin, kind: str, name: str) -> None:
+    admin.create_acls([AclBinding(kind, name, "User:alice", "describe")])
+
+
+def test_a_group_that_must_not_be_described_is_not_passed_over(places):
+    admin, run = places
+    may(admin, "cluster", "kafka-cluster")
+    may(admin, "group", "g")
+    may(admin, "topic", "seen")
+    may(admin, "topic", "hidden")
+
+    listed = run("groups", "--output", "json", code=6)
+    assert [row["group"] for row in json.loads(listed.stdout)["groups"]] == ["g"]
+    assert "kohort groups: not seen: GROUP_AUTHORIZATION_FAILED" in listed.stderr
+    examined = run("doctor", code=7)
+    assert "kohort doctor: not seen: GROUP_AUTHORIZATION_FAILED" in examined.stderr
+    assert "whether all is well cannot be told: not all was seen" in examined.stderr
+
+
+def test_partitions_that_must_not_be_described_are_not_passed_over(places):
+    admin, run = places
+    may(admin, "group", "m")
+    options = {"bootstrap_servers": admin.config.bootstrap_servers, "group_id": "m"}
+    with kohort.Consumer(**options) as consumer:
+        consumer.subscribe(["hidden"])
+        while not consumer.assignment():
+            consumer.poll(50)
+        listed = run("groups", "--output", "json", code=1)
+        examined = run("doctor", "m", code=7)
+
+    assert [row["group"] for row in json.loads(listed.stdout)["groups"]] == ["m"]
+    assert "not seen: 1 partition of group 'm': not authorised to describe the topic" in listed.stderr
+    assert "whether all is well cannot be told: not all was seen" in examined.stderr
+
+
+def test_all_that_may_be_seen_is_well(places):
+    admin, run = places
+    for name in ("seen", "hidden"):
+        may(admin, "topic", name)
+    may(admin, "group", "g")
+    assert "nothing is wrong with 1 group" in run("doctor", code=0).stderr
+    run("groups", code=0)
+
+
+def test_one_broker_that_loads_hides_its_groups_and_no_others():
+    with StagedBroker(nodes=2) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(["t"])
+        for number in range(12):  # so many that both nodes have some
+            admin.alter_group_offsets(f"g{number}", {TopicPartition("t", 0): OffsetAndMetadata(0)})
+        command = ["groups", "--no-journal", "--output", "json", "--bootstrap", broker.bootstrap]
+        broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=3)  # both are asked twice, one answers then
+
+        partly = CliRunner().invoke(main, command)
+        broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=4)
+        nothing = CliRunner().invoke(main, command)
+        whole = CliRunner().invoke(main, command)
+
+    assert (partly.exit_code, nothing.exit_code, whole.exit_code) == (4, 4, 0), (partly.output, nothing.output)
+    assert 0 < len(json.loads(partly.stdout)["groups"]) < len(json.loads(whole.stdout)["groups"]) == 12
+    assert "not seen: broker " in partly.stderr
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in partly.stderr
+    assert nothing.stdout == ""
