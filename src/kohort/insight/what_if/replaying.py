@@ -67,7 +67,7 @@ def recorded_generations(entries: Iterable[JournalEntry]) -> list[RecordedGenera
             owned = {m: _places(entry.partitions.get(m, {})) for m in here}
             owners = {tp: m for m, places in owned.items() for tp in places}
             found.append(RecordedGeneration(entry.at_ms, DealingWay(closed.protocol or "", False), here, owned))
-        elif isinstance(entry, GenerationSeen):
+        elif isinstance(entry, GenerationSeen) and entry.members:  # an empty one deals nothing out
             here = {seen.who.member_id: seen.who for seen in entry.members}
             owned = {seen.who.member_id: _places(seen.partitions or {}) for seen in entry.members}
             owners = {tp: m for m, places in owned.items() for tp in places}
@@ -239,10 +239,13 @@ def _moved(generations: Sequence[RecordedGeneration]) -> int:
 def _sentence(first: DealingWay, moved: int, changes: int, replays: Sequence[ReplayedAssignor]) -> str:
     told = f"{count(changes, 'change')} of the group moved {count(moved, 'partition')} with {first.assignor}"
     best = min(replays, key=lambda one: (one.moved, one.pause_to_s))
-    if best.moved >= moved:
-        return f"{told}; no other assignor would have moved fewer"
     how = f"{best.assignor} of the consumer protocol" if best.protocol == "consumer" else best.assignor
-    return f"{told}; {how} would have moved {best.moved or 'none'}"
+    if best.moved < moved:
+        return f"{told}; {how} would have moved {best.moved or 'none'}"
+    own = next((one for one in replays if (one.assignor, one.protocol == "consumer") == first), None)
+    if own is not None and best.pause_to_s < own.pause_to_s:
+        return f"{told}; none would have moved fewer, and {how} would have paused less"
+    return f"{told}; no other assignor would have moved fewer"
 
 
 def _notes(own: int | None, moved: int, generations: Sequence[RecordedGeneration]) -> tuple[str, ...]:
