@@ -87,7 +87,7 @@ def test_the_time_of_lag_can_be_left_out(run, ask, group):
 def test_status_is_a_sentence_first(run, ask, group):
     result = run("group", "status", "g")
 
-    assert result.stdout.splitlines()[0].startswith("g is Empty, no members, 6 records behind (6")
+    assert result.stdout.splitlines()[0].startswith("g is Empty, no members, 6 records behind (")
     assert result.stdout.splitlines()[0].endswith("nobody reads it.")
     assert "EVIDENCE        no_members: the group is Empty and has no members" in result.stdout
     assert ask("group", "status", "g")["status"]["blame"] == "no_members"
@@ -128,7 +128,7 @@ def test_lag_by_topic_and_as_a_check(run, ask, group, topic):
     too_many = run("group", "lag", "g", "--fail-above", "5", code=7)
     assert too_many.stderr.endswith("kohort group: the lag of 'g' is 6; 5 records are allowed\n")
     too_long = run("group", "lag", "g", "--fail-above", "30s", code=7)
-    assert "what 'g' reads next has waited for 6" in too_long.stderr
+    assert "what 'g' reads next has waited for " in too_long.stderr
 
 
 def test_a_lag_that_cannot_be_told_does_not_pass_a_check(run, admin, group):

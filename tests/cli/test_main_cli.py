@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import kohort
 
 COMMAND = [sys.executable, "-m", "kohort"]
+SCRIPT = Path(sys.executable).parent / "kohort"
 
 
 def kohort_process(*args, bootstrap="127.0.0.1:1", stdin="", timeout=110):
@@ -101,3 +103,30 @@ def test_a_reader_that_has_had_enough_ends_it_quietly():
     assert len(done.stdout) == 10
     assert b"Traceback" not in done.stderr
     assert b"BrokenPipe" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_completed_as_click_asks_it(shell, broker):
+    """What the script of a shell calls: verbs, and the options of one; of bash by its own words, at a real shell."""
+
+    def completed(*words):
+        said = {"_KOHORT_COMPLETE": f"{shell}_complete", "KOHORT_BOOTSTRAP": broker.bootstrap}
+        said |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1] if shell == "fish" else str(len(words) - 1)}
+        env = {**os.environ, **said}
+        return subprocess.run([SCRIPT], env=env, capture_output=True, text=True, check=True).stdout
+
+    assert "what-if" in completed("kohort", "group", "wh")
+    assert "--rolling-restart" in completed("kohort", "group", "what-if", "--rol")
+    assert "replay" in completed("kohort", "group", "rep")
+
+
+def test_bash_itself_completes_with_the_script(run, tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(run("completion", "bash").stdout)
+    typed = "COMP_WORDS=(kohort group des); COMP_CWORD=2"
+    asked = f'. "{script}"; {typed}; _kohort_completion kohort; echo "${{COMPREPLY[@]}}"'
+    env = {**os.environ, "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"}
+
+    done = subprocess.run(["bash", "-c", asked], env=env, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["describe"]

@@ -140,7 +140,7 @@ def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, t
     assert gone.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
     outside = run("consume", topic, "--partition", "3", code=3)
     assert f"topic '{topic}' has 3 partitions, 0 to 2; not 3" in outside.stderr
-    wrong = run("produce", topic, "--partition", "9", code=1, stdin="x\n")
+    wrong = run("produce", topic, "--partition", "9", code=2, stdin="x\n")
     assert "9" in wrong.stderr
 
 

@@ -91,7 +91,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path):
 def test_a_broker_with_data_cannot_be_recorded(tmp_path):
     refused = call("serve", "--record", tmp_path / "broker.rec", "--data", tmp_path / "data", "--listen", "127.0.0.1:0")
 
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "--record needs one broker that begins with nothing" in refused.output
 
 
@@ -101,6 +101,6 @@ def test_a_recording_does_not_overwrite_a_file(tmp_path):
 
     refused = call("serve", "--record", file, "--listen", "127.0.0.1:0")
 
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "is there already" in refused.output
     assert file.read_bytes() == b"precious"

@@ -127,7 +127,7 @@ def test_acls_that_lack_something_are_refused_before_anyone_is_asked(call, args,
 
 
 def test_a_word_that_is_no_operation_is_guessed(call):
-    refused = call("acls", "add", "--allow-principal", "User:a", "--topic", "t", "--operation", "Raed", code=1)
+    refused = call("acls", "add", "--allow-principal", "User:a", "--topic", "t", "--operation", "Raed", code=2)
     assert "did you mean read?" in refused.stderr
 
 
@@ -171,7 +171,7 @@ def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
     assert "No such file" in call("users", "add", "d", "--password-file", str(tmp_path / "no"), code=1).stderr
     assert "give --password-env or --password-file" in call("users", "add", "d", code=2).stderr
     assert (
-        "the password of 'd' is empty" in call("users", "add", "d", "--password-file", "-", stdin="\n", code=1).stderr
+        "the password of 'd' is empty" in call("users", "add", "d", "--password-file", "-", stdin="\n", code=2).stderr
     )
     call("users", "remove", "dave", "--yes")
 

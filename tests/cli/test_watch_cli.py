@@ -114,7 +114,7 @@ def test_options_that_do_not_fit_are_told(run):
 
 
 def test_a_broker_that_keeps_the_journal_itself_is_not_written_to(run, broker, topic):
-    told = run("watch", "--once", "--to-topic", code=1).stderr
+    told = run("watch", "--once", "--to-topic", code=2).stderr
     assert "the brokers of this cluster are kohort's and keep __kohort_journal themselves: leave --to-topic out" in told
 
 

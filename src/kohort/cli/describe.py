@@ -36,7 +36,7 @@ Examples:
   kohort group describe my-group
   kohort group describe my-group --members --verbose
   kohort group describe my-group --output json | jq .lag
-  kohort group describe --all-groups --output ndjson | jq -c '[.group, .topic, .partition, .lag]'
+  kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """
 TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
 

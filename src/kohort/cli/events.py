@@ -70,7 +70,7 @@ def show_events(entries: list[JournalEntry], output: str) -> None:
         print_lines(line_of(GroupEvents, event) for event in find_events(entries))
         return
     for event in find_events(entries):
-        click.echo(event_line(event))
+        print_prose(event_line(event), indent=" " * 25)
 
 
 def event_line(event: EventFinding) -> str:
