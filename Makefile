@@ -13,10 +13,10 @@ KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check interop kdc kerberos long suites bench wheel docs kafka fmt clean
+.PHONY: help env run test lint check check-history interop kdc kerberos long suites bench wheel docs kafka fmt clean
 
 help: ## This list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 .tools/bin/uv:
 	$(PYTHON) -m venv .tools
@@ -51,6 +51,9 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
 	$(BIN)/kohort sim run --seeds 0..10
+
+check-history: $(SYNCED) ## Check histories of what clients saw: make check-history FILES="run/*.jsonl" (docs/history-format.md).
+	$(BIN)/kohort check-history $(FILES)
 
 interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
 	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)'

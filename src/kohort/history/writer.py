@@ -1,0 +1,72 @@
+"""Writes a history: one object for each client, whatever library it is of. docs/history-format.md has the format."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any, Final
+
+Record = tuple[int, str]
+"""Offset and value."""
+Where = tuple[str, int]
+"""Topic and partition."""
+
+_SEPARATORS: Final = (",", ":")
+
+
+class ClientHistory:
+    """The lines of one client, from its start to its end. Threads may share it; each call writes one line.
+
+    ``now_us`` is asked for the end of every operation, in microseconds of a clock that never goes back; it begins when
+    ``at`` says, by the same clock. ``about`` is what docs/history-format.md has for ``client``.
+    """
+
+    def __init__(self, file: IO[str], name: str, now_us: Callable[[], int], **about: Any) -> None:
+        self._file = file
+        self._name = name
+        self._lock = threading.Lock()
+        self.now_us = now_us
+        self.write("client", **about)
+
+    def write(self, op: str, **fields: Any) -> None:
+        """Write one operation; fields that are None are left out."""
+        said = {name: value for name, value in fields.items() if value is not None}
+        line = json.dumps({"op": op, "client": self._name, **said}, separators=_SEPARATORS)
+        with self._lock:
+            self._file.write(line + "\n")
+
+    def sent(self, at: int, where: Where, value: str, result: str, **more: Any) -> None:
+        """Write what became of a record; ``more``: offset, txn, of. Its send is written before with ``begun``."""
+        done = None if result == "begun" else self.now_us()
+        topic, partition = where
+        self.write("send", topic=topic, partition=partition, value=value, result=result, at=at, done=done, **more)
+
+    def read(self, at: int, where: Where, records: Iterable[Record], position: int | None = None) -> None:
+        """Write the records of one partition that a reader was given, and where it stands then."""
+        topic, partition = where
+        listed = [list(record) for record in records]
+        self.write(
+            "read", topic=topic, partition=partition, records=listed, position=position, at=at, done=self.now_us()
+        )
+
+    def held(self, kind: str, at: int, group: str, partitions: Iterable[Where], **more: Any) -> None:
+        """Write that partitions were ``assigned`` (with ``generation``), ``revoked`` or ``lost``."""
+        listed = [list(partition) for partition in partitions]
+        self.write(kind, group=group, partitions=listed, at=at, done=self.now_us(), **more)
+
+    def committed(self, at: int, group: str, offsets: Mapping[Where, int], result: str, **more: Any) -> None:
+        """Write what became of a commit; ``more``: generation, txn, id."""
+        listed = [[topic, partition, offset] for (topic, partition), offset in offsets.items()]
+        done = None if result == "begun" else self.now_us()
+        self.write("commit", group=group, offsets=listed, result=result, at=at, done=done, **more)
+
+    def ended(self, at: int, transaction: str, outcome: str, result: str) -> None:
+        """Write what became of the end of a transaction: ``commit`` or ``abort``."""
+        done = None if result == "begun" else self.now_us()
+        self.write("end", txn=transaction, outcome=outcome, result=result, at=at, done=done)
+
+    def flush(self) -> None:
+        """Hand what was written to the system, so that it is there when the process is killed."""
+        with self._lock:
+            self._file.flush()

@@ -1,0 +1,27 @@
+"""What judges histories imports Python's standard library and itself: nothing of what it judges, no package at all."""
+
+import ast
+import sys
+from pathlib import Path
+
+HISTORY = Path(__file__).parents[2] / "src" / "kohort" / "history"
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def test_history_imports_the_standard_library_alone():
+    files = sorted(HISTORY.rglob("*.py"))
+    assert len(files) > 10
+    foreign = [
+        f"{path.name}: {module}"
+        for path in files
+        for module in imported(path)
+        if module.partition(".")[0] not in sys.stdlib_module_names and not module.startswith("kohort.history")
+    ]
+    assert foreign == []
