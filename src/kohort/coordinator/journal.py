@@ -26,6 +26,7 @@ from kohort.coordinator.journal_events import (
     OptionsChanged,
     PartitionsResumed,
 )
+from kohort.coordinator.member_said import MemberSaid
 
 TOPIC: Final = "__kohort_journal"
 """Where the entries are kept; what a broker keeps there is documented with its writer."""
@@ -91,6 +92,8 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How long the broker itself stood still since ``last_seen_ms``."""
     stalled_at_ms: int | None = None
     """When it began to, first."""
+    said: MemberSaid | None = None
+    """What its client had pushed of itself; None if it had not."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

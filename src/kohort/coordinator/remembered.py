@@ -15,6 +15,7 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.coordinator.member_said import SaidByMembers
 
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
@@ -108,11 +109,12 @@ class OutsideCommitters:
 class Remembered:
     """All of it, for the decisions that write entries."""
 
-    __slots__ = ("committers", "connections", "fenced", "leavers", "stalls")
+    __slots__ = ("committers", "connections", "fenced", "leavers", "said", "stalls")
 
     def __init__(self) -> None:
         self.connections = ClosedConnections()
         self.stalls = BrokerStalls()
         self.leavers = Leavers()
         self.committers = OutsideCommitters()
+        self.said = SaidByMembers()
         self.fenced = FencedCounters()

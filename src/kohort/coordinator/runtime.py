@@ -29,7 +29,8 @@ from kohort.coordinator.invariants import (
     check_one_kind,
     check_replay,
 )
-from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.journal import JournalEntry, Who
+from kohort.coordinator.member_said import MemberSaid
 from kohort.coordinator.memory_budget import MemoryBudget, added_by_expressions
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
@@ -152,6 +153,10 @@ class Coordinator:
         self._remembered.connections.add(connection, now_ms)
         if (closed := self._remembered.leavers.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
+
+    def client_said(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
+        """Remember as evidence what a client pushed of itself; ``who`` is the member that it says it is."""
+        self._remembered.said.add(client_instance_id, who, said)
 
     def stood_still(self, from_ms: int, now_ms: int) -> None:
         """Remember as evidence that this broker did nothing from ``from_ms`` until now, whatever there was to do."""

@@ -55,9 +55,10 @@ def find_stop(
     though records waited, and the connection stayed open. A client whose limit is its session timeout does not say what
     its limit is (aiokafka), and none that hung up right after it left had stopped.
     """
+    said = client_said(vitals, left_at_ms)
     if stopped_polling(reason):
         return Finding(
-            "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", ()
+            "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", said
         )
     if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
         return None
@@ -77,6 +78,7 @@ def find_stop(
     ]
     if vitals.lag is not None:
         evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in what it had"))
+    evidence += said
     return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(evidence))
 
 
@@ -87,6 +89,23 @@ def _idle_ms(vitals: Vitals, left_at_ms: int) -> int | None:
     idle_ms = left_at_ms - vitals.last_progress_ms
     after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
     return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
+
+
+def client_said(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
+    """Return the fact of what the member's client had pushed of itself (KIP-714), if it had, and it says something."""
+    said = vitals and vitals.said
+    if not said:
+        return ()
+    words = []
+    if said.last_poll_ms_ago is not None:
+        words.append(f"its user had polled {seconds(said.last_poll_ms_ago)} ago")
+    if said.longest_poll_gap_ms:
+        words.append(f"{seconds(said.longest_poll_gap_ms)} lay between two polls at most")
+    if said.poll_idle_ratio is not None:
+        words.append(f"its user waited for records {min(max(said.poll_idle_ratio, 0), 1):.0%} of the time")
+    if not words:
+        return ()
+    return (Evidence("client_said", f"{seconds(at_ms - said.at_ms)} before: {', '.join(words)}", said.at_ms),)
 
 
 class Aftermath(Protocol):
@@ -110,6 +129,7 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath)
         Evidence("last_request", f"{seconds(silent_ms)} before it was expired", vitals.last_seen_ms),
         Evidence("session_timeout", limit(vitals.session_timeout_ms)),
         Evidence("longest_gap", seconds(vitals.longest_gap_ms)),
+        *client_said(vitals, expired_at_ms),
     ]
     confidence: Confidence = "high"
     if vitals.stalled_ms:

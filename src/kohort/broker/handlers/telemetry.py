@@ -11,6 +11,8 @@ from typing import Final
 
 from kohort.broker.request import Answer, AnswerInSteps, Request, principal_of
 from kohort.broker.state import BrokerState
+from kohort.coordinator.journal import Who
+from kohort.coordinator.member_said import MemberSaid
 from kohort.errors import CorruptRecord, ErrorCode, ProtocolError
 from kohort.telemetry.instances import ClientInstance
 from kohort.telemetry.otlp import PushedMetrics, parse_metrics
@@ -26,6 +28,7 @@ from kohort.wire.messages.telemetry import (
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """The best first, in Kafka's order."""
+CONSUMER: Final = "org.apache.kafka.consumer."
 CODECS: Final = frozenset(map(int, Codec))
 
 
@@ -65,8 +68,27 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
         except (CorruptRecord, ProtocolError) as error:
             raise instances.refuse(client, ErrorCode.INVALID_RECORD, f"pushes what cannot be read: {error}") from None
         report = _report(state, request, client, pushed)
+        _tell_coordinator(state, request, report)
     state.client_metrics.take(client, report, request.now_ms)
     return PushTelemetryResponse()
+
+
+def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport) -> None:
+    """Let the coordinator remember what a member said, in case it goes: as evidence of why."""
+    if report.group is None:
+        return
+    values = {one.name.removeprefix(CONSUMER): one.value for one in report.values if not one.labels}
+    last_poll_s, gap_ms = values.get("last.poll.seconds.ago"), values.get("time.between.poll.max")
+    said = MemberSaid(
+        at_ms=request.now_ms,
+        last_poll_ms_ago=None if last_poll_s is None or last_poll_s < 0 else int(last_poll_s * 1000),
+        longest_poll_gap_ms=None if gap_ms is None else int(gap_ms),
+        poll_idle_ratio=values.get("poll.idle.ratio.avg"),
+        commit_latency_ms=values.get("coordinator.commit.latency.avg"),
+        rebalance_latency_ms=values.get("coordinator.rebalance.latency.max"),
+    )
+    who = Who(report.member_id or "", request.client_id, request.client_host)
+    state.coordinator.client_said(report.client_instance_id, who, said)
 
 
 def _facts(state: BrokerState, request: Request) -> ClientFacts:

@@ -97,4 +97,5 @@ class Member:
             last_commit_ms=self.last_commit_ms,
             stalled_ms=stalled_ms,
             stalled_at_ms=stalled_at_ms,
+            said=ctx.remembered.said.of(self.who),
         )

@@ -90,4 +90,5 @@ def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vital
         return None
     vitals = presence.vitals(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, ctx)
     places = [(name, p) for id_, p, _ in member.current.held() if (name := ctx.topics.topic_name(id_)) is not None]
-    return replace(vitals, lag=ctx.lag_of(group.group_id, places))
+    said = ctx.remembered.said.of(member.who)
+    return replace(vitals, lag=ctx.lag_of(group.group_id, places), said=said)
