@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.extras import needs
 from kohort.metrics.breathing import breathe
 from kohort.metrics.catalogue import Known
-from kohort.metrics.page import Page, Row
+from kohort.metrics.page import EXEMPLAR_LABEL, Exemplar, Page, Row
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -55,7 +55,8 @@ def text_of(page: Page, form: str = PLAIN, *, of_process: bool = False) -> tuple
     if of_process:
         pieces.append(encode(ProcessCollector(registry=None)).removesuffix(END))
     for known, rows in page.families():
-        for number, samples in enumerate(_samples(known, rows)):
+        exemplars = page.exemplars(known.name) if form == OPENMETRICS else {}
+        for number, samples in enumerate(_samples(known, rows, exemplars)):
             metric = Metric(known.name.removesuffix("_total"), known.text, known.kind)
             metric.samples = samples
             written = encode(_Piece(metric)).removesuffix(END)
@@ -85,17 +86,18 @@ class _Piece:
         return [self._metric]
 
 
-def _samples(known: Known, rows: Mapping[Row, float]) -> Iterator[list[Any]]:
+def _samples(known: Known, rows: Mapping[Row, float], exemplars: Mapping[Row, Exemplar]) -> Iterator[list[Any]]:
     """Yield the samples of one metric, in pieces that take half a millisecond to write."""
+    from prometheus_client.samples import Exemplar as Written
     from prometheus_client.samples import Sample
 
     left = iter(rows.items())
     while piece := list(islice(left, BREATH_EVERY)):
-        yield [
-            Sample(
-                known.name + end,
-                dict(zip((*known.labels, "le") if end == "_bucket" else known.labels, values, strict=True)),
-                value,
-            )
-            for (end, values), value in piece
-        ]
+        made = []
+        for row, value in piece:
+            end, values = row
+            labels = dict(zip((*known.labels, "le") if end == "_bucket" else known.labels, values, strict=True))
+            one = exemplars.get(row)
+            told = None if one is None else Written({EXEMPLAR_LABEL: one.id}, one.value, one.at_ms / 1000)
+            made.append(Sample(known.name + end, labels, value, None, told))
+        yield made

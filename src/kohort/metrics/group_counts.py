@@ -12,13 +12,14 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import EpochRaised, JournalEntry, MemberRemoved, RequestFenced
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.rebalances import REMEMBERED_MS
+from kohort.metrics.page import Exemplar
 
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
 UNDER_WAY: Final = frozenset({"open", "assigning", "reconciling"})
@@ -47,15 +48,6 @@ Key = tuple[str, int]
 """What tells rebalances apart: the id, and when it opened, as rounds that failed leave the generation as it is."""
 
 
-class Shown(NamedTuple):
-    """The rebalance that was counted last in some place: its id, and when it opened."""
-
-    id: str
-    at_ms: int
-    value: float = 1.0
-    """Seconds, in a histogram."""
-
-
 @dataclass(slots=True)
 class Counted:
     """What of a rebalance is counted so far."""
@@ -79,11 +71,11 @@ class GroupCounts:
         self._counted: dict[Key, Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
-        self.last: dict[tuple[str, str], Shown] = {}
+        self.last: dict[tuple[str, str], Exemplar] = {}
         """By the same: the last that was counted."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
-        self.last_of_size: dict[tuple[str, int], Shown] = {}
+        self.last_of_size: dict[tuple[str, int], Exemplar] = {}
         """By phase and place in its sizes."""
         self.moved = 0
         self.unowned_ms = 0
@@ -158,7 +150,7 @@ class GroupCounts:
             self.opened_at_ms.append(one.opened_at_ms)
         which = one.cause, "first" if one.parent is None else "followup"
         self.rebalances[which] += 1
-        self.last[which] = Shown(one.id, one.opened_at_ms)
+        self.last[which] = Exemplar(one.id, one.opened_at_ms)
         for phase, ms in one.phases_ms.items():
             if phase != RESUME:
                 self._count_phase(one, phase, ms)
@@ -180,7 +172,7 @@ class GroupCounts:
         place = bisect_left(BOUNDS_S, ms / 1000)
         self.phases[phase][place] += 1
         self.phase_ms[phase] += ms
-        self.last_of_size[phase, place] = Shown(one.id, one.opened_at_ms, ms / 1000)
+        self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
 
     def _prune(self, found: Sequence[RebalanceFinding]) -> None:
         """Forget what tells nothing more of a rebalance of which there is more to count, nor of the next one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from kohort.metrics.catalogue import CATALOGUE, Known
 
@@ -25,12 +25,29 @@ Row = tuple[str, tuple[str, ...]]
 """The end of a sample's name (``_bucket``) and the values of its labels."""
 
 
+EXEMPLAR_LABEL: Final = "rebalance"
+EXEMPLAR_MOST: Final = 128 - len(EXEMPLAR_LABEL)
+"""Characters of an exemplar's label: with its name 128 (OpenMetrics); what is longer has none."""
+HARD_TO_READ: Final = frozenset('"\\\n#{}')
+"""In an exemplar: readers of OpenMetrics, prometheus-client's own among them, take some for its end."""
+
+
+class Exemplar(NamedTuple):
+    """A rebalance that a counter or a bucket has counted: the id by which findings know it, and when it opened."""
+
+    id: str
+    at_ms: int
+    value: float = 1.0
+    """Seconds, in a histogram."""
+
+
 class Page:
     """Rows by metric. What is added first has room first."""
 
     def __init__(self, most: int = SERIES_MOST) -> None:
         self._most = most
         self._rows: dict[str, dict[Row, float]] = {}
+        self._exemplars: dict[str, dict[Row, Exemplar]] = {}
         self._held = 0
         self.dropped = 0
         """Rows for which there was no room."""
@@ -48,10 +65,23 @@ class Page:
             self.dropped += len(sums) + 2
             return
         for bound, count in sums.items():
-            self._put(name, "_bucket", (*told, "+Inf" if bound == float("inf") else repr(float(bound))), count)
+            self._put(name, "_bucket", (*told, _bound(bound)), count)
             last = count
         self._put(name, "_sum", told, total)
         self._put(name, "_count", told, last)
+
+    def exemplify(self, name: str, exemplar: Exemplar, *labels: object, bound: float | None = None) -> None:
+        """Give an exemplar to a counter that has a row, or to the bucket of a histogram with that bound."""
+        told = tuple(map(label, labels))
+        row = ("", told) if bound is None else ("_bucket", (*told, _bound(bound)))
+        known = exemplar._replace(id=label(exemplar.id))
+        is_plain = len(known.id) <= EXEMPLAR_MOST and HARD_TO_READ.isdisjoint(known.id)
+        if is_plain and row in self._rows.get(name, ()):
+            self._exemplars.setdefault(name, {})[row] = known
+
+    def exemplars(self, name: str) -> Mapping[Row, Exemplar]:
+        """Return the exemplars of a metric."""
+        return self._exemplars.get(name, {})
 
     def _put(self, name: str, end: str, labels: tuple[str, ...], value: float) -> None:
         rows = self._rows.get(name)
@@ -68,7 +98,8 @@ class Page:
 
     def let_go(self) -> Iterator[None]:
         """Forget all rows, in steps: at once a large page takes a quarter of a second, in which nobody else works."""
-        for rows in self._rows.values():
+        held: list[dict[Row, Any]] = [*self._rows.values(), *self._exemplars.values()]
+        for rows in held:
             while rows:
                 for row in list(islice(rows, FREED_AT_ONCE)):
                     del rows[row]
@@ -90,6 +121,10 @@ class Page:
     def value(self, name: str, *labels: object, end: str = "") -> float | None:
         """Return the value of a row, for tests; None where there is none."""
         return self._rows.get(name, {}).get((end, tuple(map(str, labels))))
+
+
+def _bound(bound: float) -> str:
+    return "+Inf" if bound == float("inf") else repr(float(bound))
 
 
 def label(value: object) -> str:

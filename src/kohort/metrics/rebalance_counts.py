@@ -14,6 +14,8 @@ from kohort.insight.health import RebalanceTimes
 from kohort.metrics.group_counts import BOUNDS_S, GroupCounts
 from kohort.metrics.page import Page, bounded
 
+DURATION: Final = "kohort_group_rebalance_duration_seconds"
+BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
 GROUPS_MOST: Final = 10_000
 HELD_MOST_BYTES: Final = 64 << 20
 """What the entries of all groups may hold; above it those of groups that nothing happens to are forgotten first."""
@@ -73,6 +75,7 @@ class RebalanceCounts:
         for name, counts in sorted(self._groups.items()):
             for (cause, which), times in sorted(counts.rebalances.items()):
                 page.add("kohort_group_rebalances_total", times, name, cause, which)
+                page.exemplify("kohort_group_rebalances_total", counts.last[cause, which], name, cause, which)
             page.add("kohort_group_partitions_moved_total", counts.moved, name)
             page.add("kohort_group_partition_unowned_seconds_total", counts.unowned_ms / 1000, name)
             for cause, times in sorted(counts.evictions.items()):
@@ -85,4 +88,6 @@ class RebalanceCounts:
         for name, counts in sorted(self._groups.items()):
             for phase, by_size in counts.phases.items():
                 sums, total = bounded(by_size, BOUNDS_S), counts.phase_ms[phase] / 1000
-                page.add_histogram("kohort_group_rebalance_duration_seconds", sums, total, name, phase)
+                page.add_histogram(DURATION, sums, total, name, phase)
+            for (phase, place), last in counts.last_of_size.items():
+                page.exemplify(DURATION, last, name, phase, bound=BOUNDS_TO_INFINITY[place])

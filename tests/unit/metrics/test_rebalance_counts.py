@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from io import StringIO
 
 import pytest
 from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_fd_to_metric_families
 
 from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import (
@@ -24,8 +26,9 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.metrics.exposition import OPENMETRICS, text_of
 from kohort.metrics.group_counts import ENTRIES_MOST, ENTRIES_MOST_BYTES, EVER, GRACE_MS, RESUME_MS
-from kohort.metrics.page import Page
+from kohort.metrics.page import Page, label
 from kohort.metrics.rebalance_counts import HELD_MOST_BYTES, RebalanceCounts
 from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember
@@ -177,6 +180,33 @@ def test_the_last_assignment_and_first_fetches_count_though_somebody_has_looked_
         "from when the group began to rebalance"
     )
     assert page.value("kohort_group_partitions_moved_total", "g") == 1
+
+
+@pytest.mark.parametrize("group", ["g", "grüße", "a b=c,"])
+def test_the_last_rebalance_of_each_cause_and_length_is_named_in_openmetrics(group):
+    entries = [entry for number in range(1, 4) for entry in a_round(10_000 * number, number)]
+    page = settled(RebalanceCounts(), [replace(entry, group=group) for entry in entries])
+
+    text = text_of(page, OPENMETRICS)[0].decode()
+    families = {one.name: one.samples for one in text_fd_to_metric_families(StringIO(text, newline="\n"))}
+    (counted,) = [one for one in families["kohort_group_rebalances"] if one.name.endswith("_total")]
+    assert (counted.value, float(counted.exemplar.timestamp)) == (3, 30)
+    assert counted.exemplar.labels == {"rebalance": f"{label(group)}/3"}
+    buckets = families["kohort_group_rebalance_duration_seconds"]
+    named = {(one.labels["phase"], one.labels["le"]): one.exemplar.value for one in buckets if one.exemplar}
+    assert named["total", "0.1"] == 0.03
+    assert {bound for _, bound in named} == {"0.1"}, "only the bucket that it fell into"
+    assert " # {" not in text_of(page)[0].decode(), "the plain form has none"
+
+
+@pytest.mark.parametrize("group", ["g" * 119, 'a"} 1\n', "\udcff", "a # {b} 1", "back\\slash"])
+def test_an_id_that_is_too_long_or_hard_to_read_is_not_named(group):
+    entries = [replace(entry, group=group) for entry in a_round(0, 1)]
+    text = text_of(settled(RebalanceCounts(), entries), OPENMETRICS)[0].decode()
+
+    families = {one.name: one.samples for one in text_fd_to_metric_families(StringIO(text, newline="\n"))}
+    assert [one.value for one in families["kohort_group_rebalances"]] == [1]
+    assert not [one for samples in families.values() for one in samples if one.exemplar]
 
 
 def test_rounds_that_failed_from_the_same_generation_count_each():
