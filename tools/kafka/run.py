@@ -30,6 +30,7 @@ TOOLS = LIBS.parent / "tools"
 POMS = {LIBS: HERE / "pom.xml", TOOLS: HERE / "tools.xml"}
 RESOLVE_S = 900
 START_S = 180
+END_S = 45
 JVM_FLAGS = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"]
 """Few threads: where a machine is shared, what an idle broker costs is its threads waking up."""
 MIB = 1024 * 1024
@@ -128,11 +129,29 @@ class Kafka:
         return self._process.pid
 
     def restart(self, *, kill: bool) -> None:
-        """End it, with SIGKILL or in order, and start it again over the same data."""
+        """End it, with SIGKILL or in order, and start it again over the same data. An end in order that takes too long,
+        as on a busy machine, is made one."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
-        self._process.wait(START_S)
-        self._serve()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(START_S)
+        self._again()
+
+    def _again(self, attempts: int = 5) -> None:
+        """Start it over its data. A client that tries to reach its port may have got that very port for itself (a
+        local connection to itself), and have it for a moment."""
+        for left in reversed(range(attempts)):
+            try:
+                self._serve()
+            except RuntimeError:
+                if not left:
+                    raise
+                time.sleep(1)
+            else:
+                return
 
     def _properties(self, controller: int) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.listeners}

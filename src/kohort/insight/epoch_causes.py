@@ -65,23 +65,25 @@ def _joined(this: EpochRebalance, raised: EpochRaised) -> Finding:
     fact = _fact(
         "heartbeat", f"{_who(raised)} came with epoch 0{f', subscribing to {topics}' if topics else ''}", raised
     )
-    if raised.members == 1:
-        return Finding("GROUP_FORMING", "proof", f"the group was empty and {_who(raised)} joined", (fact,))
     before = this.removed_before
     if raised is this.raises[0] and before is not None and raised.at_ms - before.at_ms <= REMEMBERED_MS:
-        return _joined_anew(this, raised, before, fact)
+        anew = _joined_anew(this, raised, before, fact)
+        if anew is not None:
+            return anew
+    if raised.members == 1:
+        return Finding("GROUP_FORMING", "proof", f"the group was empty and {_who(raised)} joined", (fact,))
     return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
 
 
-def _joined_anew(this: EpochRebalance, raised: EpochRaised, before: EpochRaised, fact: Evidence) -> Finding:
-    """Return that a member that was out of the group is back. From outside it is not known whether it was put out: of
-    one that left by itself it is no more than likely that its client began anew."""
+def _joined_anew(this: EpochRebalance, raised: EpochRaised, before: EpochRaised, fact: Evidence) -> Finding | None:
+    """Return that a member that had been put out is back; None where it had left in order. From outside it is not known
+    whether it was put out: of one that left by itself it is no more than likely that its client began anew."""
     ago = seconds(raised.at_ms - before.at_ms)
     chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
     why = find_cause_of_raise(this.removed_from or this, before).cause
     if before.cause.event != "member_gone":
         if before.cause.event == "member_left" and why not in PUT_OUT:
-            return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
+            return None
         out = why if before.cause.event == "member_left" else before.cause.event
         clause = f"{_who(raised)} joined anew, {ago} after it was put out of the group ({out})"
         ids = {who.member_id for who in (before.cause.who, raised.cause.who) if who is not None}
@@ -91,6 +93,8 @@ def _joined_anew(this: EpochRebalance, raised: EpochRaised, before: EpochRaised,
     if why in PUT_OUT:
         clause = f"{_who(raised)} joined anew, {ago} after it was out ({why})"
         return Finding("CLIENT_RESET", "medium", clause, (fact, gone, chain))
+    if raised.members == 1:
+        return None
     return Finding(
         "NEW_MEMBER", "medium", f"{_who(raised)} joined the group again, {ago} after it was out", (fact, gone)
     )

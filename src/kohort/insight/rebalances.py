@@ -75,6 +75,8 @@ class Rebalance:
     """The rebalance in which the client of the member that joins had left before, if it had."""
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
     """Members of the group whose sessions ended, by their ids: as whom the same client joined anew, and when."""
+    grown_before: bool = False
+    """The rebalance before began as topics had other numbers of partitions, which others may see only now."""
     made_lately: frozenset[str] = frozenset()
     """Topics that were made, or deleted, a while before, since when members find that out one by one."""
     loaded: GroupLoaded | None = None
@@ -305,6 +307,7 @@ def _open(history: _History, entry: RoundOpened) -> None:
             left_in=_left_in(history, entry),
             back=history.back,
             made_lately=_made_lately(history, entry.at_ms),
+            grown_before=before is not None and _has_grown(before),
             loaded=loaded,
             loaded_lately=last if last is not None and entry.at_ms - last.at_ms <= LATELY_MS else None,
             interrupted=before if before is not None and before.end == "interrupted" else None,
@@ -402,6 +405,10 @@ def _came_back(history: _History, who: Who, at_ms: int) -> None:
             if removed.why == "session_expired":
                 history.back.setdefault(removed.who.member_id, (who, at_ms))
             return
+
+
+def _has_grown(before: Rebalance) -> bool:
+    return before.trigger.change is not None and bool(before.trigger.change.partitions_changed)
 
 
 def _made_lately(history: _History, at_ms: int) -> frozenset[str]:

@@ -205,6 +205,11 @@ def _tell_partitions(this: Rebalance, change: Change) -> tuple[str, str]:
     return f"topics changed ({printable(fact)}) and {_who(this)} joined again", printable(fact)
 
 
+def _tell_view(this: Rebalance, _change: Change) -> tuple[str, str]:
+    clause = f"{_who(this)} joined again as its view of the topics changed, and their partitions are as many as before"
+    return clause, "no number of partitions differs: others are looked at since members came or went"
+
+
 def _tell_followup(this: Rebalance, _change: Change) -> tuple[str, str]:
     clause = f"members gave up partitions in generation {this.from_generation} so that others could have them"
     return clause, f"{_who(this)} owns other partitions than before and nothing else changed"
@@ -250,6 +255,8 @@ LIBRARY_WORDS: Final = (
 """What is in the reasons that client libraries give by themselves; another reason is the application's."""
 
 
+_VIEW: Final = "cached metadata has changed"
+"""What Java's leader says where it sees other topics, or other numbers of partitions, than when it assigned them."""
 USERS_WORDS: Final = ("enforced by user", "from forcerebalance")
 """What client libraries say where the application asked, and gave no reason of its own: Java's and ours; franz-go's."""
 
@@ -300,7 +307,8 @@ REJOINS: Final[tuple[tuple[Applies, str, Confidence, Tell], ...]] = (
     (lambda _r, c, s: c.owned_changed and _gave_up(s), "COOPERATIVE_FOLLOWUP", "high", _tell_followup),
     (lambda _r, _c, s: any(words in s for words in USERS_WORDS), "USER_ENFORCED", "high", _tell_user),
     (lambda _r, _c, s: "does not match the current subscription" in s, "ASSIGNMENT_MISMATCH", "high", _tell_mismatch),
-    (lambda _r, _c, s: "cached metadata has changed" in s, "PARTITIONS_CHANGED", "high", _tell_partitions),
+    (lambda r, _c, s: _VIEW in s and r.grown_before, "PARTITIONS_CHANGED", "high", _tell_partitions),
+    (lambda _r, _c, s: _VIEW in s, "LEADER_REJOIN", "medium", _tell_view),
 )
 """A rejoin, by what differs and what the client said; the first that applies."""
 

@@ -24,6 +24,8 @@ class CampaignClient:
     leaves_on_stall: bool = False
     enforces: bool = False
     patterns: tuple[str, ...] = ()
+    returns: tuple[str, ...] = (EAGER, COOPERATIVE, CONSUMER)
+    """The protocols in which a static member can come back before its session ends."""
 
 
 CLIENTS: Final = {
@@ -36,7 +38,15 @@ CLIENTS: Final = {
         CampaignClient(
             "java", "java-player", (EAGER, COOPERATIVE, CONSUMER), True, True, (EAGER, COOPERATIVE, CONSUMER)
         ),
-        CampaignClient("franz", "go-franz", (EAGER, COOPERATIVE, CONSUMER), False, True, (EAGER, COOPERATIVE)),
+        # As a static member of the new protocol it does not say that it goes for a while, and its instance id is taken.
+        CampaignClient(
+            "franz",
+            "go-franz",
+            (EAGER, COOPERATIVE, CONSUMER),
+            enforces=True,
+            patterns=(EAGER, COOPERATIVE),
+            returns=(EAGER, COOPERATIVE),
+        ),
         CampaignClient("sarama", "go-sarama", (EAGER,)),
     )
 }

@@ -21,6 +21,8 @@ from support.peers.apache_kafka import kafka_tool
 MIN_SESSION_MS: Final = 500
 INITIAL_DELAY_MS: Final = 500
 START_S: Final = 60.0
+START_ATTEMPTS: Final = 5
+"""A client that tries to reach the broker's port may have got that very port for itself, and have it for a moment."""
 BROKER_OPTIONS: Final = {
     "group.min.session.timeout.ms": MIN_SESSION_MS,
     "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
@@ -81,7 +83,15 @@ class OurGround:
         """End the broker, in order or not, and start it again."""
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.wait(30)
-        self._process = self._start()
+        for left in reversed(range(START_ATTEMPTS)):
+            try:
+                self._process = self._start()
+            except RuntimeError:
+                if not left:
+                    raise
+                time.sleep(1)
+            else:
+                return
 
     def stall(self, seconds: float) -> None:
         """Let it stand still."""

@@ -13,12 +13,14 @@ from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.patterns import find_patterns
 from support.campaign.casting import COOPERATIVE
 from support.campaign.story import ExpectedCause, Provoked
-from support.campaign.truths import ALWAYS_TRUE, FOLLOW, GROUNDS, OURS, PATTERNS, TRUTHS, UNNAMED
+from support.campaign.truths import ALWAYS_TRUE, FOLLOW, GROUNDS, LEADERS_OWN, OURS, PATTERNS, TRUTHS, UNNAMED
 
 NOTHING: Final = "(nothing)"
 """Where nothing was told, or nothing was done."""
 FOLLOWUP: Final = "COOPERATIVE_FOLLOWUP"
 NO_REBALANCE: Final = "no_rebalance"
+UP_TO_CLIENTS: Final = ("topic_created", "topic_deleted", "partitions")
+"""Actions of which clients must take notice to make a rebalance: where nothing of the group changed, there was none."""
 SCALES: Final = ("SCALE_OUT", "SCALE_IN", "ROLLING_DEPLOY", "CRASH_LOOP", "AUTOSCALER")
 """Patterns of members that come and go, of which each action is one or none."""
 
@@ -77,22 +79,22 @@ class _Window:
 
     def judge(self) -> list[Verdict]:
         """Return the verdicts, of what was told and then of what was missed."""
-        return sorted(self._best(0, 0, 0)[1], key=lambda verdict: verdict.verdict == "missed")
+        verdicts = sorted(self._best(0, 0, 0)[1], key=lambda verdict: verdict.verdict == "missed")
+        if self._noted.action in UP_TO_CLIENTS and not self._noted.changed:
+            return [verdict for verdict in verdicts if verdict.verdict != "missed"]
+        return verdicts
 
     def _find_best(self, i: int, at: int, count: int) -> tuple[int, tuple[Verdict, ...]]:
         """Return how many are wrong or missed at least from the i-th that was told and the step ``at``, of which there
         were ``count``, and the verdicts."""
-        options: list[tuple[int, tuple[Verdict, ...]]] = []
-        if at == len(self._steps):
-            if i == len(self._told):
-                return 0, ()
-        else:
+        if at == len(self._steps) and i == len(self._told):
+            return 0, ()
+        options = list(self._options(i, at, count)) if i < len(self._told) else []
+        if at < len(self._steps):
             step = self._steps[at]
             missed = tuple(_verdict(self._noted, step.truth, NOTHING, "missed", {}) for _ in range(step.least - count))
             cost, later = self._best(i, at + 1, 0)
             options.append((cost + len(missed), missed + later))
-        if i < len(self._told):
-            options += self._options(i, at, count)
         return min(options, key=lambda option: option[0])
 
     def _options(self, i: int, at: int, count: int) -> Iterator[tuple[int, tuple[Verdict, ...]]]:
@@ -108,7 +110,9 @@ class _Window:
                 verdict = _verdict(self._noted, step.truth, cause, "right" if right else bad, one)
                 yield cost + (not right), (verdict, *later)
         cost, later = self._best(i + 1, at, count)
-        if self._noted.protocol == COOPERATIVE and one["end"] != NO_REBALANCE:
+        if cause == LEADERS_OWN:
+            yield cost, (_verdict(self._noted, LEADERS_OWN, cause, "right", one), *later)
+        elif self._noted.protocol == COOPERATIVE and one["end"] != NO_REBALANCE:
             right = cause == FOLLOWUP
             yield cost + (not right), (_verdict(self._noted, FOLLOWUP, cause, "right" if right else bad, one), *later)
         else:

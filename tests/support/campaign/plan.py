@@ -149,7 +149,11 @@ class _Drawing:
     def _can(self, kind: str) -> bool:
         plan, size = self._plan, len(self._members)
         if kind in ("static_restart", "static_expire", "duplicate", "assignor"):
-            other = {"assignor": plan.protocol == EAGER, "duplicate": plan.protocol != CONSUMER}
+            other = {
+                "assignor": plan.protocol == EAGER,
+                "duplicate": plan.protocol != CONSUMER,
+                "static_restart": bool(self._who_return()),
+            }
             return plan.static and other.get(kind, True)
         if kind in ("topic_created", "topic_deleted"):
             return plan.pattern and (kind == "topic_created" or self._topics > 1)
@@ -168,6 +172,9 @@ class _Drawing:
         least = {"leave": 2, "scale_in": 3, "kill": 2, "freeze": 2, "rolling_restart": 2, "remove": 2}
         most = {"join": 4, "scale_out": 3, "crash_loop": 4}
         return least.get(kind, 0) <= size <= most.get(kind, MOST_MEMBERS)
+
+    def _who_return(self) -> list[Role]:
+        return [m for m in self._members if self._plan.protocol in CLIENTS[m.client].returns]
 
     def _can_stall(self, role: Role) -> bool:
         return CLIENTS[role.client].leaves_on_stall
@@ -194,10 +201,6 @@ class _Drawing:
             return out
         if kind in ("rolling_restart", "reform"):
             return tuple(self._members)
-        if kind == "stall":
-            return (pick([m for m in self._members if self._can_stall(m)]),)
-        if kind == "enforce":
-            return (pick([m for m in self._members if CLIENTS[m.client].enforces]),)
         if kind in ("topic_created", "topic_deleted"):
             self._topics += 1 if kind == "topic_created" else -1
             return tuple(self._members)
@@ -205,4 +208,14 @@ class _Drawing:
             return tuple(self._members)
         if kind == "subscribe":
             self._left_to_subscribe -= 1
-        return (pick(self._members),)
+        return (pick(self._able(kind)),)
+
+    def _able(self, kind: str) -> list[Role]:
+        """Return the members that can play in an action of one."""
+        if kind == "static_restart":
+            return self._who_return()
+        if kind == "stall":
+            return [m for m in self._members if self._can_stall(m)]
+        if kind == "enforce":
+            return [m for m in self._members if CLIENTS[m.client].enforces]
+        return self._members

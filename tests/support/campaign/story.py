@@ -18,7 +18,7 @@ QUIET_S: Final = 1.6
 """For so long nothing changes before a group counts as settled: four heartbeats."""
 PAUSE_S: Final = 0.25
 SETTLE_S: Final = 60.0
-METADATA_S: Final = 4.0
+METADATA_S: Final = 6.0
 """Within which all clients have seen that topics changed."""
 REGEX_S: Final = 13.0
 """Apache Kafka resolves expressions again at most every ten seconds."""
@@ -46,6 +46,8 @@ class Provoked:
     from_ms: int
     until_ms: int = 0
     expected: tuple[ExpectedCause, ...] = ()
+    changed: bool = False
+    """Whether looks at the group, a few a second, saw anything of it change."""
     flaw: str | None = None
     """Why nothing can be said of it: the group did not settle."""
 
@@ -164,6 +166,7 @@ class CampaignStory:
             state, there, seen = self._look()
             now = time.monotonic()
             if seen != last:
+                noted.changed = noted.changed or last is not None
                 last, changed = seen, now
             calm = state == ("Stable" if wanted else "Empty") and there == wanted
             if calm and now - changed >= QUIET_S and now - began >= at_least_s:

@@ -18,6 +18,10 @@ UNSURE: Final = ("medium", "low")
 UNNAMED: Final = "UNEXPLAINED"
 """The word for not knowing: never right, and never wrong."""
 
+LEADERS_OWN: Final = "LEADER_REJOIN"
+"""A rebalance that no action makes: the leaders of Java and librdkafka join again where their view of topics changes
+with the members, as ones that read other topics come or go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
@@ -108,6 +112,7 @@ _ALL: Final = (
     ),
     Truth("USER_ENFORCED"),
     Truth("COOPERATIVE_FOLLOWUP"),
+    Truth(LEADERS_OWN),
     Truth(
         "COORDINATOR_FAILOVER",
         broader=_everywhere("SESSION_TIMEOUT", "MEMBER_GONE"),
@@ -121,6 +126,14 @@ _ALL: Final = (
     ),
     Truth("GROUP_DELETED"),
 )
+AFTERWARDS: Final = (
+    "a rebalance that begins with a leader's own change of view is right as LEADER_REJOIN",
+    "a member that was removed, or did not poll, may come back within the same round, and need not be told twice",
+    "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader names, as the catalogue has them",
+    "a group that was emptied by what was done to its broker forms anew",
+    "a static member that begins anew without a coordinator may be told as a restart, which does not count",
+)
+"""What was added after the first results had been looked at; all else stood before."""
 TRUTHS: Final = {truth.cause: truth for truth in _ALL}
 ALWAYS_TRUE: Final = "ZOMBIE_COMMIT"
 """An event without a rebalance that the coordinator's own answer proves, whatever was done: it does not count."""

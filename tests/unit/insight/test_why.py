@@ -350,7 +350,7 @@ class TestAMemberThatJoinsAgain:
         [
             (None, "LEADER_REJOIN", "low"),
             ("rebalance enforced by user", "USER_ENFORCED", "high"),
-            ("cached metadata has changed from (version1) to (version2)", "PARTITIONS_CHANGED", "high"),
+            ("cached metadata has changed from (version1) to (version2)", "LEADER_REJOIN", "medium"),
             ("received assignment does not match the current subscription", "ASSIGNMENT_MISMATCH", "high"),
             ("something\nelse", "USER_ENFORCED", "medium"),
             ("rejoining from normal rebalance", "LEADER_REJOIN", "low"),

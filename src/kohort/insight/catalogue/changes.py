@@ -85,13 +85,13 @@ CHANGE_CAUSES: Final = (
     ),
     CauseEntry(
         code="LEADER_REJOIN",
-        sentence="The leader joined again, and gave no reason.",
-        proof="its JoinGroup in a stable group, with the same metadata",
+        sentence="The leader joined again, and nothing that the coordinator knows of differs.",
+        proof="its JoinGroup in a stable group, with the same metadata, and topics with as many partitions as before",
         look_alikes=(
             ("PARTITIONS_CHANGED", "numbers of partitions differ"),
             ("PERIODIC", "it does so again and again, at a fixed period"),
         ),
-        advice="the leader gave no reason; at a fixed period it is usually a client that refreshes its metadata",
+        advice="look into the leader's log; at a fixed period it is usually a client that refreshes its metadata",
         kafka_log=_LEADER,
     ),
     CauseEntry(
