@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
+    from kohort.instruments.instrument import Instrumentation, instrument
     from kohort.instruments.prometheus import MeasuredClient, MetricsCollector
 
 __version__ = VERSION
@@ -97,6 +98,8 @@ _LAZY: Final = {
     "MetricsSnapshot": "kohort.client.metrics.names",
     "MetricName": "kohort.client.metrics.names",
     "MetricsCollector": "kohort.instruments.prometheus",
+    "Instrumentation": "kohort.instruments.instrument",
+    "instrument": "kohort.instruments.instrument",
     "MeasuredClient": "kohort.instruments.prometheus",
     "ClientQuotaEntity": "kohort.client.admin.quotas",
     "QuotaMatch": "kohort.client.admin.quotas",
@@ -193,6 +196,7 @@ __all__ = [
     "GroupSession",
     "Handler",
     "HandlerFailed",
+    "Instrumentation",
     "KohortError",
     "ListedOffset",
     "LogEnds",
@@ -242,6 +246,7 @@ __all__ = [
     "Wakeup",
     "__version__",
     "assignor",
+    "instrument",
 ]
 
 

@@ -1,0 +1,216 @@
+"""Spans and metrics of what one client does, by the conventions for messaging. Its clock is that of the spans: in
+nanoseconds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from opentelemetry import context as contexts
+from opentelemetry import metrics, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from kohort.client.requests.metadata import Metadata
+from kohort.instruments import semconv
+from kohort.instruments.propagation import extract, links
+from kohort.instruments.semconv import Attributes
+from kohort.model import Record, TopicPartition
+from kohort.version import VERSION
+
+LINKS_MOST: Final = 128
+"""As many as a span keeps by default."""
+KEY_LONGEST: Final = 256
+SECOND_NS: Final = 1_000_000_000
+
+
+class OpenSpan:
+    """A span under way. It ends once; a second end does nothing."""
+
+    __slots__ = ("_began_ns", "_context", "_duration", "_span", "_token", "attributes")
+
+    def __init__(self, span: trace.Span, attributes: Attributes, duration: metrics.Histogram, began_ns: int) -> None:
+        self.attributes = attributes
+        self._span: trace.Span | None = span
+        self._duration = duration
+        self._began_ns = began_ns
+        self._context = trace.set_span_in_context(span)
+        self._token: Any = None
+
+    @property
+    def context(self) -> contexts.Context:
+        """The context of what happens within."""
+        return self._context
+
+    def enter(self) -> None:
+        """Make it the current span of this thread or task."""
+        self._context = trace.set_span_in_context(trace.get_current_span(self._context))
+        self._token = contexts.attach(self._context)
+
+    def end(self, error: BaseException | None = None, later: Mapping[str, Any] | None = None) -> Attributes | None:
+        """End it; returns the attributes of its metrics, None where it has ended before."""
+        span, self._span = self._span, None
+        if span is None:
+            return None
+        # Where another task ends it, as the collector does, this one's context is not the one that was changed.
+        if self._token is not None and contexts.get_current() is self._context:
+            contexts.detach(self._token)
+        self._token = None
+        now_ns = time.time_ns()
+        found = self.attributes | dict(later or {})
+        if error is not None:
+            found[semconv.ERROR] = semconv.error_type(error)
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.set_attributes(found)
+        span.end(now_ns)
+        of_metrics = semconv.of_metrics(found)
+        self._duration.record(max(now_ns - self._began_ns, 0) / SECOND_NS, of_metrics)
+        return of_metrics
+
+
+class ClientTelling:
+    """What is told of one client. ``metadata`` says where partitions are."""
+
+    def __init__(
+        self, client_id: str, group_id: str | None, metadata: Metadata, tracer_provider: Any, meter_provider: Any
+    ) -> None:
+        self._metadata = metadata
+        self._always: Attributes = {semconv.SYSTEM: "kafka", semconv.CLIENT: client_id}
+        if group_id is not None:
+            self._always[semconv.GROUP] = group_id
+        self._both = semconv.wants_both(os.environ)
+        self._tracer = trace.get_tracer("kohort", VERSION, tracer_provider)
+        meter = metrics.get_meter("kohort", VERSION, meter_provider)
+        self._duration = meter.create_histogram(
+            semconv.OPERATION_DURATION,
+            "s",
+            "How long an operation of a client took.",
+            explicit_bucket_boundaries_advisory=semconv.BUCKETS_S,
+        )
+        self._process_duration = meter.create_histogram(
+            semconv.PROCESS_DURATION,
+            "s",
+            "How long it took to process what was received.",
+            explicit_bucket_boundaries_advisory=semconv.BUCKETS_S,
+        )
+        self._sent = meter.create_counter(semconv.SENT, "{message}", "Records that were handed over to be sent.")
+        self._consumed = meter.create_counter(semconv.CONSUMED, "{message}", "Records that were given to the user.")
+
+    # Sending
+
+    def send(self, topic: str) -> OpenSpan:
+        """Begin to send to a topic."""
+        return self._begin("send", "send", topic, SpanKind.PRODUCER, self._duration)
+
+    def sent(self, span: OpenSpan, count: int, error: BaseException | None, later: Mapping[str, Any]) -> None:
+        """End it, with what became of ``count`` records."""
+        of_metrics = span.end(error, self._shown(span.attributes | dict(later)))
+        if of_metrics is not None:
+            self._sent.add(count, of_metrics)
+
+    def place(self, topic: str, partition: int) -> Attributes:
+        """Return what is known of a partition: its number and its leader's address."""
+        leader = self._metadata.leader(TopicPartition(topic, partition))
+        node = None if leader is None else self._metadata.node(leader.node_id)
+        found: Attributes = {semconv.PARTITION: str(partition)}
+        return found if node is None else found | {semconv.ADDRESS: node.host, semconv.PORT: node.port}
+
+    # Reading
+
+    def polled(self, records: Sequence[Record], began_ns: int) -> None:
+        """Tell of a poll that found records."""
+        self._received(records, len(records), began_ns)
+        for topic, count in Counter(record.topic for record in records).items():
+            self.consumed("poll", "receive", topic, count)
+
+    def polled_rows(self, count: int, began_ns: int) -> None:
+        """Tell of a poll that found so many rows, of which no more is known."""
+        self._received((), count, began_ns)
+
+    def consumed(self, operation: str, kind: str, topic: str, count: int) -> None:
+        """Count records that the user was given."""
+        found = {semconv.OPERATION: operation, semconv.OPERATION_TYPE: kind, semconv.DESTINATION: topic}
+        self._consumed.add(count, semconv.of_metrics(self._always | found))
+
+    def poll_failed(self, error: BaseException, began_ns: int) -> None:
+        """Tell of a poll that raised."""
+        self._begin("poll", "receive", None, SpanKind.CLIENT, self._duration, began_ns=began_ns).end(error)
+
+    def _received(self, records: Sequence[Record], count: int, began_ns: int) -> None:
+        topic = semconv.shared([record.topic for record in records])
+        found = links(records, LINKS_MOST)
+        span = self._begin("poll", "receive", topic, SpanKind.CLIENT, self._duration, links=found, began_ns=began_ns)
+        later: Attributes = {semconv.COUNT: count}
+        partition = semconv.shared([record.partition for record in records])
+        if topic is not None and partition is not None:
+            later |= self.place(topic, partition)
+        span.end(None, self._shown(span.attributes | later))
+
+    # Processing
+
+    def process(self, records: Sequence[Record]) -> OpenSpan:
+        """Begin to process records: as the child of the span that one was sent in, or with links to those of many."""
+        one = records[0] if len(records) == 1 else None
+        topic = semconv.shared([record.topic for record in records])
+        parent = None if one is None else self._parent(one)
+        found = links(records, LINKS_MOST)
+        kind, duration = SpanKind.CONSUMER, self._process_duration
+        span = self._begin("process", "process", topic, kind, duration, links=found, parent=parent)
+        partition = semconv.shared([record.partition for record in records])
+        if topic is not None and partition is not None:
+            span.attributes |= self.place(topic, partition)
+        if one is None:
+            span.attributes[semconv.COUNT] = len(records)
+        else:
+            span.attributes[semconv.OFFSET] = one.offset
+            span.attributes |= key_of(one.key)
+            if one.value is None:
+                span.attributes[semconv.TOMBSTONE] = True
+        span.attributes = self._shown(span.attributes)
+        span.enter()
+        return span
+
+    def _parent(self, record: Record) -> contexts.Context | None:
+        """Return the context to go on with: the user's own where there is a span already, or the record's."""
+        if trace.get_current_span().get_span_context().is_valid:
+            return None
+        brought = extract(record)
+        return brought or None
+
+    def _begin(
+        self,
+        operation: str,
+        kind: str,
+        topic: str | None,
+        span_kind: SpanKind,
+        duration: metrics.Histogram,
+        **options: Any,
+    ) -> OpenSpan:
+        began_ns = options.get("began_ns") or time.time_ns()
+        attributes = self._always | {semconv.OPERATION: operation, semconv.OPERATION_TYPE: kind}
+        if topic is not None:
+            attributes[semconv.DESTINATION] = topic
+        span = self._tracer.start_span(
+            operation if topic is None else f"{operation} {topic}",
+            options.get("parent"),
+            span_kind,
+            attributes,
+            options.get("links"),
+            began_ns,
+        )
+        return OpenSpan(span, attributes, duration, began_ns)
+
+    def _shown(self, attributes: Attributes) -> Attributes:
+        return semconv.with_older(attributes) if self._both else attributes
+
+
+def key_of(key: bytes | str | None) -> Attributes:
+    """Return a record's key as an attribute, where it is a short text."""
+    if key is None or len(key) > KEY_LONGEST:
+        return {}
+    try:
+        return {semconv.KEY: key if isinstance(key, str) else key.decode()}
+    except UnicodeDecodeError:
+        return {}

@@ -1,0 +1,224 @@
+"""The calls of a client that are told of: what stands in their place on a client that is instrumented.
+
+They call the client's own methods, and hold the client only weakly: one that is dropped goes at once, as before.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kohort.aio.consuming.record_reader import RecordReader
+from kohort.aio.producing.delivery import Delivery
+from kohort.client.reading.fetched import Fetched
+from kohort.instruments.processing import AsyncProcessedHandler, ProcessedHandler, ProcessedItems
+from kohort.instruments.propagation import inject
+from kohort.instruments.semconv import COUNT, OFFSET
+from kohort.instruments.telling import ClientTelling, OpenSpan
+
+Calls = dict[str, Callable[..., Any]]
+
+
+class PlainCalls:
+    """A client's own methods, as its class has them."""
+
+    def __init__(self, client: object) -> None:
+        self._client = weakref.ref(client)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        client = self._client()
+        assert client is not None, "it is being called"
+        method: Callable[..., Any] = getattr(type(client), name).__get__(client)
+        return method
+
+
+class SentRecords:
+    """A send until its deliveries are done."""
+
+    def __init__(self, telling: ClientTelling, topic: str) -> None:
+        self._telling = telling
+        self._topic = topic
+        self._waiting = 0
+        self._error: BaseException | None = None
+        self.span: OpenSpan = telling.send(topic)
+        self.count = 0
+        """Records that were handed over."""
+
+    def failed(self, error: BaseException) -> None:
+        """End: nothing more was handed over."""
+        self._telling.sent(self.span, max(self.count, 1), error, {})
+
+    def handed_over(self, deliveries: list[Delivery]) -> None:
+        """Wait for these: the one of each batch that tells of all of it."""
+        if not deliveries:
+            self._telling.sent(self.span, self.count, None, {})
+            return
+        self._waiting = len(deliveries)
+        for delivery in deliveries:
+            delivery.add_done_callback(self._delivered)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        self._error = self._error or delivery.exception()
+        self._waiting -= 1
+        if self._waiting:
+            return
+        later = self._telling.place(self._topic, delivery.partition)
+        if self.count == 1 and self._error is None:
+            later[OFFSET] = delivery.result(0).offset
+        elif self.count > 1:
+            later[COUNT] = self.count
+        self._telling.sent(self.span, self.count, self._error, later)
+
+    def with_context(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Yield records with the context in their headers; what is no record is left to who finds so."""
+        for record in records:
+            self.count += 1
+            if not isinstance(record, tuple):
+                yield (None, record, inject((), self.span.context))
+            elif 2 <= len(record) <= 4:
+                headers = inject(record[2] if len(record) > 2 else (), self.span.context)
+                yield (*record[:2], headers, *record[3:])
+            else:
+                yield record
+
+
+def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a blocking producer."""
+
+    def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
+        sent = SentRecords(telling, topic)
+        try:
+            with_context = inject(headers, sent.span.context)
+            delivery: Delivery = plain.send(topic, value, key, headers=with_context, **options)
+        except BaseException as error:
+            sent.failed(error)
+            raise
+        sent.count = 1
+        sent.handed_over([delivery])
+        return delivery
+
+    def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
+        sent = SentRecords(telling, topic)
+        try:
+            deliveries: list[Delivery] = plain.send_batch(topic, partition, sent.with_context(records))
+        except BaseException as error:
+            sent.failed(error)
+            raise
+        sent.handed_over(deliveries)
+        return deliveries
+
+    return {"send": send, "send_batch": send_batch}
+
+
+def async_producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a producer of asyncio."""
+
+    async def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
+        sent = SentRecords(telling, topic)
+        try:
+            with_context = inject(headers, sent.span.context)
+            delivery: Delivery = await plain.send(topic, value, key, headers=with_context, **options)
+        except BaseException as error:
+            sent.failed(error)
+            raise
+        sent.count = 1
+        sent.handed_over([delivery])
+        return delivery
+
+    async def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
+        sent = SentRecords(telling, topic)
+        try:
+            deliveries: list[Delivery] = await plain.send_batch(topic, partition, sent.with_context(records))
+        except BaseException as error:
+            sent.failed(error)
+            raise
+        sent.handed_over(deliveries)
+        return deliveries
+
+    return {"send": send, "send_batch": send_batch}
+
+
+def consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a blocking consumer."""
+
+    def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
+        began_ns = time.time_ns()
+        try:
+            records = plain.poll(timeout_ms, max_records=max_records)
+        except Exception as error:
+            telling.poll_failed(error, began_ns)
+            raise
+        if records:
+            telling.polled(records, began_ns)
+        return records
+
+    def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
+        began_ns = time.time_ns()
+        try:
+            table = plain.poll_arrow(timeout_ms, **options)
+        except Exception as error:
+            telling.poll_failed(error, began_ns)
+            raise
+        if table.num_rows:
+            telling.polled_rows(table.num_rows, began_ns)
+        return table
+
+    return {"poll": poll, "poll_arrow": poll_arrow}
+
+
+def async_consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a consumer of asyncio; its other ways to read records are made of ``poll``."""
+
+    async def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
+        began_ns = time.time_ns()
+        try:
+            records = await plain.poll(timeout_ms, max_records=max_records)
+        except Exception as error:
+            telling.poll_failed(error, began_ns)
+            raise
+        if records:
+            telling.polled(records, began_ns)
+        return records
+
+    async def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
+        began_ns = time.time_ns()
+        try:
+            table = await plain.poll_arrow(timeout_ms, **options)
+        except Exception as error:
+            telling.poll_failed(error, began_ns)
+            raise
+        if table.num_rows:
+            telling.polled_rows(table.num_rows, began_ns)
+        return table
+
+    return {"poll": poll, "poll_arrow": poll_arrow}
+
+
+def reader_calls(reader: RecordReader, telling: ClientTelling) -> Calls:
+    """Return what a consumer iterates by: a span around each record."""
+    plain = PlainCalls(reader)
+
+    def one_by_one(fetched: Fetched, most: int) -> Any:
+        return ProcessedItems(plain.one_by_one(fetched, most), telling)
+
+    return {"one_by_one": one_by_one}
+
+
+def group_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a group of handlers in threads; ``run`` is made of ``consume``."""
+
+    def consume(topics: Any, handler: Any) -> None:
+        plain.consume(topics, ProcessedHandler(handler, telling))
+
+    return {"consume": consume}
+
+
+def async_group_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+    """Return the calls of a group of handlers in tasks."""
+
+    async def consume(topics: Any, handler: Any) -> None:
+        await plain.consume(topics, AsyncProcessedHandler(handler, telling))
+
+    return {"consume": consume}
