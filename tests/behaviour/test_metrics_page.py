@@ -20,9 +20,13 @@ from kohort import Admin, Consumer, Producer
 from kohort.aio.serving.cluster_server import start_brokers
 from kohort.config.broker import METRICS_OF, BrokerConfig
 from kohort.config.options import parse_config
+from kohort.errors import ErrorCode
 from kohort.metrics import group_counts
 from kohort.metrics.beside_a_broker import metrics_beside
 from kohort.metrics.catalogue import CATALOGUE
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from support.raw.raw_client import RawClient
+from support.telemetry.otlp_bytes import gauge, metrics_data
 
 WHILE_MS = 60_000
 Scrape = Callable[[], dict[str, Metric]]
@@ -33,6 +37,7 @@ QUIET = {
     "kohort_group_fenced_members_total": "nobody was out of date",
     "kohort_broker_fenced_requests_total": "nobody was out of date",
     "kohort_group_lag_drain_eta_seconds": "one look does not tell",
+    "kohort_client_metric": "it is not asked for",
 }
 """What a page does not have while nothing of it happens."""
 
@@ -151,6 +156,29 @@ def test_what_a_group_did_is_on_the_page(page):
         if s.name.endswith("_count") and s.labels["api"] == "Produce"
     ]
     assert took == 10
+
+
+def test_what_clients_push_is_there_where_it_is_asked_for():
+    idle = "org.apache.kafka.consumer.poll.idle.ratio.avg"
+    with a_broker(**{"kohort.metrics.clients": True}) as (bootstrap, url), RawClient(bootstrap, "worker") as client:
+        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        pushed = metrics_data(gauge(idle, 0.25), gauge("by.topic", 1, topic="orders"), group_id="crew")
+        asked = PushTelemetryRequest(
+            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=pushed
+        )
+        assert client.ask(asked, 0).error_code == 0
+        assert client.ask(asked, 0).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+        page = scraped(url)
+
+    (row,) = page["kohort_client_metric"].samples
+    assert (row.labels["client_id"], row.labels["group"], row.labels["metric"], row.value) == (
+        *("worker", "crew"),
+        *(idle, 0.25),
+    )
+    assert value(page, "kohort_broker_client_pushes_total", result="taken") == 1
+    assert value(page, "kohort_broker_client_pushes_total", result="early") == 1
+    assert value(page, "kohort_broker_pushing_clients") == 1
 
 
 def test_a_group_that_is_deleted_is_not_left_behind():

@@ -118,6 +118,9 @@ class BrokerConfig(ListenerConfig):
     metrics_max_series: int = option(
         "kohort.metrics.max.series", 200_000, "Series of a page; what is more is left out.", low=1_000
     )
+    metrics_clients: bool = option(
+        "kohort.metrics.clients", False, "Whether what clients push is on /metrics, too: series for each client."
+    )
     client_metrics_default: list[str] = option(
         "kohort.client.metrics.default",
         list(CLIENT_METRICS),

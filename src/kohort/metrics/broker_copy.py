@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from kohort.broker.broker import Broker
 from kohort.broker.counters import Durations
 from kohort.log.counters import LogCounters
+from kohort.telemetry.report import ClientReport
 from kohort.wire.apis import APIS
 
 NO_LIMIT = -1
@@ -38,11 +39,15 @@ class BrokerCopy:
     fenced: dict[tuple[str, str], int]
     """By API and error."""
     load_ms_longest: int
+    pushes: dict[str, int]
+    """Of metrics of clients (KIP-714), by what became of them."""
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     """The same of each group that there is."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By protocol and state."""
     offsets: int = 0
+    reports: list[ClientReport] = field(default_factory=list)
+    """What clients pushed last, where it is to be on the page."""
 
 
 @dataclass(slots=True)
@@ -71,6 +76,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
             "kohort_broker_received_bytes_total": counts.bytes_in,
             "kohort_broker_sent_bytes_total": counts.bytes_out,
             "kohort_broker_connections": len(connections),
+            "kohort_broker_pushing_clients": len(state.client_metrics.instances),
             "kohort_broker_connections_opened_total": connections.opened,
             "kohort_broker_connections_refused_total": connections.refused,
             "kohort_broker_logins_total": counts.logins,
@@ -98,6 +104,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
         journal={_tag(kind): times for kind, times in counts.journal.items()},
         fenced=dict(state.coordinator.fenced.by_kind),
         load_ms_longest=counts.load_ms_longest,
+        pushes=asdict(state.client_metrics.instances.counts),
     )
 
 

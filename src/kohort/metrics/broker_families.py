@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -16,6 +16,7 @@ from kohort.version import VERSION
 SHOWN_SIZES: Final = range(14, 37, 2)
 """Durations are told by powers of four, from 16 microseconds to 69 seconds."""
 BOUNDS_S: Final = tuple(2**size / 1e9 for size in SHOWN_SIZES)
+AT_ONCE: Final = 20
 LOG: Final = {
     "batches": "kohort_log_batches_appended_total",
     "records": "kohort_log_records_appended_total",
@@ -59,6 +60,18 @@ def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> None:
             page.add("kohort_group_fenced_requests_total", times, name, api, error)
 
 
+def add_clients(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
+    """Add what clients pushed, in steps; only what has no labels of its own, such as a topic."""
+    for one in brokers:
+        for many, report in enumerate(one.reports):
+            about = report.client_instance_id, report.client_id, report.host, report.group or ""
+            for told in report.values:
+                if not told.labels:
+                    page.add("kohort_client_metric", told.value, *about, told.name)
+            if many % AT_ONCE == AT_ONCE - 1:
+                yield
+
+
 def _add_counted(page: Page, one: BrokerCopy) -> None:
     """Add what is a number for each of some words."""
     by_word: dict[str, Mapping[str, int]] = {
@@ -66,6 +79,7 @@ def _add_counted(page: Page, one: BrokerCopy) -> None:
         "kohort_broker_waiting_requests": one.waiting,
         "kohort_broker_budget_refusals_total": one.refusals,
         "kohort_broker_journal_entries_total": one.journal,
+        "kohort_broker_client_pushes_total": one.pushes,
     }
     for name, counted in by_word.items():
         for word, times in sorted(counted.items()):

@@ -260,6 +260,11 @@ _BROKER: Final = [
     *_counters("broker", "node kind", kohort_broker_journal_entries_total="Entries of the journal, by kind."),
     *_counters(
         "broker",
+        "node result",
+        kohort_broker_client_pushes_total="Pushes of metrics by clients (KIP-714), by what became of them.",
+    ),
+    *_counters(
+        "broker",
         "node api error",
         kohort_broker_fenced_requests_total="Requests refused, of members that were out of date.",
     ),
@@ -273,7 +278,17 @@ _BROKER: Final = [
         "node budget",
         kohort_broker_budget_refusals_total="What was refused, or ended, because a budget was used up.",
     ),
-    *_gauges("broker", "node", kohort_broker_connections="Connections that stand."),
+    *_gauges(
+        "broker",
+        "node",
+        kohort_broker_connections="Connections that stand.",
+        kohort_broker_pushing_clients="Clients that push metrics, or ask which.",
+    ),
+    *_gauges(
+        "broker",
+        "client_instance_id client_id host group metric",
+        kohort_client_metric="What a client pushed last, by Kafka's name of it (`kohort.metrics.clients`).",
+    ),
     *_gauges("broker", "node kind", kohort_broker_waiting_requests="Requests that wait, by what for."),
     *_gauges(
         "broker",

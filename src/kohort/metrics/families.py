@@ -74,6 +74,8 @@ def made_page(
     for topic in cluster.topics:
         _add_topic(page, cluster.cluster_id, topic, options)
         yield page
+    for _ in broker_families.add_clients(page, brokers):
+        yield page
     page.finish()
     yield page
 

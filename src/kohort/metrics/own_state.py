@@ -130,6 +130,8 @@ class OwnState:
         there = {one.group for one in groups}
         for server, copy in zip(live, copies, strict=True):
             yield from _copy_fenced(server, copy, there)
+            if server.broker.state.config.metrics_clients:
+                yield from _copy_reports(server, copy, at_ms)
         took_ms = (time.perf_counter_ns() - began_ns) / 1e6
         nodes = [cluster.nodes[node_id] for node_id in sorted(cluster.live)]
         snapshot = ClusterSnapshot(
@@ -179,6 +181,15 @@ def _partition(log: PartitionLog, place: Placement, live: Collection[int]) -> Pa
         log_start=log.log_start_offset,
         log_end=log.high_watermark,
     )
+
+
+def _copy_reports(server: Server, copy: BrokerCopy, now_ms: int) -> Iterator[None]:
+    """Copy what clients pushed last; some may come and go meanwhile."""
+    instances = server.broker.state.client_metrics.instances
+    for many, report in enumerate(list(instances.reports(now_ms))):
+        copy.reports.append(report)
+        if many % AT_ONCE == AT_ONCE - 1:
+            yield
 
 
 def _copy_fenced(server: Server, copy: BrokerCopy, groups: Container[str]) -> Iterator[None]:
