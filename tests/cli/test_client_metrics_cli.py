@@ -50,7 +50,7 @@ def test_without_pushes_there_is_nothing_to_show(run):
 
 
 def test_a_line_for_each_client_with_what_tells_of_its_health(run, pushed):
-    heading, line = run("client-metrics", "show").stdout.splitlines()
+    heading, line = run("client-metrics", "show", "--group", "crew").stdout.splitlines()
 
     assert heading.split()[:5] == ["CLIENT-ID", "HOST", "SOFTWARE", "GROUP", "PUSHED-S-AGO"]
     assert line.split()[:5] == ["worker", "/127.0.0.1", "franz-go", "1.22.2", "crew"]
@@ -69,7 +69,7 @@ def test_all_that_one_client_said(run, pushed):
 
 
 def test_as_json_with_who_it_is(ask, pushed):
-    (client,) = ask("client-metrics", "show", "--metric", f"{CONSUMER}poll.")["clients"]
+    (client,) = ask("client-metrics", "show", "worker", "--metric", f"{CONSUMER}poll.")["clients"]
 
     assert (client["group"], client["member_id"], client["software"]) == ("crew", "m-1", "franz-go 1.22.2")
     assert client["values"] == [{"metric": f"{CONSUMER}poll.idle.ratio.avg", "labels": {}, "value": 0.251}]
@@ -82,6 +82,43 @@ def test_as_json_with_who_it_is(ask, pushed):
 )
 def test_who_has_not_pushed_is_not_found(run, pushed, chosen, words):
     assert words in run("client-metrics", "show", *chosen, code=3).stderr
+
+
+def push(bootstrap, client_id, **says):
+    """Push as a client of this id."""
+    with RawClient(bootstrap, client_id) as client:
+        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        metrics = metrics_data(gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.5), **says)
+        asked = PushTelemetryRequest(
+            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=metrics
+        )
+        assert client.ask(asked, 0).error_code == 0
+
+
+def test_what_members_said_stands_beside_them(run, ask, broker):
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="pair", client_id="one") as consumer:
+        consumer.subscribe(["read"])
+        consumer.poll(0)
+        while not ask("group", "describe", "pair")["members"]:
+            consumer.poll(100)
+        plain = run("group", "describe", "pair", "--members", "--client-metrics").stdout.splitlines()
+        push(broker.bootstrap, "one", group_id="pair")
+        push(broker.bootstrap, "one", group_id="other")
+
+        heading, line = run("group", "describe", "pair", "--members", "--client-metrics").stdout.splitlines()
+        (member,) = ask("group", "describe", "pair", "--client-metrics")["members"]
+        (without,) = ask("group", "describe", "pair")["members"]
+
+    columns = ["PUSHED-S-AGO", "POLL-IDLE", "LAST-POLL-S", "POLL-MAX-MS", "COMMIT-MS", "REBALANCE-MS"]
+    assert heading.split()[-6:] == columns
+    assert plain[1].split()[-6:] == ["-"] * 6
+    assert line.split()[-5:] == ["0.5", "-", "-", "-", "-"]
+    assert member["client_metrics"]["values"] == {f"{CONSUMER}poll.idle.ratio.avg": 0.5}
+    assert without["client_metrics"] is None
+
+
+def test_what_members_said_is_not_shown_beside_partitions(run):
+    assert "goes with --members" in run("group", "describe", "pair", "--client-metrics", code=2).stderr
 
 
 def test_a_subscription_is_made_changed_listed_and_removed(run, ask):
@@ -126,6 +163,6 @@ def test_what_kafka_would_refuse_is_refused_in_its_words(run, given, words):
 
 
 def test_lines_of_json_are_one_a_client(run, pushed):
-    (line,) = run("client-metrics", "show", "--output", "ndjson").stdout.splitlines()
+    (line,) = run("client-metrics", "show", "worker", "--output", "ndjson").stdout.splitlines()
 
     assert json.loads(line)["schema"] == "kohort/v1/client-metrics.show.line"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.client_reports import of_client, read_reports, software_of
+from kohort.cli.client_reports import HEADINGS, of_client, read_reports, rounded, software_of, vitals_of
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.durations import DURATION, Duration
 from kohort.cli.exits import NothingThere
@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
 KIND: Final = "client_metrics"
 OPTIONS: Final = ("interval.ms", "metrics", "match")
-CONSUMER: Final = "org.apache.kafka.consumer."
-VITALS: Final = (
-    ("POLL-IDLE", f"{CONSUMER}poll.idle.ratio.avg"),
-    ("LAST-POLL-S", f"{CONSUMER}last.poll.seconds.ago"),
-    ("POLL-MAX-MS", f"{CONSUMER}time.between.poll.max"),
-    ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
-    ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
-)
-"""What the table shows of a consumer: by Kafka's names."""
 
 
 @click.group("client-metrics", short_help="Metrics that clients push: what is asked for, and what they said.")
@@ -199,19 +190,9 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
 
 def _print_clients(reports: list[ClientReport]) -> None:
     now_ms = time.time_ns() // 1_000_000
-    rows = []
-    for report in reports:
-        values = {one.name: one.value for one in report.values if not one.labels}
-        age_s = max(now_ms - report.at_ms, 0) // 1000
-        vitals = [None if name not in values else rounded(values[name]) for _, name in VITALS]
-        rows.append((report.client_id, report.host, software_of(report), report.group, age_s, *vitals))
-    columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", "PUSHED-S-AGO", *(heading for heading, _ in VITALS))
+    rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in reports]
+    columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", *HEADINGS)
     print_table(columns, rows, none="nobody has pushed anything in that time")
-
-
-def rounded(value: float) -> float | int:
-    """Return a value as people read it: whole where it is, else with three digits."""
-    return int(value) if value == int(value) else round(value, 3)
 
 
 def _print_values(reports: list[ClientReport], metric: str) -> None:

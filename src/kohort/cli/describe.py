@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
+from kohort.cli.client_reports import read_reports
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.describe_tables import known, members_table, offsets_table, state_table
 from kohort.cli.group_state import GroupState, describe, no_such_group, states_of, unowned
 from kohort.cli.looking import is_missing
+from kohort.cli.member_reports import MemberReports
 from kohort.cli.modern_group import modern_note
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
@@ -35,9 +37,12 @@ Of a group whose coordinator assigns (KIP-848) --members shows what each member 
 Examples:
   kohort group describe my-group
   kohort group describe my-group --members --verbose
+  kohort group describe my-group --members --client-metrics
   kohort group describe my-group --output json | jq .lag
   kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """
+BACK_MS: Final = 900_000
+"""What clients pushed is looked for so far back."""
 TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
 
 
@@ -46,10 +51,13 @@ TABLES = {"offsets": offsets_table, "members": members_table, "state": state_tab
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
 @click.option("--members", "view", flag_value="members", help="Members and what each reads.")
 @click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
+@click.option("--client-metrics", is_flag=True, help="With --members: what their clients pushed last (KIP-714).")
 @click.option("--verbose", is_flag=True, help="More columns: epochs, and what each member is to have.")
 @cluster_options
 @output_of(GroupDescribed)
 def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool, **given: Any) -> None:
+    if given["client_metrics"] and view != "members" and output == "table":
+        raise click.UsageError("--client-metrics goes with --members")
     left_out: list[KohortError] = []
     with cluster.admin() as admin:
         names = chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"])
@@ -59,15 +67,18 @@ def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool
             descriptions, left_out = _described_of(admin, names)
         found = states_of(admin, descriptions)
         left = unowned(admin, descriptions)
+        said = MemberReports((read_reports(cluster, admin, BACK_MS) if given["client_metrics"] else None) or ())
     if output != "table":
-        results = [described(one, left[one.description.group_id]) for one in found]
+        results = [described(one, left[one.description.group_id], said) for one in found]
         print_result(results[0] if is_one(given) else GroupsDescribed(groups=results), output)
     else:
         for number, one in enumerate(found):
             if number:
                 click.echo()
             _say_note(one.description, left[one.description.group_id])
-            print_table(*TABLES[view](one, verbose=verbose))
+            table = TABLES[view](one, verbose=verbose)
+            about = one.description
+            print_table(*(said.beside(table, about.group_id, about.members) if given["client_metrics"] else table))
     raise_last(left_out)
 
 
@@ -107,7 +118,7 @@ def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> s
     )
 
 
-def described(found: GroupState, left: list[TopicPartition]) -> GroupDescribed:
+def described(found: GroupState, left: list[TopicPartition], said: MemberReports) -> GroupDescribed:
     """Return a group for programs."""
     about = found.description
     return GroupDescribed(
@@ -121,7 +132,7 @@ def described(found: GroupState, left: list[TopicPartition]) -> GroupDescribed:
         coordinator_id=about.coordinator_id,
         coordinator=found.coordinator,
         lag=found.lag,
-        members=[_member_row(found, m) for m in about.members],
+        members=[_member_row(found, m, said) for m in about.members],
         partitions=[
             GroupPartitionRow(
                 topic=p.partition.topic,
@@ -142,7 +153,7 @@ def described(found: GroupState, left: list[TopicPartition]) -> GroupDescribed:
     )
 
 
-def _member_row(found: GroupState, member: MemberDescription) -> GroupMemberRow:
+def _member_row(found: GroupState, member: MemberDescription, said: MemberReports) -> GroupMemberRow:
     target = member.target_assignment
     return GroupMemberRow(
         member_id=member.member_id,
@@ -159,4 +170,5 @@ def _member_row(found: GroupState, member: MemberDescription) -> GroupMemberRow:
         to_give_up=[str(tp) for tp in member.to_give_up],
         to_get=[str(tp) for tp in member.to_get],
         lag=found.lag_of(member),
+        client_metrics=said.of(found.description.group_id, member),
     )
