@@ -42,6 +42,9 @@ def test_a_prediction_says_that_nothing_is_executed(run, group):
         (("--partitions", "what-if"), 2, "expected TOPIC=N"),
         (("--partitions", "what-if=2"), 2, "Kafka cannot take any away"),
         (("--assignor", "x"), 2, "assignor 'x' is not one of classic groups"),
+        (("--assume", "session=10s"), 2, "with one of session.timeout.ms, heartbeat.interval.ms"),
+        (("--assume", "session.timeout.ms=soon"), 2, "'soon' is no duration"),
+        (("--assume", "restart=30s..5s"), 2, "expected restart=5s..30s"),
         (("--static",), 2, "--static goes with --add or --rolling-restart"),
     ],
 )
@@ -93,3 +96,10 @@ def test_recorded_rebalances_are_replayed_with_other_assignors(run, ask, broker,
     assert found["moved"] == next(r["moved"] for r in found["replays"] if r["assignor"] == "range")
     assert "2 changes of the group moved" in told
     assert "as it was" in told
+
+
+def test_what_is_assumed_of_clients_can_be_said(run, group):
+    said = ("--assume", "session.timeout.ms=10s", "--assume", "heartbeat.interval.ms=1s", "--assume", "restart=1s..2s")
+    found = json.loads(run("group", "what-if", group, "--kill", "c-1", *said, "--output", "json").stdout)["prediction"]
+
+    assert (found["pause_from_s"], found["pause_to_s"]) == (27.3, 33.3)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 from msgspec.structs import replace
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
     from kohort.insight.what_if.predict import Racks, Surroundings
-    from kohort.insight.what_if.scenario import Scenario
+    from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 MOST_NEWCOMERS = 1000
 MOST_PARTITIONS = 100_000
+ASSUMED: Final = {
+    "session.timeout.ms": ("session_timeout_ms",),
+    "heartbeat.interval.ms": ("heartbeat_ms", "modern_heartbeat_ms"),
+    "max.poll.interval.ms": ("max_poll_interval_ms",),
+}
 RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Say what GROUP would do if something were changed. Nothing is executed.
@@ -34,6 +40,9 @@ partitions would pause (a range, with its assumptions), who would be idle. A mem
 instance id, or its client id where only one has it. A --rolling-restart goes with --assignor, --partitions and
 --to-consumer: each member comes back with that. With rates, given or seen (--watch-for 20s), it says how far the group
 would fall behind, and when it has caught up.
+
+Clients' timeouts cannot be asked for; Kafka's defaults are taken unless --assume says otherwise: session.timeout.ms,
+heartbeat.interval.ms, max.poll.interval.ms, and restart=5s..30s, for how long a process is away that is restarted.
 
 \b
 Examples:
@@ -58,6 +67,7 @@ Examples:
 @click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records a second written to all it reads.")
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records a second that one member handles.")
 @click.option("--watch-for", "watch_ms", type=DURATION, help="Look several times, which tells both rates.")
+@click.option("--assume", multiple=True, metavar="KEY=TIME", help="Such as session.timeout.ms=10s; may be repeated.")
 @click.option("--compare", is_flag=True, help="With each assignor, in a table.")
 @cluster_options
 @output_of(GroupWhatIf)
@@ -75,10 +85,10 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
     snapshot = snapshots[-1]
     scenario = _scenario(snapshot, asked)
     rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
-    around = Surroundings(racks, rates)
+    around, assume = Surroundings(racks, rates), assumptions_of(asked["assume"])
     try:
-        found = predict(snapshot, scenario, around=around)
-        compared = _compared(snapshot, scenario, around) if compare else []
+        found = predict(snapshot, scenario, assume, around)
+        compared = _compared(snapshot, scenario, assume, around) if compare else []
     except UsageError as error:  # it names what was asked for: wrong usage of the command
         raise click.UsageError(str(error)) from error
     if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
@@ -99,6 +109,30 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
         ]  # fmt: skip
         click.echo()
         print_table(columns, rows)
+
+
+def assumptions_of(texts: Sequence[str]) -> Assumptions:
+    """Return what is assumed of clients. Raises UsageError for what is none of the names, or no time."""
+    from kohort.insight.what_if.scenario import Assumptions
+
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        least, _, most = value.partition("..")
+        if not equals or (name not in ASSUMED and name != "restart"):
+            raise click.UsageError(f"--assume {text!r}: expected KEY=TIME, with one of {', '.join(ASSUMED)}, restart")
+        try:
+            from_ms = DURATION.convert(least, None, None)
+            to_ms = DURATION.convert(most, None, None) if most else from_ms
+        except click.BadParameter as error:
+            raise click.UsageError(f"--assume {text!r}: {error.message}") from error
+        if to_ms < from_ms or (most and name != "restart"):
+            raise click.UsageError(f"--assume {text!r}: expected {name}={'5s..30s' if name == 'restart' else '10s'}")
+        if name == "restart":
+            found |= {"restart_from_ms": from_ms, "restart_to_ms": to_ms}
+        else:
+            found |= dict.fromkeys(ASSUMED[name], from_ms)
+    return Assumptions(**found)
 
 
 def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
@@ -160,7 +194,9 @@ def _member_id(snapshot: GroupSnapshot, name: str) -> str:
     raise click.UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
 
 
-def _compared(snapshot: GroupSnapshot, scenario: Scenario, around: Surroundings) -> list[ComparedAssignor]:
+def _compared(
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, around: Surroundings
+) -> list[ComparedAssignor]:
     from kohort.assignors.builtin import ASSIGNORS
     from kohort.assignors.server.builtin import SERVER_ASSIGNORS
     from kohort.insight.what_if.predict import what_if as predict
@@ -168,7 +204,7 @@ def _compared(snapshot: GroupSnapshot, scenario: Scenario, around: Surroundings)
     ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
     ways += [(name, True) for name in SERVER_ASSIGNORS]
     found = [
-        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), around=around) for name, modern in ways
+        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), assume, around) for name, modern in ways
     ]
     return [_row(one) for one in found]
 

@@ -226,6 +226,27 @@ def test_a_rolling_restart_ends_as_predicted(before: tuple[str, str], after: tup
         assert (found.rounds, found.moves_in_all) == (0, 0)
 
 
+@each_way
+def test_a_member_that_dies_and_a_restart_after_a_topic_grew_end_as_predicted(protocol: str, assignor: str):
+    group = PlayedGroup(protocol, assignor, seed=11)
+    for _ in range(3):
+        group.join()
+        group.settle()
+    snapshot, before = group.look(), group.owners()
+    victim = group.living()[0]
+    killed = what_if(snapshot, Scenario(kill=((group.id_of(victim), "sigkill"),)))
+    victim.die()
+    group.settle()
+    assert predicted(killed, before) == group.owners()
+
+    snapshot, before = group.look(), group.owners()
+    counts = {"t": group.grow("t", 2)}
+    group.settle()
+    again = group.roll()
+    rolled = what_if(snapshot, Scenario(rolling_restart=True, partitions=counts, again=again))
+    assert {again[name]: has for name, has in predicted(rolled, before).items()} == group.owners()
+
+
 # A recorded course, replayed
 
 

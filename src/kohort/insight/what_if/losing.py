@@ -56,8 +56,8 @@ def lose_node(
         if (place := cluster.places.get(tp)) is not None and place.leader == node
     }
     told = [
-        f"without node {node} {count(len(coordinated), 'group')} of {len(found)} get another coordinator, "
-        f"and {count(len(moving) - len(offline), 'partition')} that groups read another leader"
+        f"without node {node}: another coordinator for {len(coordinated)} of {count(len(found), 'group')}, "
+        f"another leader for {len(moving) - len(offline)} of the partitions that they read"
     ]
     if rebalancing:
         told.append(f"{count(len(rebalancing), 'rebalance')} under way would begin anew")

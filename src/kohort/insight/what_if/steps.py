@@ -22,7 +22,8 @@ AGAIN: Final = " (again)"
 class GroupStep(NamedTuple):
     """What happens to a group at once: who goes, who comes, who deals out partitions then.
 
-    ``away`` keeps its partitions while its process is restarted. ``deals`` is False where nobody deals.
+    ``away`` keeps its partitions while its process is restarted; where ``restarts``, who goes comes back with the next
+    step, once its process is there. ``deals`` is False where nobody deals.
     """
 
     way: DealingWay
@@ -30,6 +31,7 @@ class GroupStep(NamedTuple):
     come: tuple[WhatIfMember, ...] = ()
     away: str | None = None
     deals: bool = True
+    restarts: bool = False
 
 
 class WayChange(NamedTuple):
@@ -112,7 +114,7 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: WayCha
             forgot = after != before and not after.modern  # its process is new, though its place is not
             yield GroupStep(after, gone, (replace(back, is_new=forgot),), away=member.member_id, deals=after != before)
         else:
-            yield GroupStep(without, gone)
+            yield GroupStep(without, gone, restarts=True)
             yield GroupStep(after, come=(replace(back, owned=()),))
         before = after
 
