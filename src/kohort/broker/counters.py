@@ -151,7 +151,8 @@ def _compiled(response: type[Message]) -> CodeType:
     lines = list(_looks(response, "found", 1)) or ["    pass"]
     counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
     stepping = [*_looks(response, "found", 1, in_steps=True), "    return", "    yield"]
-    source = ["def answered(ns, found):", *counting, "def find_errors(found, is_due):", *stepping]
+    bound = "by_size=by_size, took=took, errors=errors"  # a default is found sooner than a global
+    source = [f"def answered(ns, found, {bound}):", *counting, "def find_errors(found, is_due):", *stepping]
     return compile("\n".join(source), f"<errors of {response.__name__}>", "exec")
 
 
@@ -165,7 +166,9 @@ def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = Fa
             part = f"part{depth}"
             below = list(_looks(field.of, part, depth + 1, in_steps=in_steps))
             if below:
-                yield f"{indent}for {part} in ({name}.{field.name} or ())[:{ERRORS_LOOKED_FOR}]:"
+                yield f"{indent}of{depth} = {name}.{field.name} or ()"
+                yield f"{indent}if len(of{depth}) > {ERRORS_LOOKED_FOR}: of{depth} = of{depth}[:{ERRORS_LOOKED_FOR}]"
+                yield f"{indent}for {part} in of{depth}:"
                 yield from below
                 if in_steps:
                     yield f"{indent}    if is_due({LOOK_US}): yield"

@@ -170,13 +170,13 @@ class PartitionLog:
             repeated = self.producers.check(header, in_sequence=from_client)
             if repeated is not None:
                 return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
-        base_offset = self._next_offset
+        base_offset, size = self._next_offset, header.size
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = now_ms if self._log_append_time else header.max_timestamp
         try:
-            segment = self._segment_for(header.size, last_offset, max_timestamp, now_ms)
+            segment = self._segment_for(size, last_offset, max_timestamp, now_ms)
             self._begin_epoch()
-            segment.append(self._placed(batch, header, now_ms), header.size, last_offset, max_timestamp)
+            segment.append(self._placed(batch, header, now_ms), size, last_offset, max_timestamp)
         except StorageError as error:
             raise self._refused("append", "a batch is refused", error) from error
         self._next_offset = last_offset + 1
