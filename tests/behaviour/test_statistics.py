@@ -130,7 +130,6 @@ def test_under_asyncio_the_callback_may_be_a_coroutine_of_the_loop(bootstrap: st
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"statistics_interval_ms": 1000}, "statistics.interval.ms=1000 needs stats_cb"),
         ({"statistics_interval_ms": -1, "stats_cb": print}, "statistics.interval.ms=-1: expected"),
         ({"statistics_interval_ms": 86_400_001, "stats_cb": print}, "from 0 to 86400000"),
         ({"statistics_interval_ms": 1000, "stats_cb": "print"}, "stats.cb='print': expected a function"),
@@ -139,6 +138,11 @@ def test_under_asyncio_the_callback_may_be_a_coroutine_of_the_loop(bootstrap: st
 def test_what_makes_no_sense_is_refused(options: dict[str, object], words: str):
     with pytest.raises(kohort.ConfigError, match=words):
         kohort.Producer(bootstrap_servers="h:1", **options)
+
+
+def test_an_interval_without_a_callback_is_taken_as_by_librdkafka(bootstrap: str):
+    with kohort.Producer(bootstrap_servers=bootstrap, statistics_interval_ms=1) as producer:
+        assert producer.send("statistics", b"v").result().offset >= 0
 
 
 def test_statistics_without_an_interval_are_never_told(bootstrap: str):

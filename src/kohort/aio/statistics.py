@@ -124,5 +124,5 @@ def tell_statistics(
 ) -> None:
     """Tell the client's ``stats_cb`` what ``report`` returns at a time, where the user wants it."""
     config: ClientConfig = driver.engine.config
-    if config.statistics_interval_ms:
+    if config.statistics_interval_ms and config.stats_cb is not None:
         StatisticsTimer(driver, kind, report, guard, in_thread=in_thread)

@@ -74,7 +74,11 @@ class ClientConfig(NoEffectConfig):
     metrics_num_samples: int = option("metrics.num.samples", 2, "Windows of which a metric is made.", low=1)
     metrics_sample_window_ms: int = option("metrics.sample.window.ms", 30000, "How long one of them is.", low=0)
     statistics_interval_ms: int = option(
-        "statistics.interval.ms", 0, "Time between two calls of stats_cb; 0: never.", low=0, high=86_400_000
+        "statistics.interval.ms",
+        0,
+        "Time between two calls of stats_cb, where there is one; 0: never.",
+        low=0,
+        high=86_400_000,
     )
     stats_cb: Any = option(
         "stats.cb", None, "A function that is given statistics as JSON, as of librdkafka.", of=object, rule=CALLABLE
@@ -83,10 +87,6 @@ class ClientConfig(NoEffectConfig):
     def __post_init__(self) -> None:
         NoEffectConfig.__post_init__(self)
         check_servers(self.bootstrap_servers)
-        if self.statistics_interval_ms and self.stats_cb is None:
-            raise ConfigError(
-                f"statistics.interval.ms={self.statistics_interval_ms} needs stats_cb, a function that is told"
-            )
 
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
