@@ -88,7 +88,8 @@ client_source_address, client_source_port.
 \b
 Examples:
   kohort client-metrics set all --metric '*' --interval 30s
-  kohort client-metrics set java --metric org.apache.kafka.consumer. --match client_software_name=apache-kafka-java
+  kohort client-metrics set java --metric org.apache.kafka.consumer. \\
+      --match client_software_name=apache-kafka-java
 """
 
 
@@ -155,7 +156,7 @@ is how long ago it polled, POLL-MAX-MS the longest time between two polls, REBAL
 Examples:
   kohort client-metrics show
   kohort client-metrics show --group orders
-  kohort client-metrics show my-consumer --metric org.apache.kafka.consumer.coordinator.
+  kohort client-metrics show my-consumer --metric org.apache.kafka.consumer.
   kohort client-metrics show --output json | jq '.clients[].software'
 """
 
