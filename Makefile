@@ -47,6 +47,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
 	$(BIN)/python tools/generations.py --check
+	$(BIN)/python tools/campaign.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
@@ -92,6 +93,7 @@ docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the co
 	$(BIN)/python tools/rooms.py
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/generations.py
+	$(BIN)/python tools/campaign.py
 	$(BIN)/sphinx-build -q -W -c docs . build/site
 	@echo "build/site/docs/index.html"
 

@@ -17,7 +17,7 @@ from support.campaign.plan import StoryPlan
 from support.campaign.story import CampaignStory, ExpectedCause, Provoked
 
 AT_ONCE: Final = 12
-STALL_S: Final = 6.0
+STALL_S: Final = 9.5
 TOLD_S: Final = 3.0
 """How long what was noted may take to be told: a watcher looks a few times a second."""
 BROKER_ACTIONS: Final = ("restart", "kill", "stall")
@@ -75,12 +75,20 @@ def run_campaign(
         stack.enter_context(Records(ground.bootstrap, stories))
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(_play, stories))
-        for action in actions:
-            _do_to_broker(ground, stories, action)
-        time.sleep(TOLD_S)
-        verdicts = [v for story in stories for v in judge(ground.name, story.noted, ground.findings(story.plan.group))]
+        verdicts = _judge_all(ground, stories)
+        try:
+            for action in actions:
+                _do_to_broker(ground, stories, action)
+            verdicts = _judge_all(ground, stories)
+        except RuntimeError as error:  # it did not come back: what was told until then counts
+            print(f"{ground.name} did not come back: {error}", flush=True)
     noted = [one for story in stories for one in story.noted]
     return CampaignRun(ground.name, noted, verdicts, time.monotonic() - began)
+
+
+def _judge_all(ground: CampaignGround, stories: Sequence[CampaignStory]) -> list[Verdict]:
+    time.sleep(TOLD_S)
+    return [v for story in stories for v in judge(ground.name, story.noted, ground.findings(story.plan.group))]
 
 
 def _play(story: CampaignStory) -> None:
@@ -106,10 +114,12 @@ def _do_to_broker(ground: CampaignGround, stories: Sequence[CampaignStory], acti
     with ThreadPoolExecutor(max(1, len(alive))) as pool:
         waiting = [pool.submit(wait, story) for story in alive]
         begun.wait(60)
-        if action == "stall":
-            ground.stall(STALL_S)
-        else:
-            ground.restart(kill=action == "kill")
-        done.set()
+        try:
+            if action == "stall":
+                ground.stall(STALL_S)
+            else:
+                ground.restart(kill=action == "kill")
+        finally:
+            done.set()
         for one in waiting:
             one.result()

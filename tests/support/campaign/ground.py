@@ -174,6 +174,7 @@ def our_ground() -> Iterator[OurGround]:
 def apache_ground() -> Iterator[ApacheGround]:
     """An Apache Kafka with a watcher. Skips where there is none to be had."""
     options = {name.replace(".", "_"): str(value) for name, value in BROKER_OPTIONS.items()}
+    options["broker_session_timeout_ms"] = "15000"  # one that was killed may register again only after that
     with tempfile.TemporaryDirectory(prefix="kohort-campaign-") as folder, kafka_tool().Kafka(**options) as kafka:
         ground = ApacheGround(kafka, Path(folder))
         try:

@@ -14,11 +14,11 @@ from support.campaign.plan import Role
 from support.peers.client_programs import program
 
 HEARTBEAT_MS: Final = 400
-SESSION_MS: Final = 5_000
-STATIC_SESSION_MS: Final = 12_000
+SESSION_MS: Final = 8_000
+STATIC_SESSION_MS: Final = 25_000
 """It outlives a restart."""
-POLL_MS: Final = 18_000
-"""Nearly four times the session; what is usual is seven times."""
+POLL_MS: Final = 28_000
+"""More than three times the session; what is usual is seven times."""
 END_S: Final = 30.0
 
 

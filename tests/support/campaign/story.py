@@ -17,7 +17,7 @@ PARTITIONS: Final = 6
 QUIET_S: Final = 1.6
 """For so long nothing changes before a group counts as settled: four heartbeats."""
 PAUSE_S: Final = 0.25
-SETTLE_S: Final = 60.0
+SETTLE_S: Final = 90.0
 METADATA_S: Final = 6.0
 """Within which all clients have seen that topics changed."""
 REGEX_S: Final = 13.0

@@ -1,0 +1,27 @@
+"""The page of the campaign of rebalances tells what was run, and holds what it promises."""
+
+import importlib.util
+from pathlib import Path
+
+from support.campaign.truths import APACHE, OURS
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("campaign", ROOT / "tools" / "campaign.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+campaign = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(campaign)
+
+
+def test_the_tables_are_made_from_what_is_kept():
+    text = campaign.PAGE.read_text()
+    assert campaign.page(text) == text, "run python tools/campaign.py"
+
+
+def test_both_brokers_had_their_campaign_and_it_was_named_as_is_wanted():
+    ours, apache = campaign.stored()
+    assert (ours.ground, apache.ground) == (OURS, APACHE)
+    assert min(ours.rebalances, apache.rebalances) >= 100
+    assert ours.share_right >= 0.98
+    assert ours.count("wrong", proof=True) == 0
+    assert apache.share_right >= 0.85
