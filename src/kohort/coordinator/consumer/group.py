@@ -45,6 +45,8 @@ class Soft:
     """The version of all topics at which the hash was compared last (``TopicsView.version``)."""
     topics: dict[str, tuple[bytes, int]] | None = None
     """Topics subscribed to when the hash was compared last, with id and number of partitions: for the journal."""
+    converted_amid_rebalance: bool = False
+    """Whether it was a classic group until now whose members waited for an assignment: they are still without."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     wanted_by: MayDescribe = may_describe_all

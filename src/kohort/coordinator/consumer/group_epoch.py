@@ -116,6 +116,11 @@ def raised_epoch(
         assignor = preferred_assignor(group, ctx, before, after)
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
+    if cause is None and group.soft.converted_amid_rebalance:
+        # Whoever comes in place of a static member changes nothing: no epoch would rise, and all would stay without
+        # partitions, as with Kafka 4.4.
+        cause = EpochCause(event="converted", who=who)
+    group.soft.converted_amid_rebalance = False
     version = ctx.topics.version
     if cause is None and group.soft.checked_topics_version == version:
         return None

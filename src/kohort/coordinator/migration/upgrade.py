@@ -64,6 +64,7 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
     metadata_hash = hash_of_topics(topics, ctx.topics)
     for record in _records_of(group.group_id, this.generation_id, members, metadata_hash):
         replay_consumer_group(modern, record)
+    modern.soft.converted_amid_rebalance = this.state is not GroupState.STABLE
     by_id = {member.member_id: member for member in members}
     kept = [by_id[member_id] for member_id in as_kafka_keeps(in_order)]
     out.records.append(GroupWritten(group.group_id, None))

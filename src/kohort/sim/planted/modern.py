@@ -20,7 +20,7 @@ from kohort.coordinator.consumer import (
 )
 from kohort.coordinator.consumer.assignment import value_of
 from kohort.coordinator.consumer_records import EpochWritten
-from kohort.coordinator.migration import classic_members, downgrade
+from kohort.coordinator.migration import classic_members, downgrade, upgrade
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, ErrorCode
@@ -151,6 +151,16 @@ def modern_commit_of_nobody(patch: Patch) -> None:
 @bug(AREA, "a group of classic members alone stays a modern one", WORLD)
 def downgrade_missed(patch: Patch) -> None:
     patch.function(downgrade.downgraded, lambda _real, _groups, _group_id, out, _ctx: out)
+
+
+@bug(AREA, "a group that is converted in the middle of a rebalance gets no target", WORLD)
+def no_target_after_conversion(patch: Patch) -> None:
+    def upgraded(real: Any, *args: Any) -> Any:
+        modern = real(*args)
+        modern.soft.converted_amid_rebalance = False
+        return modern
+
+    patch.function(upgrade.upgrade, upgraded)
 
 
 @bug(AREA, "a classic group that could not be written stands beside the modern one", WORLD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.consumer_records import EpochWritten, MemberWritten
-from kohort.coordinator.journal import GroupConverted
+from kohort.coordinator.journal import EpochRaised, GroupConverted
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode, StorageError
 from kohort.wire.consumer_protocol import parse_assignment
@@ -204,3 +204,28 @@ def test_a_static_member_comes_back_with_the_new_protocol(stage):
     new = stage.come("new", instance_id="i")
 
     assert (new.error_code, stage.told(new)) == (0, ALL)
+
+
+def test_where_it_was_in_a_rebalance_there_is_a_target_though_a_static_member_comes_in_place_of_itself(stage):
+    waiting = stage.join(instance_id="i0")
+    stage.advance(3_000)
+    joined = stage.answer(waiting)  # and it has not sent its SyncGroup
+
+    new = stage.come("new", instance_id="i0")
+
+    assert (new.error_code, new.member_epoch) == (ErrorCode.NONE, joined.generation_id + 1)
+    assert stage.told(new) == ALL
+    assert [entry.cause.event for entry in stage.entries(EpochRaised)] == ["converted"]
+
+
+def test_where_it_was_stable_a_static_member_takes_the_place_of_another_and_no_epoch_rises(stage):
+    first = stage.join(instance_id="i0")
+    stage.advance(3_000)
+    joined = stage.answer(first)
+    stage.sync(joined.member_id, joined.generation_id, {joined.member_id: assignment(*ALL)}, instance_id="i0")
+
+    new = stage.come("new", instance_id="i0")
+
+    assert (new.error_code, new.member_epoch) == (ErrorCode.NONE, joined.generation_id)
+    assert stage.told(new) == ALL
+    assert not stage.entries(EpochRaised)
