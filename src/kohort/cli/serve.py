@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kohort.cli.exits import exit_code_of
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.programs import BrokerReady
+from kohort.cli.watch_beside import watch_options
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
     from kohort.aio.serving.cluster_server import ClusterServer
     from kohort.aio.serving.server import Server
     from kohort.config.broker import BrokerConfig
+    from kohort.watch.background import BackgroundWatch
 
 HELP = """Run a broker that any Kafka client can connect to.
 
@@ -37,6 +39,7 @@ Examples:
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --as-version 2.8           what a client sees of Kafka 2.8
   kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
+  kohort serve --watch kafka:9092                and watch the groups of another cluster
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
@@ -103,6 +106,7 @@ Examples:
     help="By whose names groups are shown, too: kafka_exporter, kminion, lag_exporter, jmx [kafka_exporter,jmx].",
 )
 @click.option("--metrics-allow-anyone", is_flag=True, help="Let other computers reach /metrics.")
+@watch_options
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
 @output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -123,6 +127,7 @@ def serve(
     port_file: Path | None,
     output: str,
     quiet: bool,
+    watching: BackgroundWatch | None,
 ) -> None:
     start_logging(quiet=quiet)
     try:
@@ -137,7 +142,7 @@ def serve(
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
-        _run(config, nodes, folder, record, port_file, output)
+        _run(config, nodes, folder, Besides(record, port_file, output, watching))
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -212,9 +217,17 @@ def start_logging(*, quiet: bool) -> None:
     )
 
 
-def _run(
-    config: BrokerConfig, nodes: int, folder: Path | None, record: Path | None, port_file: Path | None, output: str
-) -> None:
+class Besides(NamedTuple):
+    """What is wanted besides brokers: a recording, the port in a file, how it is said that they are ready, another
+    cluster watched."""
+
+    record: Path | None
+    port_file: Path | None
+    output: str
+    watching: BackgroundWatch | None
+
+
+def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides) -> None:
     from kohort.aio.io_thread import new_loop
     from kohort.aio.serving.cluster_server import run
     from kohort.config.kafka_releases import NEWEST
@@ -223,20 +236,23 @@ def _run(
 
     @contextmanager
     def beside(server: Server | ClusterServer) -> Iterator[None]:
-        if config.metrics_listen is None:
-            yield
-            return
-        from kohort.metrics.beside_a_broker import metrics_beside
+        with ExitStack() as stack:
+            watching = wanted.watching
+            if watching is not None:
+                watching.begin()
+                stack.callback(watching.end)
+            if config.metrics_listen is not None:
+                from kohort.metrics.beside_a_broker import metrics_beside
 
-        with metrics_beside(server, config, config.metrics_listen) as url:
-            at.append(url)
+                watched = None if watching is None else lambda: watching.view
+                at.append(stack.enter_context(metrics_beside(server, config, config.metrics_listen, watched)))
             yield
 
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
         bootstrap = next(iter(addresses.values()))
-        if port_file is not None:
-            write_whole(port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
-        if output != "table":
+        if wanted.port_file is not None:
+            write_whole(wanted.port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
+        if wanted.output != "table":
             told = BrokerReady(
                 bootstrap=bootstrap,
                 listeners=dict(addresses),
@@ -260,7 +276,7 @@ def _run(
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, nodes, folder, ready, record, beside))
+        loop.run_until_complete(run(config, nodes, folder, ready, wanted.record, beside))
     finally:
         loop.close()
 

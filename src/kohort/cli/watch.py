@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from kohort.cli.why_story import heading
 
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding
+    from kohort.watch.opening import WatchSettings
     from kohort.watch.store import WatchStore
     from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
@@ -42,8 +43,6 @@ Examples:
 """
 WAIT_S: Final = 5.0
 STEP_MS: Final = 500
-MIB: Final = 1 << 20
-DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 @click.command(help=HELP, short_help="Watch groups, and keep a journal of why they rebalance.")
@@ -69,7 +68,13 @@ def watch(
         raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
     if once:
         limits["interval"] = 0
-    with opened(cluster, **limits) as (watcher, kept, cluster_id), shipping(cluster, kept, to_topic, limits) as topic:
+    from kohort.watch.opening import DAY_MS, WatchClients, opened_watcher
+
+    clients, settings = WatchClients(cluster.admin, cluster.consumer), settings_of(**limits)
+    with (
+        opened_watcher(clients, settings, os.environ) as (watcher, kept, cluster_id),
+        shipping(cluster, kept, to_topic, settings.days * DAY_MS) as topic,
+    ):
         found = _told(watcher, kept, groups, once=once, topic=topic)
         if output == "json":
             print_result(WatchedRebalances(cluster=cluster_id, rebalances=list(found)), output)
@@ -81,35 +86,16 @@ def watch(
                 click.echo(line_about(this))
 
 
-@contextmanager
-def opened(
-    cluster: ClusterAccess, *, store: Path | None, interval: float, days: int, max_size: int, **most: int
-) -> Iterator[tuple[GroupWatcher, WatchStore, str]]:
-    """Open a watcher with all that it needs, and its store; what it knows is kept at the end."""
-    from kohort.insight.observed.watching import WatchLimits
-    from kohort.watch.places import store_path
-    from kohort.watch.store import WatchStore
-    from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
+def settings_of(*, store: Path | None, interval: float, days: int, max_size: int, **most: int) -> WatchSettings:
+    """Return what the options of a watcher say."""
+    from kohort.watch.opening import WatchSettings
 
-    limits = WatchLimits(groups=most["max_groups"], commits=most["max_partitions"])
-    with ExitStack() as stack:
-        admin = stack.enter_context(cluster.admin())
-        cluster_id = admin.describe_cluster().cluster_id
-        where = store or store_path(cluster_id, os.environ)
-        kept = WatchStore(where, retention_ms=days * DAY_MS, max_bytes=max_size * MIB)
-        stack.callback(kept.close)
-        if kept.about("cluster") not in (None, cluster_id):
-            raise click.UsageError(f"{where} is the journal of another cluster ({kept.about('cluster')})")
-        kept.tell_about("cluster", cluster_id)
-        consumer = stack.enter_context(cluster.consumer(CONSUMER_OPTIONS))
-        watcher = GroupWatcher(consumer, admin, kept, WatchOptions(look_ms=int(interval * 1000), limits=limits))
-        stack.callback(watcher.finish)
-        yield watcher, kept, cluster_id
+    return WatchSettings(interval, store, days, max_size, most["max_groups"], most["max_partitions"])
 
 
 @contextmanager
 def shipping(
-    cluster: ClusterAccess, kept: WatchStore, to_topic: bool, limits: dict[str, Any]
+    cluster: ClusterAccess, kept: WatchStore, to_topic: bool, retention_ms: int
 ) -> Iterator[TopicJournal | None]:
     """Give what ships new entries to the cluster's topic; None, where that is not wanted."""
     from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
@@ -121,7 +107,7 @@ def shipping(
     with cluster.producer(PRODUCER_OPTIONS) as producer:
         journal = TopicJournal(producer, kept)
         with cluster.admin() as admin, cluster.consumer(CONSUMER_OPTIONS) as consumer:
-            journal.open(admin, consumer, limits["days"] * DAY_MS)
+            journal.open(admin, consumer, retention_ms)
         yield journal
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
@@ -22,6 +23,7 @@ from kohort.metrics.own_state import Looked, OwnState
 from kohort.metrics.page import Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
 from kohort.metrics.serving import Pages, checked_address, serving
+from kohort.metrics.watched import WatchedCluster
 
 LOOK_S: Final = 10.0
 """How long a look at the broker may take: on a loop that is busy, it gives way to everything else."""
@@ -30,8 +32,14 @@ VIEWS_AT_ONCE: Final = 5
 
 
 @contextmanager
-def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen: str) -> Iterator[str]:
+def metrics_beside(
+    server: Server | ClusterServer,
+    config: BrokerConfig,
+    listen: str,
+    watched: Callable[[], WatchedCluster] | None = None,
+) -> Iterator[str]:
     """Serve the page of a broker at ``listen`` (HOST:PORT) while the block runs, as its options say; yield the URL.
+    ``watched`` is what is known of another cluster, if one is watched.
 
     Called on the loop of the broker. Raises ConfigError for an address that cannot be listened on, MissingExtra without
     prometheus-client.
@@ -45,7 +53,7 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
         most_series=config.metrics_max_series,
     )
     try:
-        with serving(Pages(BrokerLooks(state, loop, options).make), address) as url:
+        with serving(Pages(BrokerLooks(state, loop, options, watched).make), address) as url:
             yield url
     finally:
         state.end()
@@ -54,7 +62,14 @@ def metrics_beside(server: Server | ClusterServer, config: BrokerConfig, listen:
 class BrokerLooks:
     """The looks at a broker from another thread, one at a time."""
 
-    def __init__(self, state: OwnState, loop: asyncio.AbstractEventLoop, options: PageOptions) -> None:
+    def __init__(
+        self,
+        state: OwnState,
+        loop: asyncio.AbstractEventLoop,
+        options: PageOptions,
+        watched: Callable[[], WatchedCluster] | None = None,
+    ) -> None:
+        self._watched = watched
         self._state = state
         self._loop = loop
         self._options = options
@@ -93,7 +108,7 @@ class BrokerLooks:
             self._options,
             rebalances=self._counts,
             brokers=tuple(looked.brokers),
-            process=looked.process,
+            process=replace(looked.process, watched=None if self._watched is None else self._watched()),
         )
         for page in pieces:
             made = page

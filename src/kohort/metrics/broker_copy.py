@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from kohort.broker.broker import Broker
 from kohort.broker.counters import Durations
 from kohort.log.counters import LogCounters
+from kohort.metrics.watched import WatchedCluster
 from kohort.telemetry.report import ClientReport
 from kohort.wire.apis import APIS
 
@@ -61,6 +62,8 @@ class ProcessCopy:
     size_bytes: int = 0
     flushes: Durations | None = None
     loop_lag: Durations | None = None
+    watched: WatchedCluster | None = None
+    """Another cluster that is watched beside them."""
 
 
 def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal["gauge", "counter", "histogram", "unknown"]
-Set = Literal["kafka_exporter", "kminion", "lag_exporter", "jmx", "groups", "broker"]
+Set = Literal["kafka_exporter", "kminion", "lag_exporter", "jmx", "groups", "broker", "watch"]
 
 COMPATIBLE: Final[tuple[Set, ...]] = ("kafka_exporter", "kminion", "lag_exporter", "jmx")
 """The sets that can be chosen."""
@@ -325,6 +325,29 @@ _BROKER: Final = [
     ),
     *_histograms("broker", "", kohort_log_flush_duration_seconds="How long the disk took to keep what was written."),
 ]
+_WATCH: Final = [
+    *_gauges(
+        "watch",
+        "watched",
+        kohort_watch_up="1 while the cluster is watched, and all that it had is read; else 0.",
+        kohort_watch_until_timestamp_seconds="Until when it was watched.",
+        kohort_watch_groups="Groups of it that are remembered.",
+        kohort_watch_partitions="Partitions of it whose last commits are remembered.",
+    ),
+    *_counters(
+        "watch",
+        "watched",
+        kohort_watch_records_total="Records that were read.",
+        kohort_watch_left_out_records_total="Records of groups and partitions beyond what may be remembered.",
+        kohort_watch_unread_records_total="Records of a kind yet unknown.",
+        kohort_watch_failures_total="How often watching ended, and began again.",
+    ),
+    *_counters(
+        "watch",
+        "watched group cause",
+        kohort_watch_rebalances_total="Rebalances that were seen from the outside, by inferred cause.",
+    ),
+]
 _PAGE: Final = [
     *_gauges(
         "groups",
@@ -336,6 +359,7 @@ _PAGE: Final = [
 ]
 
 CATALOGUE: Final[dict[str, Known]] = {
-    known.name: known for known in (*_PAGE, *_BROKER, *_JMX, *_OWN, *_KAFKA_EXPORTER, *_KMINION, *_LAG_EXPORTER)
+    known.name: known
+    for known in (*_PAGE, *_BROKER, *_WATCH, *_JMX, *_OWN, *_KAFKA_EXPORTER, *_KMINION, *_LAG_EXPORTER)
 }
 """By name, in the order of a page."""

@@ -14,6 +14,7 @@ from kohort.metrics.cluster import ClusterSnapshot, TopicState
 from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
+from kohort.metrics.watched import add_watched
 
 PARTITIONS_MOST: Final = 1_000
 """How many partitions of a group have series of their own, unless told otherwise."""
@@ -52,6 +53,8 @@ def made_page(
     if process is not None:
         broker_families.add_process(page, process)
     broker_families.add_brokers(page, brokers, cluster.cluster_id)
+    if process is not None and process.watched is not None:
+        add_watched(page, process.watched)
     if "jmx" in options.sets:
         jmx.add_brokers(page, brokers)
     yield page

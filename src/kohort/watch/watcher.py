@@ -39,10 +39,13 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
 """What the consumer of a watcher needs: it commits nothing, reads from the beginning what it has not read, rather many
 records a little later than each at once, and never so many that they fill the memory."""
 DESCRIBED_AT_ONCE: Final = 200
-LOOK_AGAIN_MS: Final = 60_000
+LOOK_AGAIN_MS: Final = 10_000
+"""After a look that failed."""
+LOOKS_TELL_MS: Final = 30_000
+"""Looks that come so often tell whether the cluster is there; where they are rarer, nothing does."""
 PRUNE_MS: Final = 60_000
-LOSSES_AGAIN_MS: Final = 3_600_000
-"""So often it is said anew that groups or records are left out, while more are."""
+TOLD_AGAIN_MS: Final = 3_600_000
+"""So often it is said anew that something is left out, or cannot be asked, while that is so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,9 @@ class GroupWatcher:
         self._unsaved: list[PlacedEntry] = []
         self._late = Lateness()
         self._losses: tuple[int, int] = (0, 0)
-        self._losses_at = 0
+        self._losses_at = self._look_failed_at = 0
+        self.heard_ms = _now_ms()
+        """When the cluster was last heard of: until then it is watched."""
         self._look_at = self._save_at = self._prune_at = 0
         self._is_whole = False
         """Whether entries, groups and positions tell the same; what is cut short between them is not to be kept."""
@@ -153,6 +158,8 @@ class GroupWatcher:
 
     def _take(self, records: list[Record], now_ms: int) -> None:
         self.records += len(records)
+        if records or not 0 < self._options.look_ms <= LOOKS_TELL_MS:
+            self.heard_ms = now_ms
         self.asking.learn_names(records, now_ms)
         self.asking.learn_session_timeouts(records, now_ms)
         if self.is_caught_up:
@@ -176,7 +183,7 @@ class GroupWatcher:
         if lost == self._losses or now_ms < self._losses_at:
             return
         (left_out, unread), before = lost, self._losses
-        self._losses, self._losses_at = lost, now_ms + LOSSES_AGAIN_MS
+        self._losses, self._losses_at = lost, now_ms + TOLD_AGAIN_MS
         if left_out > before[0]:
             most = self._options.limits
             what = f"{most.groups} groups, {most.commits} partitions"
@@ -189,7 +196,7 @@ class GroupWatcher:
 
     def _save(self, now_ms: int) -> list[JournalEntry]:
         unsaved, self._unsaved = self._unsaved, []
-        self._store.save(unsaved, self._next, self.groups.take_changed(), now_ms)
+        self._store.save(unsaved, self._next, self.groups.take_changed(), self.heard_ms)
         self._next = {}
         self._save_at = now_ms + self._options.save_ms
         if now_ms >= self._prune_at:
@@ -205,12 +212,15 @@ class GroupWatcher:
             asked_ms = _now_ms()
             states = {g.group_id: g.state for g in heard_groups(self._admin, ADMIN_MS).groups}
             begun = self.groups.saw_states(states, asked_ms, _now_ms() + FETCH_WAIT_MS)
+            self.heard_ms, self._look_failed_at = now_ms, 0
             if not begun:
                 return
             described = self._admin.describe_groups(begun[:DESCRIBED_AT_ONCE], timeout_ms=ADMIN_MS)
         except KohortError as error:
             self._look_at = now_ms + LOOK_AGAIN_MS
-            self.notes.append(f"groups cannot be looked at, so that times of rebalances are not known: {error}")
+            if now_ms - self._look_failed_at >= TOLD_AGAIN_MS:
+                self._look_failed_at = now_ms
+                self.notes.append(f"groups cannot be looked at, so that times of rebalances are not known: {error}")
             return
         for name in described:
             if name not in described.errors:

@@ -1,0 +1,152 @@
+"""A watcher on a thread of its own, beside a broker or in any program: it begins, goes on over failures, and ends.
+
+Whatever goes wrong is told once, and then seldom; it begins again where it was. What it sees is in its file, and in
+``view`` for a page of metrics.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from kohort.errors import ApiError, KohortError
+from kohort.insight.findings.model import RebalanceFinding
+from kohort.metrics.watched import WatchedCluster
+from kohort.watch.news import RebalanceNews
+from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, opened_watcher
+from kohort.watch.watcher import GroupWatcher
+
+STEP_MS: Final = 500
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 60.0
+EMPTY_WAIT_S: Final = 5.0
+TOLD_AGAIN_S: Final = 3600.0
+END_S: Final = 5.0
+"""How long the end of a step is waited for; what is cut off then was not kept, and is read again."""
+AT_ONCE: Final = {"max.poll.records": 500}
+"""Less than alone: beside it others work."""
+UNHEARD_MS: Final = 60_000
+"""A cluster of which nothing was heard for so long is not watched."""
+BREATH_S: Final = 0.002
+COUNTED_MOST: Final = 20_000
+"""Pairs of group and cause that are counted."""
+
+
+class BackgroundWatch:
+    """Watches one cluster until ``end``. ``tell`` is given sentences, ``told`` each rebalance as it is found."""
+
+    def __init__(
+        self,
+        clients: WatchClients,
+        address: str,
+        settings: WatchSettings | None = None,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+        told: Callable[[RebalanceFinding], object] = lambda _: None,
+    ) -> None:
+        self._clients = clients
+        self._settings = settings or WatchSettings()
+        self._tell, self._told = tell, told
+        self._ending = threading.Event()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._before = (0, 0, 0)
+        """Records, those left out and those unread, of watchers that failed."""
+        self._silent_until: dict[str, float] = {}
+        self._view = WatchedCluster(address)
+        self._thread = threading.Thread(target=self._run, name="kohort-watch", daemon=True)
+
+    @property
+    def view(self) -> WatchedCluster:
+        """What is known now. May be asked on any thread."""
+        return self._view
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Watch no more; what is known is kept."""
+        self._ending.set()
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while not self._ending.is_set():
+            try:
+                with opened_watcher(self._clients, self._settings, os.environ, AT_ONCE) as opened:
+                    for _ in self._steps(opened):
+                        wait_s = FIRST_WAIT_S
+            except KohortError as error:
+                self._failed(error, wait_s)
+                self._ending.wait(wait_s)
+                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    def _steps(self, opened: OpenWatcher) -> Iterator[None]:
+        watcher, is_first = opened.watcher, not opened.store.positions()
+        while not watcher.open():
+            is_first = False  # all that comes is new
+            if self._ending.wait(EMPTY_WAIT_S):
+                return
+        news = RebalanceNews(opened.store)
+        try:
+            while not self._ending.is_set():
+                was_there = watcher.is_caught_up
+                new = watcher.step(STEP_MS)
+                if was_there or not is_first:
+                    for this in news.of(new):
+                        self._count(this)
+                for note in watcher.notes:
+                    self._tell(note)
+                watcher.notes.clear()
+                self._look(watcher)
+                time.sleep(BREATH_S)
+                yield
+        finally:
+            view = self._view = replace(self._view, is_up=False)
+            self._before = view.records, view.left_out, view.unread
+
+    def _look(self, watcher: GroupWatcher) -> None:
+        records, left_out, unread = self._before
+        groups, partitions = watcher.groups.sizes
+        self._view = replace(
+            self._view,
+            is_up=watcher.is_caught_up and time.time_ns() // 1_000_000 - watcher.heard_ms < UNHEARD_MS,
+            until_ms=watcher.heard_ms,
+            groups=groups,
+            partitions=partitions,
+            records=records + watcher.records,
+            left_out=left_out + watcher.groups.left_out,
+            unread=unread + watcher.groups.unread,
+            rebalances=dict(self._counts),
+        )
+
+    def _count(self, this: RebalanceFinding) -> None:
+        place = this.group, this.cause
+        if place in self._counts or len(self._counts) < COUNTED_MOST:
+            self._counts[place] += 1
+        self._told(this)
+
+    def _failed(self, error: KohortError, wait_s: float) -> None:
+        self._view = replace(self._view, is_up=False, failures=self._view.failures + 1)
+        kind = f"{type(error).__name__} {error.code if isinstance(error, ApiError) else ''}"
+        now_s = time.monotonic()
+        if now_s < self._silent_until.get(kind, now_s):
+            return
+        self._silent_until[kind] = now_s + TOLD_AGAIN_S
+        self._tell(f"{self._view.address} cannot be watched: {error}; it is tried again, in {wait_s:g} s and later")
+
+
+@contextmanager
+def watching_beside(watch: BackgroundWatch) -> Iterator[BackgroundWatch]:
+    """Watch while the block runs."""
+    watch.begin()
+    try:
+        yield watch
+    finally:
+        watch.end()

@@ -1,0 +1,77 @@
+"""A watcher with all that it needs, opened and closed as one: clients, the file of its cluster, its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kohort.errors import ConfigError
+from kohort.insight.observed.watching import MAX_COMMITS, MAX_GROUPS, WatchLimits
+from kohort.watch.places import store_path
+from kohort.watch.store import WatchStore
+from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.aio.consuming.consumer import Consumer
+
+MIB: Final = 1 << 20
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """What may be chosen: seconds between looks (0 is none), the file, days and mebibytes of its entries, and how much
+    is remembered."""
+
+    interval_s: float = 2.0
+    store: Path | None = None
+    days: int = 7
+    max_size: int = 1024
+    max_groups: int = MAX_GROUPS
+    max_partitions: int = MAX_COMMITS
+
+
+@dataclass(frozen=True, slots=True)
+class WatchClients:
+    """How to reach the cluster: each call makes a new client."""
+
+    admin: Callable[[], Admin]
+    consumer: Callable[[Mapping[str, Any]], Consumer]
+
+
+class OpenWatcher(NamedTuple):
+    """A watcher, its file, and the id of the cluster."""
+
+    watcher: GroupWatcher
+    store: WatchStore
+    cluster_id: str
+
+
+@contextmanager
+def opened_watcher(
+    clients: WatchClients, settings: WatchSettings, environ: Mapping[str, str], options: Mapping[str, Any] | None = None
+) -> Iterator[OpenWatcher]:
+    """Open a watcher; what it knows is kept at the end. ``options`` stand above those of its consumer.
+
+    Raises ConfigError for a file that is another cluster's, StorageError for one that cannot be used, and what clients
+    raise where nobody answers.
+    """
+    limits = WatchLimits(groups=settings.max_groups, commits=settings.max_partitions)
+    with ExitStack() as stack:
+        admin = stack.enter_context(clients.admin())
+        cluster_id = admin.describe_cluster().cluster_id
+        where = settings.store or store_path(cluster_id, environ)
+        kept = WatchStore(where, retention_ms=settings.days * DAY_MS, max_bytes=settings.max_size * MIB)
+        stack.callback(kept.close)
+        if kept.about("cluster") not in (None, cluster_id):
+            raise ConfigError(f"{where} is the journal of another cluster ({kept.about('cluster')})")
+        kept.tell_about("cluster", cluster_id)
+        consumer = stack.enter_context(clients.consumer({**CONSUMER_OPTIONS, **(options or {})}))
+        how = WatchOptions(look_ms=int(settings.interval_s * 1000), limits=limits)
+        watcher = GroupWatcher(consumer, admin, kept, how)
+        stack.callback(watcher.finish)
+        yield OpenWatcher(watcher, kept, cluster_id)
