@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -117,6 +117,24 @@ def story(seed: int, html: str | None, world: str) -> None:
 
 @sim.command()
 @click.argument("seed", type=int)
+@click.option("--alone", is_flag=True, help="Let no check of the simulator end the run.")
+@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+@world_option
+def history(seed: int, alone: bool, bug: str | None, world: str) -> None:
+    """Write what the clients of a seed's run saw, for `kohort check-history` (docs/history-format.md).
+
+    \b
+    kohort sim history 7 > seed-7.jsonl && kohort check-history seed-7.jsonl
+    """
+    from kohort.sim.recorded_runs import write_run
+
+    with _planted(bug):
+        verdict = write_run(world, seed, sys.stdout, alone=alone)
+    click.echo(f"{verdict.plan}: {'passed' if verdict.passed else verdict.caught_by}", err=True)
+
+
+@sim.command()
+@click.argument("seed", type=int)
 @click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Most runs to spend on it.")
 @click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
 @world_option
@@ -126,15 +144,12 @@ def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
     \b
     kohort sim shrink 7
     """
-    from kohort.sim.planted.catalogue import all_bugs
     from kohort.sim.shrink import shrink as shrink_plan
     from kohort.sim.story import story_text
     from kohort.sim.worlds.catalogue import WORLDS
 
     kind = WORLDS[world]
-    if bug is not None and bug not in all_bugs():
-        raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
-    with all_bugs()[bug].planted() if bug is not None else nullcontext():
+    with _planted(bug):
         found = shrink_plan(
             kind.plan_of(seed), kind.run_plan, runs, lambda plan: click.echo(f"still fails: {plan}", err=True)
         )
@@ -234,6 +249,17 @@ def replay_recording_(file: Path) -> None:
         click.echo(f"it differs: {replayed.difference}", err=True)
         sys.exit(1)
     click.echo("every decision is the same")
+
+
+def _planted(bug: str | None) -> AbstractContextManager[None]:
+    """Return what plants a bug, or nothing where none is named. Raises BadParameter for a name that there is not."""
+    from kohort.sim.planted.catalogue import all_bugs
+
+    if bug is None:
+        return nullcontext()
+    if bug not in all_bugs():
+        raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
+    return all_bugs()[bug].planted()
 
 
 def _failure(verdict: Verdict, world: str) -> str:

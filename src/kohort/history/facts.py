@@ -46,7 +46,7 @@ class HistoryClient:
     commits: dict[tuple[str, int], tuple[int, int, int, int]] = field(default_factory=dict)
     """(generation, offset, done, line) of the last acknowledged commit, by group and partition."""
     contacts: array[int] = field(default_factory=lambda: array("q"))
-    """When requests to its group were sent that were acknowledged, in order."""
+    """When commits to a classic group were sent that were acknowledged, in order: each renews its session."""
 
     def heard_at(self, at: int) -> None:
         """Note that the client was alive at a time, in microseconds."""
@@ -172,6 +172,8 @@ class GroupFacts:
     classic: bool = True
     effects: str | None = None
     """The topic that has one record for each that the group reads, in transactions."""
+    forgets: bool = False
+    """Whether its offsets may expire or be deleted: where members begin says nothing then."""
     commits: dict[int, CommitEntries] = field(default_factory=dict)
     holdings: dict[int, list[Holding]] = field(default_factory=dict)
     starts: dict[int, list[SessionStart]] = field(default_factory=dict)

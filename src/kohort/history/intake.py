@@ -82,6 +82,7 @@ class Intake:
         name = text(operation, "group")
         group = self.facts.groups.setdefault(name, GroupFacts(name))
         group.classic = choice(operation, "protocol", ("classic", "consumer"), "classic") == "classic"
+        group.forgets = flag(operation, "forgets")
         if operation.get("effects") is not None:
             group.effects = text(operation, "effects")
 

@@ -51,7 +51,6 @@ class Memberships:
         done = ended(operation, at, at)
         generation = whole(operation.get("generation"), "generation", start=-1)
         group.told.append(AssignmentTold(at, done, generation, client.number, line))
-        client.contacts.append(at)
         for entry in listed(operation, "partitions", (2, 3)):
             log = self._log(entry[0], entry[1])
             position = offset(entry[2], "position") if len(entry) == 3 and entry[2] is not None else None
@@ -104,7 +103,7 @@ class Memberships:
         else:
             is_new = True
         group = self._group(operation)
-        if result == "ok":
+        if result == "ok" and group.classic:  # of other groups heartbeats alone keep a session going
             client.contacts.append(at)
         if result == "fail":
             return

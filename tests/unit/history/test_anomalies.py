@@ -366,6 +366,7 @@ def given_before_it_was_given_up(h, wrong):
 def given_while_a_session_lasts(h, wrong):
     one, other = h.client("one", session_us=10_000_000), h.client("other")
     one.has(1, 0, at=0, done=100)
+    one.commits(0, at=200, done=300)
     other.has(2, 0, at=5_000_000 if wrong else 11_000_000, done=11_000_100)
     one.gives_up("lost", at=12_000_000, done=12_000_100)
 

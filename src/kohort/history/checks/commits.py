@@ -25,7 +25,7 @@ def check_commits(facts: HistoryFacts) -> None:
     """Note commits past what was read, starts elsewhere than at a commit, and commits of members that were fenced."""
     _check_doubts(facts)
     for group in facts.groups.values():
-        for log, starts in group.starts.items():
+        for log, starts in group.starts.items() if not group.forgets else ():
             _check_starts(facts, group, log, starts)
         _check_fenced(facts, group)
 

@@ -3,7 +3,7 @@
 A member has it from when it is told so until it is told to give it up, or is gone. Whoever was told to by its
 coordinator was a member then, so nobody else can have had the partition before. Whoever found out by itself that it is
 no member any more (``lost``, a client that closes or dies) may have been one no longer: then what counts is for how
-long the coordinator had to count it in, its session after the last request that was acknowledged.
+long the coordinator had to count it in: in a classic group for its session after the last acknowledged commit.
 """
 
 from __future__ import annotations

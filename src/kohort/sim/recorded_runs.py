@@ -1,0 +1,59 @@
+"""Runs a seed and writes what its clients saw, with the simulator's own checks or without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+from kohort.log.partition import PartitionLog
+from kohort.sim.client_history import DECODED, ClientsSeen
+from kohort.sim.swarm import Plan
+from kohort.sim.verdict import Verdict, verdict_of
+from kohort.sim.worlds.catalogue import WORLDS
+from kohort.sim.worlds.simulation import Simulation
+
+TOPIC_OF_COPIES = "copies"
+
+
+def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> Verdict:
+    """Run a seed of a world and write its history to a file. ``alone``: no check of the simulator ends it early, so
+    that the history tells of all that went wrong."""
+    kind = WORLDS[world]
+    plan = kind.plan_of(seed)
+    run = kind.simulation(plan)
+    if alone:
+        run.stage.checks.leave()
+        run.check = lambda: None  # type: ignore[method-assign]  # of this run only
+    seen = ClientsSeen(file, run.world, run.history, _session_us(plan))
+    seen.topic_name = run.topic_name
+    if world == "transactions":
+        seen.read_committed_only([*(member.name for member in run.members), "double"])
+    run.stage.checks.add(seen)
+    run.tap.decode_also(*DECODED)
+    _introduce(seen, world, plan)
+    verdict = verdict_of(run)
+    seen.acknowledged("producer", run.producer.acknowledged)
+    seen.finish({(topic, n): log for topic, n, log in _logs(run)})
+    return verdict
+
+
+def _session_us(plan: Plan) -> int | None:
+    """Return for how long a member is counted in after it was heard of; None where somebody may throw it out."""
+    if plan.faults & {"kick", "impostor", "double", "admin", "clock jump"} or plan.static:
+        return None
+    return min(plan.session_timeout_ms, plan.max_poll_interval_ms) * 1000
+
+
+def _introduce(seen: ClientsSeen, world: str, plan: Plan) -> None:
+    effects = TOPIC_OF_COPIES if world == "transactions" else None
+    protocol = "consumer" if world == "modern" else "classic"
+    keeps = None if not plan.forgets else True
+    seen.client("setup").write("group", group="g", protocol=protocol, effects=effects, forgets=keeps)
+
+
+def _logs(run: Simulation) -> Iterator[tuple[str, int, PartitionLog]]:
+    topics = run.topics()
+    for topic in topics if topics is not None else ():
+        if not topic.name.startswith("__"):
+            for number, log in enumerate(topic.partitions):
+                yield topic.name, number, log

@@ -1,0 +1,58 @@
+"""Histories of simulated clients, judged by a checker that shares no code with the simulator."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kohort.history.checker import check_history
+from kohort.sim.planted.catalogue import all_bugs
+from kohort.sim.recorded_runs import write_run
+from kohort.sim.worlds.catalogue import WORLDS
+
+SEEDS = {"group": [0, 7], "transactions": [8], "moves": [1], "modern": [0, 3], "secured": [2]}
+
+
+def checked(folder, world, seed, **how):
+    path = folder / f"{world}-{seed}.jsonl"
+    with path.open("w") as file:
+        verdict = write_run(world, seed, file, **how)
+    return verdict, check_history([path])
+
+
+@pytest.mark.parametrize(("world", "seed"), [(world, seed) for world, seeds in SEEDS.items() for seed in seeds])
+def test_what_clients_see_keeps_every_promise(tmp_path, world, seed):
+    verdict, found = checked(tmp_path, world, seed)
+    assert verdict.passed, verdict.failure
+    assert found.anomalies == ()
+    assert found.operations > 100
+
+
+@pytest.mark.parametrize(("world", "seed"), [("group", 0), ("transactions", 8)])
+def test_who_writes_a_history_does_not_change_the_run(tmp_path, world, seed):
+    verdict, _ = checked(tmp_path, world, seed)
+    assert verdict.digest == WORLDS[world].run_seed(seed).digest
+
+
+@pytest.mark.parametrize(
+    ("bug", "seed", "check"),
+    [
+        ("base-offset-kept", 0, "two-values-at-one-offset"),
+        ("retry-appended-again", 0, "duplicate-record"),
+        ("last-batch-lost", 0, "two-values-at-one-offset"),
+        ("older-commit-stays", 0, "started-behind-commit"),
+    ],
+)
+def test_a_planted_bug_is_seen_by_clients_alone(tmp_path, bug, seed, check):
+    with all_bugs()[bug].planted():
+        _, found = checked(tmp_path, "group", seed, alone=True)
+    assert check in found.counts
+
+
+def test_the_command_writes_what_the_checker_reads(tmp_path):
+    path = tmp_path / "seed.jsonl"
+    kohort = [sys.executable, "-m", "kohort"]
+    with path.open("w") as file:
+        subprocess.run([*kohort, "sim", "history", "0"], stdout=file, stderr=subprocess.PIPE, check=True)
+    done = subprocess.run([*kohort, "check-history", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.rpartition(": ")[2]) == (0, "nothing is wrong\n")
