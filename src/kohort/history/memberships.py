@@ -21,6 +21,8 @@ from kohort.history.logs import SeenLog
 from kohort.history.sends import RESULTS
 
 NO_GENERATION: Final = -1
+LEAST_GENERATION: Final = -(1 << 31)
+"""Below 0 there is none: a consumer outside of its group, a static member that leaves for a while."""
 
 
 class Memberships:
@@ -49,7 +51,7 @@ class Memberships:
         """Take that a member was told of partitions that are newly its own."""
         group, at = self._group(operation), when(operation)
         done = ended(operation, at, at)
-        generation = whole(operation.get("generation"), "generation", start=-1)
+        generation = whole(operation.get("generation"), "generation", start=LEAST_GENERATION)
         group.told.append(AssignmentTold(at, done, generation, client.number, line))
         for entry in listed(operation, "partitions", (2, 3)):
             log = self._log(entry[0], entry[1])
@@ -128,7 +130,7 @@ class Memberships:
     def _entry(
         self, line: int, operation: dict[str, Any], client: HistoryClient, entry: list[Any], times: tuple[int, int]
     ) -> CommitEntry:
-        generation = whole(operation.get("generation", NO_GENERATION), "generation", start=-1)
+        generation = whole(operation.get("generation", NO_GENERATION), "generation", start=LEAST_GENERATION)
         begun_from = offset(entry[3], "from") if len(entry) == 4 and entry[3] is not None else -1
         transaction = self._transaction(operation)
         acknowledged = operation["result"] == "ok"

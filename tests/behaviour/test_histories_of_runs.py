@@ -1,0 +1,49 @@
+"""Producers, groups of both protocols and a copying group, killed at random with their broker: what they saw is right.
+
+``tools/history/run.py`` makes the runs; the checker shares no code with broker and clients.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "history" / "run.py"
+
+
+def history_tool():
+    spec = importlib.util.spec_from_file_location("history_tool", TOOL)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
+
+
+def runs(tmp_path, count, *more):
+    tool = history_tool()
+    options = tool.options_of(["--runs", str(count), "--seconds", "10", "--keep", str(tmp_path), *more])
+    for number in range(count):
+        found = tool.one_run(number, options)
+        assert found.counts == {}
+        assert found.transactions > 0
+        assert found.operations > 500
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.slow
+def test_what_clients_see_of_a_broker_that_is_killed(tmp_path):
+    runs(tmp_path, 1)
+
+
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.slow
+@pytest.mark.long
+def test_what_clients_see_in_fifty_runs(tmp_path):
+    runs(tmp_path, 50)
+
+
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.kafka
+def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
+    runs(tmp_path, 20, "--apache")

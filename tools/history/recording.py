@@ -1,0 +1,53 @@
+"""What the recorded clients of all libraries share: their file, their clock, their end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kohort.history.writer import ClientHistory
+
+SESSION_MS = 10_000
+POLL_MS = 200
+SEND_EVERY_S = 0.02
+
+
+class Task(NamedTuple):
+    """What a client is to do: its words on the command line."""
+
+    verb: str
+    """``produce``, ``consume`` or ``copy``."""
+    bootstrap: str
+    name: str
+    folder: Path
+    kind: str
+    """Of a producer: ``plain`` or ``idempotent``; of a consumer: ``classic`` or ``consumer``, the group's protocol."""
+
+
+def task() -> Task:
+    """Return the task of this process."""
+    verb, bootstrap, name, folder, kind = sys.argv[1:]
+    return Task(verb, bootstrap, name, Path(folder), kind)
+
+
+def now_us() -> int:
+    """CLOCK_MONOTONIC, which all processes of a machine share."""
+    return time.monotonic_ns() // 1000
+
+
+def history(of: Task, library: str, **about: Any) -> ClientHistory:
+    """Begin the history of this process; each line is with the system at once, whatever ends the process."""
+    file = (of.folder / f"{of.name}.jsonl").open("w", buffering=1)
+    return ClientHistory(file, of.name, now_us, clock=socket.gethostname(), library=library, kind=of.kind, **about)
+
+
+def until_told() -> threading.Event:
+    """Return what is set by SIGTERM."""
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    return over
