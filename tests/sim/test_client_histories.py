@@ -1,7 +1,9 @@
 """Histories of simulated clients, judged by a checker that shares no code with the simulator."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from kohort.sim.planted.catalogue import all_bugs
 from kohort.sim.recorded_runs import write_run
 from kohort.sim.worlds.catalogue import WORLDS
 
+HARDENING = Path(__file__).parents[2] / "docs" / "hardening.md"
 SEEDS = {"group": [0, 7], "transactions": [8], "moves": [1], "modern": [0, 3], "secured": [2]}
 
 
@@ -41,12 +44,19 @@ def test_who_writes_a_history_does_not_change_the_run(tmp_path, world, seed):
         ("retry-appended-again", 0, "duplicate-record"),
         ("last-batch-lost", 0, "two-values-at-one-offset"),
         ("older-commit-stays", 0, "started-behind-commit"),
+        ("partition-given-twice", 1, "two-owners"),
+        ("commits-what-was-fetched", 2, "commit-beyond-read"),
     ],
 )
 def test_a_planted_bug_is_seen_by_clients_alone(tmp_path, bug, seed, check):
     with all_bugs()[bug].planted():
         _, found = checked(tmp_path, "group", seed, alone=True)
     assert check in found.counts
+
+
+def test_the_page_has_each_planted_bug_once():
+    named = re.findall(r"`([a-z-]+)`", HARDENING.read_text())
+    assert sorted(name for name in named if name in all_bugs()) == sorted(all_bugs())
 
 
 def test_the_command_writes_what_the_checker_reads(tmp_path):

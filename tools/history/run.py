@@ -44,6 +44,7 @@ CLIENTS = [
 """Program, verb and kind of each client."""
 CLOCK = socket.gethostname()
 ENDS_S = 60
+AGAIN_S = 5
 AT_WORK_S = 300
 AT_WORK_BYTES = 2_000
 """How much more a client has to write to be at work: a few operations."""
@@ -201,21 +202,32 @@ def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHist
     return check_history(files)
 
 
-def apache(stack: ExitStack) -> object:
-    """Start an Apache Kafka."""
-    spec = importlib.util.spec_from_file_location("kafka_tool", HERE.parent / "kafka" / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return stack.enter_context(tool.Kafka())
+class ApacheBroker:
+    """An Apache Kafka at one address through its lives."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        spec = importlib.util.spec_from_file_location("kafka_tool", HERE.parent / "kafka" / "run.py")
+        assert spec is not None
+        assert spec.loader is not None
+        tool = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tool)
+        self._kafka = stack.enter_context(tool.Kafka())
+        self.bootstrap: str = self._kafka.bootstrap
+
+    def restart(self, *, kill: bool) -> None:
+        """End it and start it again. While it is away a client's connection may have its port for a moment."""
+        try:
+            self._kafka.restart(kill=kill)
+        except RuntimeError:
+            time.sleep(AGAIN_S)
+            self._kafka._serve()
 
 
 def one_run(number: int, options: argparse.Namespace, say: Callable[[str], None] = print) -> CheckedHistory:
     """Make one run from its number; its files go unless something is wrong, or they are to be kept."""
     folder = Path(tempfile.mkdtemp(prefix=f"run-{number}-", dir=options.keep))
     with ExitStack() as stack:
-        broker = apache(stack) if options.apache else stack.enter_context(OurBroker(folder / "data"))
+        broker = ApacheBroker(stack) if options.apache else stack.enter_context(OurBroker(folder / "data"))
         found = run(broker, folder, options.seconds, random.Random(number))
     wrong = ", ".join(f"{check} {count}" for check, count in found.counts.items()) or "nothing is wrong"
     size = f"{found.operations} operations of {found.clients} clients, {found.transactions} transactions"

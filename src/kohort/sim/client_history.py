@@ -268,6 +268,8 @@ class ClientsSeen(MembersSeen):
         """Write what was never answered, and what a reader of committed records finds at the end."""
         for exchange in self._waiting.values():
             self._write_commit(exchange, self._offsets(exchange), "unknown")
+        for client in list(self._clients.values()):
+            client.write("gone", at=self.now_us())
         reader = ClientHistory(self._file, "last reader", self.now_us, isolation="read_committed")
         for (topic, partition), log in sorted(logs.items()):
             reader.write("seek", topic=topic, partition=partition, offset=log.log_start_offset)

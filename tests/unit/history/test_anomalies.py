@@ -363,6 +363,15 @@ def given_before_it_was_given_up(h, wrong):
 
 
 @story("two-owners")
+def one_generation_gives_a_partition_twice(h, wrong):
+    one, other = h.client("one"), h.client("other")
+    one.has(1, 0)
+    other.has(1, 0, partition=0 if wrong else 1)
+    one.add("gone")
+    other.add("gone")
+
+
+@story("two-owners")
 def given_while_a_session_lasts(h, wrong):
     one, other = h.client("one", session_us=10_000_000), h.client("other")
     one.has(1, 0, at=0, done=100)

@@ -9,8 +9,13 @@ long the coordinator had to count it in: in a classic group for its session afte
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Final
 
 from kohort.history.facts import NEVER, GroupFacts, HistoryFacts, Holding
+
+TOGETHER_US: Final = 5_000_000
+"""Members that are told of one generation within so long are of one life of their group: a group that was deleted and
+made again counts from the beginning."""
 
 
 def check_owners(facts: HistoryFacts) -> None:
@@ -32,7 +37,10 @@ def _until(facts: HistoryFacts, holding: Holding) -> int:
 
 def _judge(facts: HistoryFacts, group: GroupFacts, log: int, earlier: Holding, later: Holding) -> None:
     client = facts.clients[earlier.client]
-    if earlier.revoked:
+    in_one = group.classic and earlier.generation == later.generation >= 0
+    if in_one and later.since - earlier.since < TOGETHER_US:
+        pass  # a generation gives a partition once, to whoever is a zombie or not
+    elif earlier.revoked:
         session_us = client.session_us
         if session_us is not None and client.silent_us(later.since) >= session_us:
             return  # it stood still, came back, and asked before it was told that it is no member any more
