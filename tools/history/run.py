@@ -35,10 +35,12 @@ PARTITIONS = {"in": 6, "out": 3}
 CLIENTS = [
     ("with_kohort.py", "produce", "plain"),
     ("with_kohort.py", "produce", "idempotent"),
+    ("with_asyncio.py", "produce", "idempotent"),
     ("with_confluent.py", "produce", "idempotent"),
     *[("with_kohort.py", "consume", "classic")] * 2,
     ("with_confluent.py", "consume", "classic"),
-    *[("with_kohort.py", "consume", "consumer")] * 2,
+    ("with_kohort.py", "consume", "consumer"),
+    ("with_asyncio.py", "consume", "consumer"),
     *[("with_kohort.py", "copy", "classic")] * 2,
 ]
 """Program, verb and kind of each client."""
