@@ -43,7 +43,9 @@ def now_us() -> int:
 def history(of: Task, library: str, **about: Any) -> ClientHistory:
     """Begin the history of this process; each line is with the system at once, whatever ends the process."""
     file = (of.folder / f"{of.name}.jsonl").open("w", buffering=1)
-    return ClientHistory(file, of.name, now_us, clock=socket.gethostname(), library=library, kind=of.kind, **about)
+    return ClientHistory(
+        file, of.name, now_us, threading.Lock(), clock=socket.gethostname(), library=library, kind=of.kind, **about
+    )
 
 
 def until_told() -> threading.Event:

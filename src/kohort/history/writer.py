@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO, Any, Final
 
 Record = tuple[int, str]
@@ -16,16 +16,23 @@ _SEPARATORS: Final = (",", ":")
 
 
 class ClientHistory:
-    """The lines of one client, from its start to its end. Threads may share it; each call writes one line.
+    """The lines of one client, from start to end. Each call writes one line; threads may share it with a ``lock``.
 
     ``now_us`` is asked for the end of every operation, in microseconds of a clock that never goes back; it begins when
     ``at`` says, by the same clock. ``about`` is what docs/history-format.md has for ``client``.
     """
 
-    def __init__(self, file: IO[str], name: str, now_us: Callable[[], int], **about: Any) -> None:
+    def __init__(
+        self,
+        file: IO[str],
+        name: str,
+        now_us: Callable[[], int],
+        lock: AbstractContextManager[Any] | None = None,
+        **about: Any,
+    ) -> None:
         self._file = file
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = lock if lock is not None else nullcontext()
         self.now_us = now_us
         self.write("client", **about)
 
