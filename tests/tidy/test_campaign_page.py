@@ -25,3 +25,4 @@ def test_both_brokers_had_their_campaign_and_it_was_named_as_is_wanted():
     assert ours.share_right >= 0.98
     assert ours.count("wrong", proof=True) == 0
     assert apache.share_right >= 0.85
+    assert apache.count("wrong", sure=True) == 0
