@@ -39,7 +39,7 @@ Examples:
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --as-version 2.8           what a client sees of Kafka 2.8
   kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
-  kohort serve --watch kafka:9092               and watch groups of another cluster
+  kohort serve --watch kafka:9092          and watch groups of another cluster
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
