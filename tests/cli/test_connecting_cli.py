@@ -106,7 +106,7 @@ def test_every_command_that_connects_can_be_told_how():
                 yield f"{name} {each}".strip(), command
 
     found = dict(commands(main, ""))
-    elsewhere = {"serve", "spark", "demo", "completion", "explain"}
+    elsewhere = {"serve", "spark", "demo", "completion", "explain", "check-history"}
     for name, command in found.items():
         if name.split()[0] in elsewhere | {"pipeline", "sim"}:
             continue

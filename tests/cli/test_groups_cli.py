@@ -7,6 +7,7 @@ import pytest
 
 import kohort
 from kohort.cli.durations import DURATION, Duration
+from kohort.watch.journal_source import JournalAccess
 
 
 @pytest.fixture
@@ -183,7 +184,8 @@ def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
 
 def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("kohort.coordinator.journal.TOPIC", "__no_journal")
+    looked_for = JournalAccess.__init__
+    monkeypatch.setattr(looked_for, "__defaults__", (*looked_for.__defaults__[:-1], "__no_journal"))
 
     told = run("group", "why", "nobody's", code=3).stderr
 
