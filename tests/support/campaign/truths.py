@@ -1,4 +1,4 @@
-"""What is right to say of each thing that the campaign does: one table, written before its results were looked at.
+"""What is right to say of each thing that the campaign does: one table, and what was added to it later.
 
 A name is *right* if it is that of the table in ``kohort explain``, or one that means the same seen from where it was
 seen. A *broader* name leaves open what the right one says, and is right at ``medium`` or ``low`` only. Where a name is
@@ -132,8 +132,11 @@ AFTERWARDS: Final = (
     "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader names, as the catalogue has them",
     "a group that was emptied by what was done to its broker forms anew",
     "a static member that begins anew without a coordinator may be told as a restart, which does not count",
+    "a commit that is refused (ZOMBIE_COMMIT) does not count, whatever was done",
+    "an action that changed nothing about topics is not missed",
+    "sessions and poll intervals became longer, as members were put out that were merely slow",
 )
-"""What was added after the first results had been looked at; all else stood before."""
+"""What was added after the first results had been looked at. The table was written before, but for these."""
 TRUTHS: Final = {truth.cause: truth for truth in _ALL}
 ALWAYS_TRUE: Final = "ZOMBIE_COMMIT"
 """An event without a rebalance that the coordinator's own answer proves, whatever was done: it does not count."""
