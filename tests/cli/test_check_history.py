@@ -26,7 +26,7 @@ def lost(tmp_path):
 
 def test_an_anomaly_is_told_with_its_lines_and_ends_with_1(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost)])
-    assert done.exit_code == 1
+    assert done.exit_code == 7
     first, *evidence = done.stdout.splitlines()[:3]
     assert first == "lost-record: 'p:1' at 1 of t-0, acknowledged, is passed over by a reader"
     assert evidence[0].startswith(f"    {lost}:4  ")
@@ -37,7 +37,7 @@ def test_an_anomaly_is_told_with_its_lines_and_ends_with_1(lost, runner):
 def test_json_has_the_same(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost), "--output", "json"])
     told = json.loads(done.stdout)
-    assert done.exit_code == 1
+    assert done.exit_code == 7
     assert told["schema"] == "kohort/v1/check-history"
     assert told["counts"] == {"lost-record": 1}
     assert [proof["place"] for proof in told["anomalies"][0]["evidence"]] == [f"{lost}:4", f"{lost}:5"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kohort.cli.exits import ExitCode
 from kohort.cli.output import output_of, print_result
 from kohort.cli.results.histories import AnomalyShown, EvidenceLine, HistoryChecked
 from kohort.cli.show import harmless
@@ -26,7 +27,7 @@ from kohort.history.lines import HistoryUnreadable
 def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output: str) -> None:
     """Check histories of clients: lost, doubled or reordered records, dirty reads, two owners, offsets that go back.
 
-    FILES are one run together, JSON a line (docs/history-format.md). Exit code 1: something is wrong; 2: a file is
+    FILES are one run together, JSON a line (docs/history-format.md). Exit code 7: something is wrong; 2: a file is
     no history.
 
     \b
@@ -46,7 +47,7 @@ def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output:
         _tell(found)
     else:
         print_result(_result(found), output)
-    sys.exit(1 if found.counts else 0)
+    sys.exit(ExitCode.CHECK_FAILED if found.counts else ExitCode.DONE)
 
 
 def _tell(found: CheckedHistory) -> None:
