@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,8 +30,12 @@ LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
 TOOLS = LIBS.parent / "tools"
 POMS = {LIBS: HERE / "pom.xml", TOOLS: HERE / "tools.xml"}
 RESOLVE_S = 900
+PORTS = (20_000, 32_000)
+"""Below those that Linux gives to clients (32768 on)."""
 START_S = 180
 END_S = 45
+AGAIN_MS = 15_000
+"""A broker that was killed is taken for registered for so long, and may not register again before."""
 JVM_FLAGS = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"]
 """Few threads: where a machine is shared, what an idle broker costs is its threads waking up."""
 MIB = 1024 * 1024
@@ -68,10 +73,16 @@ def resolve() -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has, and that the system gives no client of its own accord: one that tries to reach a broker
+    which is down could otherwise be connected to itself, and keep the broker from its port."""
+    for port in random.SystemRandom().sample(range(*PORTS), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free port between {PORTS[0]} and {PORTS[1]}")
 
 
 class Security(NamedTuple):
@@ -138,20 +149,9 @@ class Kafka:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(START_S)
-        self._again()
-
-    def _again(self, attempts: int = 5) -> None:
-        """Start it over its data. A client that tries to reach its port may have got that very port for itself (a
-        local connection to itself), and have it for a moment."""
-        for left in reversed(range(attempts)):
-            try:
-                self._serve()
-            except RuntimeError:
-                if not left:
-                    raise
-                time.sleep(1)
-            else:
-                return
+        with (self._folder / "server.properties").open("a") as config:
+            config.write(f"broker.session.timeout.ms={AGAIN_MS}\n")
+        self._serve()
 
     def _properties(self, controller: int) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.listeners}
