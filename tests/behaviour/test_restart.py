@@ -105,7 +105,7 @@ def test_a_port_in_use_is_a_clear_error(tmp_path):
         Served("--listen", served.bootstrap, data=tmp_path)
 
     text = str(refused.value)
-    assert "ended with 1" in text
+    assert "ended with 2" in text
     assert "is in use by another program" in text
     assert "Traceback" not in text
 

@@ -86,10 +86,11 @@ class LongWork:
         held: list[Message] = []
         try:
             answer = yield from task.steps
-            if answer is not Unanswered.LATER:
-                answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
+            if answer is not Unanswered.LATER:  # and is told at once what that takes
+                answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
+            if isinstance(answer, Message):
                 held.append(answer)
                 yield (yield from _response(request.reply_to, answer))
             else:
