@@ -8,12 +8,24 @@ SYNCED := .venv/.synced
 JOBS ?= 2
 # Which tests `make test` and `make interop` run: marker expressions of pytest.
 TESTS ?= not long
+ROUNDS ?= 500
+MODES ?= --tear
 PEERS ?= not long
+# What `make fuzz` does: which entrance, how many minutes for each, and where its chance begins.
+ENTRANCE ?= all
+MINUTES ?= 1
+soak: MINUTES = 60
+# Which faults `make faults` plays: names with spaces between; all of them.
+FAULT ?=
+SEED ?= 0
+# What `make mutants` does: files by parts of their paths (all), how many mutants are drawn of theirs (0: all).
+FILES ?=
+SAMPLE ?= 600
 KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check check-history interop kdc kerberos long suites bench wheel docs kafka fmt clean
+.PHONY: help env run test lint check check-history interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -22,8 +34,9 @@ help: ## This list.
 	$(PYTHON) -m venv .tools
 	.tools/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 
-$(SYNCED): pyproject.toml uv.lock | $(UV)
+$(SYNCED): pyproject.toml uv.lock src/kohort/console/vendor.json | $(UV)
 	$(UV) sync --frozen --all-extras --no-extra kerberos --quiet
+	@$(BIN)/python tools/vendor.py
 	@touch $@
 
 env: $(SYNCED) ## Make the environment (.venv) from the lock file.
@@ -53,6 +66,9 @@ check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
 	$(BIN)/kohort sim run --seeds 0..10
 
+crash: $(SYNCED) ## Kill the broker and tear its files, ROUNDS times (500), while clients work; what they saw is checked.
+	$(BIN)/python tools/crash/run.py --rounds $(ROUNDS) $(MODES)
+
 check-history: $(SYNCED) ## Check histories of what clients saw: make check-history FILES="run/*.jsonl" (docs/history-format.md).
 	$(BIN)/kohort check-history $(FILES)
 
@@ -71,8 +87,28 @@ kerberos: kdc $(SYNCED) ## Our clients at an Apache Kafka with Kerberos, and a K
 	KOHORT_REQUIRE_PEERS=1 KOHORT_REQUIRE_KERBEROS=1 $(BIN)/pytest \
 		tests/unit/aio/credentials/test_kerberos.py tests/interop/test_kerberos_on_apache_kafka.py
 
+browser: $(SYNCED) ## The console in a real browser: required, not skipped (a Chromium from Debian, and Playwright, 165 MB).
+	$(UV) sync --frozen --inexact --group browser --quiet
+	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -n 0
+
+screenshots: $(SYNCED) ## Pictures of the console's views, of played incidents, into docs/console (needs what `make browser` needs).
+	$(UV) sync --frozen --inexact --group browser --quiet
+	$(BIN)/python tools/screenshots.py
+
 long: $(SYNCED) ## The campaigns: what takes many minutes and is in no other target.
 	$(BIN)/pytest tests -m long
+
+fuzz: $(SYNCED) ## Fuzz every entrance: make fuzz MINUTES=5 (each), or ENTRANCE=broker-frames (docs/hardening.md).
+	$(BIN)/python tools/fuzz/run.py --entrance $(ENTRANCE) --minutes $(MINUTES) --seed $(SEED)
+
+faults: $(SYNCED) ## Network, names, tokens, clocks and processes go wrong for every face of the client; FAULT="cut silent" for some.
+	$(BIN)/python tools/faults/run.py $(addprefix --fault ,$(FAULT)) --seed $(SEED)
+
+soak: $(SYNCED) ## A broker and all that works with it for an hour: does anything grow or stall? make soak MINUTES=10
+	$(BIN)/python tools/soak/run.py --minutes $(MINUTES)
+
+mutants: $(SYNCED) ## Put mistakes into coordinator, log and membership: do tests notice? SAMPLE=600 SEED=0 FILES="log/index.py".
+	$(BIN)/python tools/mutants/run.py --files "$(FILES)" --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
 
 suites: $(SYNCED) ## Test suites of other projects against our broker; docs/report-card.md says how they stand.
 	$(BIN)/python tools/suites/run.py
@@ -83,9 +119,15 @@ kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and M
 bench: $(SYNCED) ## Side by side with peers; results as JSON under bench/results.
 	$(BIN)/python bench/run.py
 
-wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
+# The same commit makes the same bytes: files bear its time (without git a day that is always the same), and nobody's umask.
+wheel: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || echo 1580601600)
+wheel: | $(UV) ## Build the wheel into dist/, what there is to install from, and its bill of materials (CycloneDX).
 	$(UV) build --quiet --wheel --out-dir dist
 	@ls dist/kohort-*.whl
+	@$(PYTHON) tools/supply/bom.py --uv $(UV) "$$(ls -t dist/kohort-*.whl | head -1)"
+
+audit: | $(UV) ## Ask a database of vulnerabilities about every package of the lock file; says so where none can be reached.
+	@$(PYTHON) tools/supply/audit.py --uv $(UV)
 
 docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the code, and build the site into build/site.
 	$(BIN)/python tools/reference.py

@@ -1,4 +1,4 @@
-"""Write docs/schemas, the JSON schema of what each command prints, from its structs; or check that they are that."""
+"""Write docs/schemas, the JSON schemas of what commands and the console tell, from structs; or check that they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from kohort.cli.main import main as kohort
-from kohort.cli.output import OutputOption, Result, schema_name, schema_of
+from kohort.cli.output import OutputOption
+from kohort.results.console import TOLD as TOLD_BY_THE_CONSOLE
+from kohort.results.result import Result, schema_name, schema_of
 
 TARGET = Path(__file__).parents[1] / "docs" / "schemas"
 
@@ -32,6 +34,8 @@ def schemas() -> dict[str, str]:
         name = schema_name(result).removeprefix("kohort/v1/")
         if found.setdefault(name, result) is not result:
             raise ValueError(f"{path}: {found[name].__name__} has the schema {name}, too")
+    for told in TOLD_BY_THE_CONSOLE:
+        found[schema_name(told).removeprefix("kohort/v1/")] = told
     return {f"{name}.json": json.dumps(schema_of(result), indent=2) + "\n" for name, result in sorted(found.items())}
 
 

@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 
 import kohort
 from kohort.cli.main import main
-from kohort.cli.results.groups import GroupsDescribed
+from kohort.results.groups import GroupsDescribed
 
 POLLS = 100
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from kohort.cli.main import main
-from kohort.cli.output import OutputOption, Result, line_schema_name, schema_name, schema_of
+from kohort.cli.output import OutputOption
+from kohort.results.result import Result, line_schema_name, schema_name, schema_of
 from support.processes.served_broker import Served
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -80,7 +81,7 @@ def test_the_schema_is_printed_without_a_cluster_and_without_arguments(run, word
 
 
 def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
-    from kohort.cli.results.programs import CausesListed, Explained, SeedsRun
+    from kohort.results.programs import CausesListed, Explained, SeedsRun
 
     for words, result in (
         (("explain",), CausesListed),
@@ -96,7 +97,7 @@ def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
 
 
 def test_a_broker_says_in_one_line_of_its_schema_that_it_is_ready():
-    from kohort.cli.results.programs import BrokerReady
+    from kohort.results.programs import BrokerReady
 
     with Served() as served:
         told = msgspec.convert(served.ready, BrokerReady, strict=True)

@@ -11,11 +11,11 @@ from click.shell_completion import ShellComplete
 import kohort
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.main import main
-from kohort.cli.results.journal import WatchedMoment
 from kohort.cli.watch_group import Journal, moments_of, picture
 from kohort.coordinator.journal import GroupDeleted
 from kohort.errors import ConnectionFailed
 from kohort.insight.findings.events import EventFinding
+from kohort.results.journal import WatchedMoment
 from kohort.testing import StagedBroker
 
 

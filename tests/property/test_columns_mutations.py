@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import msgspec
-import pyarrow as pa
+from fuzz.entrances.record_batches import records_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +17,15 @@ from kohort.columns.records_by_kernels import located_records
 from kohort.columns.schema import COLUMNS
 from kohort.errors import CorruptRecord
 from kohort.model import Record
-from kohort.wire.compression import Codec
-from kohort.wire.record_batch import HEADER_BYTES, NewRecord, build_batch, read_batch
+from kohort.wire.compression import Codec, compress
+from kohort.wire.record_batch import (
+    HEADER_BYTES,
+    NewRecord,
+    build_batch,
+    pack_batch,
+    parse_batch_header,
+    read_batch,
+)
 
 ALL = (*COLUMNS, "headers")
 MAX_BATCH = 1 << 20
@@ -56,23 +63,7 @@ def by_arrow(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
         batch = decode_batches(buf, OffsetRange("t", 0, start, stop), columns=ALL, options=UNCHECKED)
     except CorruptRecord as error:
         return error.offset
-    batch.validate(full=True)
-    columns = {name: batch.column(name) for name in ALL}
-    stamps = columns.pop("timestamp").cast(pa.int64()).to_pylist()
-    rows = pa.RecordBatch.from_pydict(columns).to_pylist()
-    return [
-        Record(
-            row["topic"],
-            row["partition"],
-            row["offset"],
-            -1 if stamp is None else stamp,
-            row["key"],
-            row["value"],
-            tuple((h["key"], h["value"]) for h in row["headers"]),
-            row["timestamp_type"],
-        )
-        for row, stamp in zip(rows, stamps, strict=True)
-    ]
+    return records_of(batch)
 
 
 def without_epochs(found: list[Record] | int) -> list[Record] | int:
@@ -103,6 +94,28 @@ def test_of_two_faults_the_earlier_one_is_told_also_where_the_later_batch_has_lo
     assert expected == 0
     assert by_kernels(both, 1, None) == expected
     assert by_arrow(both, 1, None) == expected
+
+
+def test_of_three_faults_that_three_stages_find_the_earliest_one_is_told():
+    records = [NewRecord(None, b"v", (), 1), NewRecord(None, b"w", [("name", b"x")], 2)]
+    name_at = bytes(build_batch(records)).index(b"name") - HEADER_BYTES
+
+    def damaged(base_offset, codec, at, byte):
+        """A batch of two records, in which one byte of the records is another before they are compressed."""
+        plain_batch = bytearray(build_batch(records, base_offset=base_offset))
+        plain_batch[HEADER_BYTES + at] = byte
+        header = parse_batch_header(bytes(plain_batch))
+        return pack_batch(header._replace(attributes=codec), compress(codec, plain_batch[HEADER_BYTES:]))
+
+    text = damaged(0, Codec.LZ4, name_at, 0xFF)  # found when the header's name becomes text
+    walk = damaged(2, Codec.LZ4, 0, 0x7F)  # found by the walk: a record's length
+    blob = bytearray(damaged(4, Codec.LZ4, 0, 0))
+    blob[HEADER_BYTES] ^= 0xFF  # found when it is decompressed: no LZ4 frame
+    three = text + walk + bytes(blob)
+
+    assert plain(three, 1, None) == 0
+    assert by_kernels(three, 1, None) == 0
+    assert by_arrow(three, 1, None) == 0
 
 
 @settings(max_examples=100, deadline=None)

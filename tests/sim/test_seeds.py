@@ -6,8 +6,8 @@ import pytest
 
 from kohort.sim.worlds.one_broker import run_seed
 
-EVERY_RUN = range(200)
-WHOLE = range(200, 500)
+EVERY_RUN = range(60)
+WHOLE = range(60, 500)
 CHUNK = 10
 EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()]
 

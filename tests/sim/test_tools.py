@@ -13,24 +13,25 @@ from kohort.sim.planted.catalogue import all_bugs
 from kohort.sim.shrink import shrink
 from kohort.sim.story import story_html, story_text
 from kohort.sim.swarm import plan_of
+from kohort.sim.worlds.catalogue import WORLDS
 from kohort.sim.worlds.one_broker import run_plan, run_seed
 
 RUN = """
-import sys; from kohort.sim.worlds.one_broker import run_seed
-v = run_seed(int(sys.argv[1])); print(v.events, v.digest)
+import sys; from kohort.sim.worlds.catalogue import WORLDS
+v = WORLDS[sys.argv[1]].run_seed(int(sys.argv[2])); print(v.events, v.digest)
 """
 
 
-@pytest.mark.parametrize("seed", [2, 5])
-def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(seed):
+@pytest.mark.parametrize(("world", "seed"), [("group", 5), *((world, 2) for world in WORLDS)])
+def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(world, seed):
     def run(hash_seed):
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
-            [sys.executable, "-c", RUN, str(seed)], env=env, capture_output=True, text=True, check=True
+            [sys.executable, "-c", RUN, world, str(seed)], env=env, capture_output=True, text=True, check=True
         )
         return done.stdout.split()
 
-    here = run_seed(seed)
+    here = WORLDS[world].run_seed(seed)
 
     assert run("0") == run("4711") == [str(here.events), here.digest]
 

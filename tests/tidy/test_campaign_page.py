@@ -21,7 +21,7 @@ def test_the_tables_are_made_from_what_is_kept():
 def test_both_brokers_had_their_campaign_and_it_was_named_as_is_wanted():
     ours, apache = campaign.stored()
     assert (ours.ground, apache.ground) == (OURS, APACHE)
-    assert min(ours.rebalances, apache.rebalances) >= 100
+    assert min(ours.rebalances, apache.rebalances) >= 250
     assert ours.share_right >= 0.98
     assert ours.count("wrong", proof=True) == 0
     assert apache.share_right >= 0.85

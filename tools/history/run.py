@@ -6,7 +6,7 @@
     python tools/history/run.py --keep FOLDER        keeps the histories of runs, to look at
 
 Each client is a process that writes its own history (docs/history-format.md). Some are killed with SIGKILL and start
-again under another name, a broker of ours once in each run. Exit code 1: a run has an anomaly.
+again under another name, the broker once in each run. Exit code 1: a run has an anomaly.
 """
 
 from __future__ import annotations
@@ -56,28 +56,57 @@ def now_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that nobody has, below those that the system gives to clients."""
+    for first in random.SystemRandom().sample(range(20_000, 32_000, count), 100):
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise RuntimeError(f"no {count} free ports in a row")
+
+
 class OurBroker:
-    """``kohort serve`` over a folder, at one address through its lives."""
+    """``kohort serve`` over a folder, at one address through its lives; several nodes at as many, in one process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str, nodes: int = 1) -> None:
         self._folder = folder
-        self.bootstrap = "127.0.0.1:0"
-        self._serve()
+        self._options = ["group.initial.rebalance.delay.ms=200", *options]
+        self._nodes = nodes
+        if nodes > 1:
+            self._options.append(f"default.replication.factor={nodes}")
+        self.bootstrap = f"127.0.0.1:{free_ports(nodes) if nodes > 1 else 0}"
+        self.start()
+        self.wait()
 
-    def _serve(self) -> None:
+    def start(self) -> None:
+        """Begin another life, which may not serve yet."""
         command = [sys.executable, "-m", "kohort", "serve", "--output", "json", "--quiet", "--data", str(self._folder)]
-        command += ["--listen", self.bootstrap, "--set", "group.initial.rebalance.delay.ms=200"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command += ["--nodes", str(self._nodes), "--listen", self.bootstrap.partition(",")[0]]
+        command += [word for option in self._options for word in ("--set", option)]
+        with self._folder.with_name("broker.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def wait(self) -> None:
+        """Return when it serves. Raises RuntimeError if it ends instead."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"kohort serve ended with {self._process.wait()}")
+            log = self._folder.with_name("broker.log").read_text()[-2000:]
+            raise RuntimeError(f"kohort serve ended with {self._process.wait()}: {log}")
         self.bootstrap = json.loads(line)["bootstrap"]
 
-    def restart(self, *, kill: bool) -> None:
+    def end(self, *, kill: bool) -> None:
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.wait(ENDS_S)
-        self._serve()
+
+    def restart(self, *, kill: bool) -> None:
+        self.end(kill=kill)
+        self.start()
+        self.wait()
 
     def __enter__(self) -> OurBroker:
         return self
@@ -176,6 +205,24 @@ def read_all(bootstrap: str, folder: Path) -> None:
 
 def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHistory:
     """Have all clients at work for some seconds, kill some and the broker once, and check what they saw."""
+
+    def strike(crowd: Crowd) -> None:
+        for half in range(2):
+            ends = time.monotonic() + seconds / 2
+            while time.monotonic() < ends:
+                time.sleep(rng.uniform(0.5, 3))
+                crowd.look_after()
+                if rng.random() < 0.5:
+                    crowd.kill(rng.randrange(len(CLIENTS)))
+            if not half:
+                broker.restart(kill=rng.random() < 0.7)
+            crowd.wait_until_at_work()
+
+    return watch(broker, folder, strike)
+
+
+def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHistory:
+    """Have all clients at work while ``strike`` does what it does to them and to the broker; check what they saw."""
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(PARTITIONS)
     with (folder / "0-groups.jsonl").open("w", buffering=1) as file:
@@ -186,21 +233,25 @@ def run(broker, folder: Path, seconds: float, rng: random.Random) -> CheckedHist
         try:
             crowd.start_all()
             crowd.wait_until_at_work()
-            for half in range(2):
-                ends = time.monotonic() + seconds / 2
-                while time.monotonic() < ends:
-                    time.sleep(rng.uniform(0.5, 3))
-                    crowd.look_after()
-                    if rng.random() < 0.5:
-                        crowd.kill(rng.randrange(len(CLIENTS)))
-                if not half:
-                    broker.restart(kill=rng.random() < 0.7)
-                crowd.wait_until_at_work()
+            strike(crowd)
         finally:
             crowd.end()
     read_all(broker.bootstrap, folder)
+    check_commits(folder)
     files = sorted(folder.glob("*.jsonl"), key=lambda path: (path.name.endswith(".gone.jsonl"), path.name))
     return check_history(files)
+
+
+def check_commits(folder: Path) -> None:
+    """See that the members of each kind have had commits acknowledged: else a history says nothing about commits.
+    Raises RuntimeError."""
+    for number, (program, verb, kind) in enumerate(CLIENTS):
+        if verb != "produce":
+            lives = folder.glob(f"{verb}{number}#*.jsonl")
+            if not any('"op":"commit"' in line and '"ok"' in line for life in lives for line in life.open()):
+                raise RuntimeError(
+                    f"{verb}{number} ({program}, {kind}): none of its commits was acknowledged: {folder}"
+                )
 
 
 class ApacheBroker:
@@ -212,10 +263,12 @@ class ApacheBroker:
         assert spec.loader is not None
         tool = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tool)
-        self.bootstrap: str = stack.enter_context(tool.Kafka()).bootstrap
+        # One that was killed may register again only after its session; the default has it wait for nine seconds more.
+        self._kafka = stack.enter_context(tool.Kafka(broker_session_timeout_ms="15000"))
+        self.bootstrap: str = self._kafka.bootstrap
 
     def restart(self, *, kill: bool) -> None:
-        """Let it go on: while it is away, a client's connection may take its port, and it cannot begin again."""
+        self._kafka.restart(kill=kill)
 
 
 def one_run(number: int, options: argparse.Namespace, say: Callable[[str], None] = print) -> CheckedHistory:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
 from with_kohort import CALL_MS, INPUTS, Listener
 
-from kohort import AsyncConsumer, AsyncProducer, KohortError, TopicPartition
+from kohort import AsyncConsumer, AsyncProducer, KohortError, OffsetAndMetadata, TopicPartition, UsageError
 
 
 async def produce(of: Task, over: threading.Event) -> None:
@@ -57,13 +57,16 @@ async def consume(of: Task, over: threading.Event) -> None:
             if not found:
                 continue
             offsets = {where: records[-1][0] + 1 for where, records in found.items()}
-            given = {TopicPartition(*where): offset for where, offset in offsets.items()}
+            given = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
             at, generation = now_us(), consumer.group_metadata().generation_id
+            written.committed(at, group, offsets, "begun", generation=generation, id=at)
             try:
                 await consumer.commit(given, timeout_ms=CALL_MS)
-                written.committed(at, group, offsets, "ok", generation=generation)
+                written.committed(at, group, offsets, "ok", generation=generation, id=at)
+            except UsageError:
+                raise
             except KohortError:
-                written.committed(at, group, offsets, "unknown", generation=generation)
+                written.committed(at, group, offsets, "unknown", generation=generation, id=at)
         listener.closing = True
 
 

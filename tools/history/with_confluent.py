@@ -66,11 +66,12 @@ def consume(of: Task, over: threading.Event) -> None:
         if offset % 10:
             continue
         at = now_us()
+        written.committed(at, group, {where: offset + 1}, "begun", id=at)
         try:
             consumer.commit(offsets=[TopicPartition(*where, offset + 1)], asynchronous=False)
-            written.committed(at, group, {where: offset + 1}, "ok")
+            written.committed(at, group, {where: offset + 1}, "ok", id=at)
         except KafkaException:
-            written.committed(at, group, {where: offset + 1}, "unknown")
+            written.committed(at, group, {where: offset + 1}, "unknown", id=at)
     consumer.close()
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 
 from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
 
-from kohort import Consumer, KohortError, Producer, TopicPartition, TransactionFailed
+from kohort import Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition, TransactionFailed, UsageError
 from kohort.history.writer import ClientHistory
 
 INPUTS, OUTPUTS = "in", "out"
@@ -104,11 +104,15 @@ def consume(of: Task, over: threading.Event) -> None:
         if not offsets:
             continue
         at, generation = now_us(), consumer.group_metadata().generation_id
+        written.committed(at, group, offsets, "begun", generation=generation, id=at)
         try:
-            consumer.commit({TopicPartition(*where): offset for where, offset in offsets.items()}, timeout_ms=CALL_MS)
-            written.committed(at, group, offsets, "ok", generation=generation)
+            given = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
+            consumer.commit(given, timeout_ms=CALL_MS)
+            written.committed(at, group, offsets, "ok", generation=generation, id=at)
+        except UsageError:
+            raise
         except KohortError:
-            written.committed(at, group, offsets, "unknown", generation=generation)
+            written.committed(at, group, offsets, "unknown", generation=generation, id=at)
     listener.closing = True
     consumer.close()
 

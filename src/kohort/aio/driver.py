@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from kohort.aio.addresses import connect_to
 from kohort.aio.credentials.logins import Logins
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.client_side import TlsClient
@@ -250,10 +251,12 @@ class Driver:
 
     async def _connect(self, connection: ConnectionId, host: str, port: int) -> None:
         try:
+            limit_s = self.engine.config.socket_connection_setup_timeout_ms / 1000
             if self._tls is None:
-                await self.loop.create_connection(lambda: _Link(self, connection), host, port)
+                found = await connect_to(host, port, limit_s)
+                await self.loop.create_connection(lambda: _Link(self, connection), sock=found)
             else:
-                await self._tls.connect(host, port, _TlsLink(self, connection))
+                await self._tls.connect(host, port, _TlsLink(self, connection), limit_s)
         except TlsRefusal as refusal:
             self._connecting.pop(connection, None)
             self.handle(Closed(connection, refusal.words, refusal.is_lasting))

@@ -28,8 +28,8 @@ OVERRIDES: Final = {
     "segment.bytes": str(8 << 20),
     "max.message.bytes": str(4 << 20),
 }
-SOFTWARE_MOST: Final = 256
-"""Characters that are remembered of the name of a client's software, and of its version."""
+NAME_MOST: Final = 256
+"""Characters that are remembered of a client's id, of the name of its software, and of its version."""
 
 
 class ClientMetrics:
@@ -50,12 +50,12 @@ class ClientMetrics:
 
     def says_software(self, connection: int, name: str, version: str) -> None:
         """Note what is behind a connection (KIP-511)."""
-        self._software[connection] = name[:SOFTWARE_MOST], version[:SOFTWARE_MOST]
+        self._software[connection] = name[:NAME_MOST], version[:NAME_MOST]
 
     def facts_of(self, connection: int, client_id: str, host: str, port: int | None) -> ClientFacts:
         """Return what is known of the client behind a connection."""
         name, version = self._software.get(connection, (None, None))
-        return ClientFacts(client_id, host, port, name, version)
+        return ClientFacts(client_id[:NAME_MOST], host, port, name, version)
 
     def forget_connection(self, connection: int) -> None:
         """Forget who was behind a connection that is closed."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberReconciled, RoundClosed, RoundOpened, Who
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.coordinator.memorable_names import are_memorable
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.log.topics import Topics
 
@@ -19,6 +20,8 @@ V = TypeVar("V")
 
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
+OF_GROUPS_MOST: Final = 100_000
+"""Members of all groups that wait to be assigned, and partitions of all groups whose lag was looked up."""
 LAGS_MOST: Final = 1_000
 """Committed partitions of a group whose lag is looked up when it begins to rebalance; of a larger one it is not."""
 LOOKED_AT_MOST: Final = 5_000
@@ -55,9 +58,10 @@ class FirstFetches:
         """Take note of what members are given."""
         for entry in entries:
             if isinstance(entry, RoundOpened):
-                _keep(self._lags, entry.group, self._lags_of(committed(entry.group)))
+                _keep_of_group(self._lags, entry.group, self._lags_of(committed(entry.group)))
             elif isinstance(entry, RoundClosed):
-                _keep(self._members, entry.group, {who.member_id: who for who in entry.members})
+                members = {who.member_id: who for who in entry.members if _is_memorable(entry.group, who)}
+                _keep_of_group(self._members, entry.group, members)
             elif isinstance(entry, AssignmentWritten):
                 members = self._members.pop(entry.group, {})
                 lags = self._lags.pop(entry.group, {})
@@ -71,7 +75,7 @@ class FirstFetches:
                             AwaitedFetch(entry.group, who, entry.generation, lags.get(place)),
                             most=AWAITED_MOST,
                         )
-            elif isinstance(entry, MemberReconciled) and entry.given:
+            elif isinstance(entry, MemberReconciled) and entry.given and _is_memorable(entry.group, entry.who):
                 for given in entry.given:
                     place = given.topic, given.partition
                     awaited = AwaitedFetch(entry.group, entry.who, entry.epoch, None)
@@ -106,6 +110,22 @@ class FirstFetches:
             PartitionsResumed(at_ms=now_ms, group=group, who=who, generation=generation, partitions=tuple(resumed))
             for (group, who, generation), resumed in found.items()
         ]
+
+
+def _is_memorable(group: str, who: Who) -> bool:
+    return are_memorable(group, who.member_id, who.client_id, who.instance_id)
+
+
+def _keep_of_group(kept: dict[str, dict[K, V]], group: str, held: dict[K, V]) -> None:
+    """Keep what a group has, and of all groups together no more than there is room for."""
+    if not are_memorable(group):
+        return
+    _keep(kept, group, held)
+    surplus = sum(map(len, kept.values())) - OF_GROUPS_MOST
+    for oldest in list(kept) if surplus > 0 else ():
+        if surplus <= 0:
+            break
+        surplus -= len(kept.pop(oldest))
 
 
 def _keep(kept: dict[K, V], key: K, value: V, *, most: int = GROUPS_MOST) -> None:

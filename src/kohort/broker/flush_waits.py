@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.broker.refusals import Refusal, refusal_of
-from kohort.broker.request import ReplyTo
+from kohort.broker.request import Answer, ReplyTo, Request, Unanswered
 from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
@@ -58,6 +58,13 @@ class FlushWaits:
         """Answer when all that ``held`` needs is on the disk, or cannot be brought there."""
         self._held.append(held)
         self.wake_at_ms = now_ms + LOOK_EVERY_MS
+
+    def answer(self, request: Request, needs: Sequence[Needed], answer: Message, otherwise: Message) -> Answer:
+        """Answer a request when what it ``needs`` is on the disk: ``answer``, or ``otherwise`` where that failed."""
+        if not needs:
+            return answer
+        self.hold(Held(request.reply_to, needs, lambda failed: otherwise if failed else answer), request.now_ms)
+        return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> Held:
         """Return the answer that waits for ``reply_to``, which waits no longer."""

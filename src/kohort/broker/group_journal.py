@@ -3,8 +3,8 @@
 Every node writes what its own groups did, whoever leads the one partition: that node is told, for its readers.
 An entry that can wait is written with the next one that cannot, or when somebody asks for the topic.
 
-Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A
-journal that cannot be written is told in the broker's log and delays nothing: groups do not depend on it.
+Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days, or a
+gibibyte. A journal that cannot be written is told in the broker's log and delays nothing: groups do not depend on it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.node_messages import PartitionAppended
 from kohort.broker.first_fetches import CommittedOf
+from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
@@ -26,6 +27,10 @@ BATCH_BYTES: Final = 1 << 19
 MESSAGE_MAX_BYTES: Final = 1 << 24
 WAITING_MOST: Final = 1_000
 """Entries that wait for others to be written with."""
+WAITING_MOST_BYTES: Final = 1 << 20
+"""About how many bytes they may hold: names that strangers make up may be long."""
+RETENTION_BYTES: Final = 1 << 30
+SEGMENT_BYTES: Final = 64 << 20
 
 
 class GroupJournal:
@@ -38,6 +43,7 @@ class GroupJournal:
         self._cluster = cluster
         self._committed = committed
         self._waiting: list[JournalEntry] = []
+        self._waiting_bytes = 0
         self._untold: list[Note] = []
         """What could not be written when somebody asked for the topic."""
 
@@ -49,6 +55,8 @@ class GroupJournal:
         overrides = {
             "cleanup.policy": "delete",
             "retention.ms": str(RETENTION_MS),
+            "retention.bytes": str(RETENTION_BYTES),
+            "segment.bytes": str(SEGMENT_BYTES),
             "max.message.bytes": str(MESSAGE_MAX_BYTES),
         }
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
@@ -58,14 +66,16 @@ class GroupJournal:
         for a reader, or until the ``last`` are written."""
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
+        self._waiting_bytes += sum(map(held_bytes, entries))
         untold, self._untold = self._untold, []
-        if not last and all(entry.QUIET for entry in entries) and len(self._waiting) < WAITING_MOST:
+        has_room = len(self._waiting) < WAITING_MOST and self._waiting_bytes < WAITING_MOST_BYTES
+        if not last and all(entry.QUIET for entry in entries) and has_room:
             return untold
         return [*untold, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
         """Append what waits; return what to tell the operator if that fails."""
-        entries, self._waiting = self._waiting, []
+        entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not entries:
             return []
         try:

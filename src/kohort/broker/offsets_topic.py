@@ -149,7 +149,9 @@ class OffsetsTopic:
                 self._epochs.pop(partition, None)
                 replies += self._coordinator.unload(partition, now_ms)
                 here = False
-            if not here and self._cluster.leader_of(topic, partition) == self._node_id:
+            if here or not self._cluster.has_place(topic, partition):
+                continue
+            if self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
                 skipped = Skipped()

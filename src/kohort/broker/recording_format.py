@@ -44,8 +44,10 @@ from kohort.broker.io import (
 from kohort.broker.recorded_logins import LoginOutcome
 from kohort.config.broker import BrokerConfig
 from kohort.config.first_users import ADD_SCRAM
+from kohort.config.listener_overrides import PREFIX, gather
 from kohort.config.listeners import DEFAULT_LISTENER
-from kohort.errors import NotARecording
+from kohort.config.options import options_of
+from kohort.errors import ConfigError, NotARecording
 from kohort.log.json_files import MISFITS
 from kohort.secret import Secret
 from kohort.security.sasl.scram_text import without_passwords
@@ -192,12 +194,22 @@ def parse_head(read: Callable[[int], bytes]) -> RecordingHead:
 
 
 def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
-    """Return the options; those that this version does not know are refused, as the broker might behave otherwise."""
+    """Return the options; those that this version does not know, or does not allow, are refused: the broker might
+    behave otherwise."""
     known = {f.name: f for f in fields(BrokerConfig)}
     if strangers := sorted(said.keys() - known.keys()):
         raise NotARecording(f"it has options that this version does not know: {', '.join(strangers)}")
-    users = said.get("add_scram")
-    return BrokerConfig(**{**said, "add_scram": None if users is None else Secret(users)})
+    try:
+        given = dict(said)
+        for option in options_of(BrokerConfig):
+            value = given.get(option.attribute, option.default)
+            if value is not option.default:
+                given[option.attribute] = option.parse(value)
+        of_listeners = said.get("listener_overrides", {}).items()
+        named = {f"{PREFIX}{name}.{option}": value for name, own in of_listeners for option, value in own.items()}
+        return BrokerConfig(**given | {"listener_overrides": gather(named)})
+    except ConfigError as error:
+        raise NotARecording(f"it has an option that makes no broker: {error}") from error
 
 
 def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[RecordedEvent | RecordingEnd]:

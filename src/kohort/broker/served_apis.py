@@ -41,7 +41,7 @@ def served_as(apis: Mapping[int, Api], release: str) -> ServedApis:
     for key, api in apis.items():
         highest = api.high if release == NEWEST else highest_version(key, release)
         if highest is not None and highest >= api.low:
-            capped[key] = replace(api, high=min(api.high, highest))
+            capped[key] = api if highest >= api.high else replace(api, high=highest)
     shown = {n: f for n, f in features(release).items() if n not in FEATURE_NEEDS or FEATURE_NEEDS[n] in capped}
     epoch = 0 if is_at_least(release, FIRST_WITH_FEATURES) else -1
     return ServedApis(capped, shown, epoch, is_at_least(release, FIRST_THAT_NAMES_ITS_VERSIONS))

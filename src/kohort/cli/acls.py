@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
-from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.security import AclRow, AclsAdded, AclsListed, AclsRemoved
 from kohort.cli.show import print_table
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.results.security import AclRow, AclsAdded, AclsListed, AclsRemoved
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.client.admin.acls import AclBinding, AclBindingFilter

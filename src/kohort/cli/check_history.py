@@ -9,12 +9,12 @@ import click
 
 from kohort.cli.exits import ExitCode
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.histories import AnomalyShown, EvidenceLine, HistoryChecked
 from kohort.cli.show import harmless
 from kohort.history.anomalies import CHECKS
 from kohort.history.checker import CheckedHistory
 from kohort.history.checker import check_history as check_files
 from kohort.history.lines import HistoryUnreadable
+from kohort.results.histories import AnomalyShown, EvidenceLine, HistoryChecked
 
 
 @click.command("check-history")

@@ -10,10 +10,10 @@ import click
 from kohort.cli.client_reports import HEADINGS, of_client, read_reports, rounded, software_of, vitals_of
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.durations import DURATION, Duration
-from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.client_metrics import (
+from kohort.cli.show import print_table
+from kohort.results.client_metrics import (
     ClientsShown,
     PushedValue,
     PushingClient,
@@ -22,7 +22,7 @@ from kohort.cli.results.client_metrics import (
     SubscriptionSet,
     SubscriptionsListed,
 )
-from kohort.cli.show import print_table
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
-from kohort.cli.exits import NothingThere
 from kohort.cli.interrupts import interrupts_wait
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.record_lines import CSV_COLUMNS, writer_of
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.consuming.consumer import Consumer

@@ -9,21 +9,22 @@ import click
 from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
 from kohort.cli.client_reports import read_reports
 from kohort.cli.cluster import ClusterAccess, cluster_options
-from kohort.cli.describe_tables import known, members_table, offsets_table, state_table
-from kohort.cli.group_state import GroupState, describe, no_such_group, states_of, unowned
+from kohort.cli.describe_tables import members_table, offsets_table, state_table
 from kohort.cli.looking import is_missing
 from kohort.cli.member_reports import MemberReports
 from kohort.cli.modern_group import modern_note
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupsDescribed
 from kohort.cli.show import print_prose, print_table
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
+from kohort.results.groups import GroupDescribed, GroupsDescribed
+from kohort.verbs.describing import described
+from kohort.verbs.group_state import describe, no_such_group, states_of, unowned
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription, MemberDescription
+    from kohort.client.admin.model import GroupDescription
 
 DESCRIBE_HELP = """Show the partitions of each GROUP: what it has committed, how far behind it is, who reads what.
 
@@ -69,7 +70,7 @@ def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool
         left = unowned(admin, descriptions)
         said = MemberReports((read_reports(cluster, admin, BACK_MS) if given["client_metrics"] else None) or ())
     if output != "table":
-        results = [described(one, left[one.description.group_id], said) for one in found]
+        results = [described(one, left[one.description.group_id], said.of) for one in found]
         print_result(results[0] if is_one(given) else GroupsDescribed(groups=results), output)
     else:
         for number, one in enumerate(found):
@@ -115,60 +116,4 @@ def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> s
         what
         + "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
         "rebalance: the next rebalance of the group gives that out again"
-    )
-
-
-def described(found: GroupState, left: list[TopicPartition], said: MemberReports) -> GroupDescribed:
-    """Return a group for programs."""
-    about = found.description
-    return GroupDescribed(
-        group=about.group_id,
-        state=about.state,
-        group_type=about.group_type,
-        group_epoch=known(about.group_epoch),
-        assignment_epoch=known(about.assignment_epoch),
-        protocol_type=about.protocol_type,
-        assignor=about.assignor,
-        coordinator_id=about.coordinator_id,
-        coordinator=found.coordinator,
-        lag=found.lag,
-        members=[_member_row(found, m, said) for m in about.members],
-        partitions=[
-            GroupPartitionRow(
-                topic=p.partition.topic,
-                partition=p.partition.partition,
-                leader_epoch=p.leader_epoch,
-                current_offset=p.committed,
-                log_start_offset=p.log_start_offset,
-                log_end_offset=p.log_end_offset,
-                lag=p.lag,
-                member_id=p.member.member_id if p.member else None,
-                client_id=p.member.client_id if p.member else None,
-                host=p.member.client_host if p.member else None,
-                metadata=p.metadata,
-            )
-            for p in found.partitions
-        ],
-        unowned=[str(tp) for tp in left],
-    )
-
-
-def _member_row(found: GroupState, member: MemberDescription, said: MemberReports) -> GroupMemberRow:
-    target = member.target_assignment
-    return GroupMemberRow(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        host=member.client_host,
-        topics=list(member.topics),
-        assignment=[str(tp) for tp in sorted(member.assignment)],
-        member_type=member.member_type,
-        member_epoch=None if target is None else member.member_epoch,
-        topic_regex=member.topic_regex,
-        rack_id=member.rack_id,
-        target_assignment=None if target is None else [str(tp) for tp in sorted(target)],
-        to_give_up=[str(tp) for tp in member.to_give_up],
-        to_get=[str(tp) for tp in member.to_get],
-        lag=found.lag_of(member),
-        client_metrics=said.of(found.description.group_id, member),
     )

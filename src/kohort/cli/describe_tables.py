@@ -13,8 +13,8 @@ from kohort.cli.modern_group import in_ranges
 from kohort.model import NO_EPOCH, TopicPartition, by_topic
 
 if TYPE_CHECKING:
-    from kohort.cli.group_state import GroupState
     from kohort.client.admin.model import MemberDescription
+    from kohort.verbs.group_state import GroupState
 
 CellTable = tuple[tuple[str, ...], list[tuple[object, ...]]]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.exits import CheckNotMet
 from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_at_one, look_options, tell_unseen
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.lag import DoctorReport
 from kohort.cli.show import cell, print_prose
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
+from kohort.results.lag import DoctorReport
+from kohort.verbs.refusals import CheckNotMet
 
 HELP = """Say what is wrong with GROUP, or with any group, and what to do about it.
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import click
 
-UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-LONGEST_MS: Final = 100 * 366 * UNIT_MS["d"]
-_PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|min|[smhdw])")
-_ISO: Final = re.compile(
-    r"p(?:([0-9]{1,12})d)?(?:t(?=[0-9])(?:([0-9]{1,12})h)?(?:([0-9]{1,12})m)?(?:([0-9]{1,12}(?:\.[0-9]{1,9})?)s)?)?"
-)
+from kohort.verbs.spans import LONGEST_MS, milliseconds_of
 
 
 class Duration(click.ParamType[int]):
@@ -34,17 +28,6 @@ class Duration(click.ParamType[int]):
             shown = str(value)[:40]
             self.fail(f"{shown!r} is no duration: give a number and s, m, h or d, as in 30m, or PT30M", param, ctx)
         return total_ms
-
-
-def milliseconds_of(text: str) -> int | None:
-    """Return the milliseconds of a duration in small letters; None for what is none."""
-    iso = _ISO.fullmatch(text)
-    if iso is not None and any(iso.groups()):
-        return int(sum(float(n or 0) * UNIT_MS[unit] for n, unit in zip(iso.groups(), "dhms", strict=True)))
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
-    return int(sum(float(number) * UNIT_MS[unit] for number, unit in parts))
 
 
 DURATION: Final = Duration()

@@ -10,15 +10,16 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import NothingThere
 from kohort.cli.journal import follow_journal, read_journal, store_option
-from kohort.cli.output import line_of, output_of, print_lines, print_result
-from kohort.cli.results.journal import GroupEvents, GroupFenced
+from kohort.cli.output import output_of, print_lines, print_result
 from kohort.cli.show import cell, print_prose, time_text
 from kohort.cli.why_story import ago, print_fact
 from kohort.insight.findings.events import EventFinding, find_events
 from kohort.insight.findings.fenced import FencedFinding, find_fenced
 from kohort.insight.findings.model import name_of_member
+from kohort.results.journal import GroupEvents, GroupFenced
+from kohort.results.result import line_of
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.coordinator.journal import JournalEntry

@@ -32,6 +32,7 @@ from kohort.errors import (
     KohortError,
     UsageError,
 )
+from kohort.verbs.refusals import CheckNotMet, NothingThere, RefusedByState
 
 
 class ExitCode(IntEnum):
@@ -46,18 +47,6 @@ class ExitCode(IntEnum):
     NOT_AUTHORISED = 6
     CHECK_FAILED = 7
     INTERRUPTED = 130
-
-
-class NothingThere(KohortError):
-    """What a command was to look at or to change is not there."""
-
-
-class RefusedByState(KohortError):
-    """What a command was to do is not possible as things are; the text says what stands against it."""
-
-
-class CheckNotMet(KohortError):
-    """What a command was asked to make sure of is not so; for commands that scripts go by."""
 
 
 BY_KIND: Final = (

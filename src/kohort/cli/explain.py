@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from kohort.cli.exits import NothingThere
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.programs import CauseExplained, CausesListed, ErrorExplained, Explained
 from kohort.cli.show import print_prose, print_table
-from kohort.insight.names import printable
+from kohort.results.programs import CausesListed, Explained
+from kohort.verbs.explaining import cause_told, error_told, explained
 
 if TYPE_CHECKING:
     from kohort.errors import ErrorCode
@@ -43,7 +40,7 @@ def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> 
 @click.argument("word", required=False, shell_complete=complete_words)
 @output_of(Explained)
 def explain(word: str | None, output: str) -> None:
-    from kohort.insight.catalogue.table import CAUSES, find_cause_entry, find_error, suggestion
+    from kohort.insight.catalogue.table import CAUSES, find_cause_entry, find_error
 
     if word is None:
         _list(list(CAUSES.values()), output)
@@ -52,8 +49,7 @@ def explain(word: str | None, output: str) -> None:
     elif (code := find_error(word)) is not None:
         _show_error(code, output)
     else:
-        shown = printable(word, 60)
-        raise NothingThere(f"no cause and no error of Kafka's is called {shown!r}{suggestion(word)}")
+        print_result(explained(word), output)
 
 
 def _list(entries: list[CauseEntry], output: str) -> None:
@@ -81,8 +77,7 @@ def _show_error(code: ErrorCode, output: str) -> None:
 
     entry = explain_error(code)
     if output != "table":
-        about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(entry)}
-        print_result(Explained(error=msgspec.convert(about, ErrorExplained)), output)
+        print_result(Explained(error=error_told(code)), output)
         return
     again = "the same request may be repeated" if code.retriable else "the same request would fail again"
     print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
@@ -95,10 +90,3 @@ def _show_error(code: ErrorCode, output: str) -> None:
 
 def _fact(what: str, text: str) -> None:
     print_prose(text, indent=" " * 12, first=f"  {what:<10}")
-
-
-def cause_told(entry: CauseEntry) -> CauseExplained:
-    """Return a cause as programs get it."""
-    about = asdict(entry)
-    about["look_alikes"] = [{"cause": code, "difference": difference} for code, difference in entry.look_alikes]
-    return msgspec.convert(about, CauseExplained)

@@ -10,23 +10,23 @@ from kohort.cli.chosen_groups import chosen_groups, raise_last, several_groups
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.describe import describe_group
 from kohort.cli.events import events, fenced
-from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.group_lag import lag, members, partitions, status
 from kohort.cli.group_offsets import clone, delete_offsets
-from kohort.cli.group_state import check_inactive, describe
 from kohort.cli.membership import remove_member
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.peek import peek
 from kohort.cli.replay import replay
 from kohort.cli.reset import reset, reset_offsets
-from kohort.cli.results.groups import GroupsDeleted
 from kohort.cli.timeline import timeline
 from kohort.cli.wait import wait
 from kohort.cli.watch_group import watch
 from kohort.cli.what_if import what_if
 from kohort.cli.why import why
 from kohort.errors import KohortError
+from kohort.results.groups import GroupsDeleted
+from kohort.verbs.group_state import check_inactive, describe
+from kohort.verbs.refusals import NothingThere, RefusedByState
 
 
 @click.group(short_help="Describe, explain, reset or delete a consumer group.")

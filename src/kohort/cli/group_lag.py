@@ -9,12 +9,12 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import CheckNotMet
 from kohort.cli.lag_words import eta_text, lag_time_text, last_rebalance_text, rate_text, span_text
 from kohort.cli.looking import Looks, look_at_one, look_options
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.lag import GroupLagTold, GroupMembersTold, GroupPartitionsTold, GroupStatusTold, TopicLagRow
 from kohort.cli.show import print_prose, print_table
+from kohort.results.lag import GroupLagTold, GroupMembersTold, GroupPartitionsTold, GroupStatusTold, TopicLagRow
+from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding, PartitionFinding

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import click
 
 from kohort.cli.chosen_groups import raise_last
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
-from kohort.cli.exits import NothingThere, RefusedByState
-from kohort.cli.group_state import describe, described_or_none, names_of_members
 from kohort.cli.modern_group import in_ranges
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset import Moved, show, what_it_takes
-from kohort.cli.reset_plan import parse_numbers
-from kohort.cli.results.groups import DeletedOffset, OffsetsDeleted, OffsetsReset
+from kohort.cli.reset import show, what_it_takes
 from kohort.cli.show import cell, harmless, print_prose
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.results.groups import OffsetsDeleted, OffsetsReset
+from kohort.verbs.group_state import describe, described_or_none, names_of_members
+from kohort.verbs.leaving import committed_of, deleted_rows
+from kohort.verbs.refusals import NothingThere, RefusedByState
+from kohort.verbs.resetting import Moved
 
 DELETE_HELP = """Forget what GROUP has committed for topics, or for partitions of them.
 
@@ -56,22 +55,11 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
         results = admin.delete_group_offsets(group_id, wanted, check=False, timeout_ms=ADMIN_MS)
     gone = [tp for tp in wanted if tp not in results.errors]
     if output != "table":
-        rows = [DeletedOffset(topic=tp.topic, partition=tp.partition, offset=committed[tp]) for tp in gone]
-        print_result(OffsetsDeleted(group=group_id, deleted=rows), output)
+        print_result(OffsetsDeleted(group=group_id, deleted=deleted_rows(gone, committed)), output)
     else:
         for tp in gone:
             click.echo(harmless(f"{tp}: forgot {committed[tp]}"))
     results.check()
-
-
-def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
-    """Return those of the partitions that ``--topic`` names. Raises BadParameter for what is no such text."""
-    chosen: set[TopicPartition] = set()
-    for text in topics:
-        name, _, numbers = text.partition(":")
-        only = parse_numbers(text, numbers)
-        chosen |= {tp for tp in committed if tp.topic == name and (not only or tp.partition in only)}
-    return sorted(chosen)
 
 
 CLONE_HELP = """Give group TO what group FROM has committed. Shows it; with --execute it is done.

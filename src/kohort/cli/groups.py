@@ -11,9 +11,9 @@ from kohort.cli.exits import exit_code_of
 from kohort.cli.lag_words import eta_text, lag_time_text, last_rebalance_text
 from kohort.cli.looking import GroupsSeen, Looks, look_at_all, look_options, tell_unseen
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.lag import GroupRow, GroupsListed
 from kohort.cli.show import print_table
-from kohort.insight.health import WORST
+from kohort.results.lag import GroupsListed
+from kohort.verbs.group_rows import idle_of, row_of, worst_first
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
@@ -45,7 +45,7 @@ def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output
     wanted = {state.lower().replace("-", "") for state in states}
     seen = look_at_all(cluster, looks, lambda g: not wanted or g.state.lower() in wanted)
     unseen = tell_unseen(seen, "kohort groups")
-    found = sorted(seen.groups, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
+    found = worst_first(seen.groups)
     if output != "table":
         print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
     else:
@@ -53,36 +53,6 @@ def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output
         print_notes(seen, looks)
     if unseen is not None:
         click.get_current_context().exit(exit_code_of(unseen))
-
-
-def row_of(found: GroupFinding) -> GroupRow:
-    """Return a group in a line, as values."""
-    return GroupRow(
-        group=found.group,
-        state=found.state,
-        members=len(found.members),
-        partitions=len(found.partitions),
-        lag=found.lag,
-        assignor=found.assignor or "",
-        group_type=found.protocol,
-        protocol_type=found.protocol_type,
-        coordinator_id=found.coordinator_id,
-        health=found.health,
-        reason=found.reason,
-        idle_members=idle_of(found),
-        lag_ms=found.lag_ms,
-        lag_ms_complete=found.lag_ms_complete,
-        eta_ms=found.eta_ms,
-        draining=found.draining,
-        blame=found.blame,
-        rebalances_1h=found.rebalances_1h,
-        last_rebalance=found.last_rebalance,
-    )
-
-
-def idle_of(found: GroupFinding) -> int:
-    """Return how many members have nothing to do."""
-    return sum(member.state == "idle" for member in found.members)
 
 
 def cells_of(found: GroupFinding) -> tuple[object, ...]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess
-from kohort.cli.exits import NothingThere
 from kohort.cli.show import harmless, time_text
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

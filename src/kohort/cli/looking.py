@@ -15,13 +15,13 @@ import click
 
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import NothingThere
 from kohort.cli.journal import store_option
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.recent_journal import RecentRebalances, recent_rebalances
 from kohort.cli.show import harmless
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.nearest import did_you_mean
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "groups": ("kohort.cli.groups:groups", "List the consumer groups, the worst first."),
     "watch": ("kohort.cli.watch:watch", "Watch groups, and keep a journal of why they rebalance."),
     "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
+    "console": ("kohort.cli.console:console", "Show groups live in a browser, and what happened."),
     "doctor": ("kohort.cli.doctor:doctor", "Say what is wrong with groups, and what to do."),
     "explain": ("kohort.cli.explain:explain", "Explain a cause of rebalances, or an error code."),
     "metrics": ("kohort.cli.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),

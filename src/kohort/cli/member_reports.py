@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.cli.client_reports import HEADINGS, unlabelled, vitals_of
-from kohort.cli.results.groups import MemberMetrics
+from kohort.results.groups import MemberMetrics
 
 if TYPE_CHECKING:
     from kohort.cli.describe_tables import CellTable

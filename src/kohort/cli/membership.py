@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_members
-from kohort.cli.exits import NothingThere
-from kohort.cli.group_state import describe
-from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.options import confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.groups import MembersRemoved, RemovedMember
 from kohort.cli.show import cell, harmless
-from kohort.nearest import did_you_mean
-
-if TYPE_CHECKING:
-    from kohort.client.admin.model import GroupDescription, MemberDescription
+from kohort.results.groups import MembersRemoved
+from kohort.verbs.group_state import describe
+from kohort.verbs.leaving import members_named, remove_members, removed_rows
+from kohort.verbs.refusals import NothingThere
 
 REMOVE_HELP = """Take members out of GROUP: by member id or by instance id, or all of them (--all).
 
@@ -58,37 +52,10 @@ def remove_member(
             raise NothingThere(f"group {group_id!r} has no members")
         told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
         confirm(f"Take {told} out of {cell(group_id)}?", yes=yes)
-        static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
-        dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
-        results = admin.remove_group_members(
-            group_id, dynamic, instance_ids=static, reason=reason, check=False, timeout_ms=ADMIN_MS
-        )
-    gone = [m for m in chosen if (m.group_instance_id or m.member_id) not in results.errors]
+        gone, results = remove_members(admin, group_id, chosen, reason)
     if output != "table":
-        rows = [
-            RemovedMember(
-                member_id=m.member_id,
-                group_instance_id=m.group_instance_id,
-                client_id=m.client_id,
-                host=m.client_host,
-                assignment=[str(tp) for tp in sorted(m.assignment)],
-            )
-            for m in gone
-        ]
-        print_result(MembersRemoved(group=group_id, removed=rows), output)
+        print_result(MembersRemoved(group=group_id, removed=removed_rows(gone)), output)
     else:
         for m in gone:
             click.echo(harmless(f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}"))
     results.check()
-
-
-def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberDescription]:
-    """Return the members of these ids or instance ids. Raises NothingThere for a name that no member has."""
-    by_id = {m.member_id: m for m in about.members}
-    by_instance = {m.group_instance_id: m for m in about.members if m.group_instance_id is not None}
-    known = {**by_id, **by_instance}
-    for name in names:
-        if name not in known:
-            near = did_you_mean(name, [*by_instance, *by_id])
-            raise NothingThere(f"group {about.group_id!r} has no member {name!r}{near}")
-    return list({known[name].member_id: known[name] for name in names}.values())

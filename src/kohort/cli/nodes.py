@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.exits import NothingThere, RefusedByState
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.cluster import NodeRow, NodesListed
 from kohort.cli.show import print_table
 from kohort.cli.what_if_node import what_if_node
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
+from kohort.results.cluster import NodesListed
+from kohort.verbs.node_list import OFFSETS_TOPIC, STOPPED, all_topics, nodes_of, stopped_nodes
+from kohort.verbs.refusals import NothingThere, RefusedByState
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.client.admin.model import TopicDescription
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-STOPPED: Final = "kohort.stopped.nodes"
 
 
 @click.group(short_help="List, stop and start the nodes of a cluster; move leaders.")
@@ -40,31 +37,12 @@ def nodes() -> None:
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
     """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
     with cluster.admin() as admin:
-        described = admin.describe_cluster(timeout_ms=ADMIN_MS)
-        topics = _topics(admin)
-        stopped = _stopped(admin) or []
-    leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
-    groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
-    found = [
-        NodeRow(
-            node=node.node_id,
-            address=f"{node.host}:{node.port}",
-            state="up",
-            leads=leads[node.node_id],
-            group_partitions=groups[node.node_id],
-            controller=node.node_id == described.controller_id,
-        )
-        for node in described.nodes
-    ]
-    found += [
-        NodeRow(node=n, address=None, state="stopped", leads=0, group_partitions=0, controller=False) for n in stopped
-    ]
+        found, without = nodes_of(admin)
     if output != "table":
         print_result(NodesListed(nodes=found), output)
         return
     columns = ["node", "address", "state", "leads", "group_partitions"]
     print_table([c.replace("_", " ") for c in columns], [[getattr(entry, c) for c in columns] for entry in found])
-    without = leads[-1]
     if without:
         click.echo(f"{without} partitions have no leader: none of their replicas is up", err=True)
 
@@ -120,7 +98,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         raise click.UsageError("say what to move: --partition TOPIC:NUMBER or --group GROUP")
     wanted = [_partition(text) for text in partitions]
     with cluster.admin() as admin:
-        topics = {topic.name: topic for topic in _topics(admin)}
+        topics = {topic.name: topic for topic in all_topics(admin)}
         wanted += [_partition_of_group(topics, group) for group in groups]
         targets = {}
         for tp in wanted:
@@ -140,25 +118,8 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
 nodes.add_command(what_if_node)
 
 
-def _topics(admin: Admin) -> list[TopicDescription]:
-    names = [topic.name for topic in admin.list_topics(internal=True, timeout_ms=ADMIN_MS)]
-    described = admin.describe_topics(names, timeout_ms=ADMIN_MS) if names else {}
-    return [described[name] for name in names]
-
-
-def _stopped(admin: Admin) -> list[int] | None:
-    """Return the nodes that are stopped; None where the cluster has no such option."""
-    from kohort.client.admin.model import ConfigResource
-
-    everyone = ConfigResource("broker", "")
-    entries = admin.describe_configs([everyone], timeout_ms=ADMIN_MS)
-    if everyone in entries.errors or STOPPED not in entries[everyone]:
-        return None
-    return [int(text) for text in (entries[everyone][STOPPED].value or "").split(",") if text]
-
-
 def _stopped_here(admin: Admin) -> list[int]:
-    found = _stopped(admin)
+    found = stopped_nodes(admin)
     if found is None:
         raise UsageError("this cluster's nodes cannot be stopped from here: that needs kohort serve --nodes N")
     return found

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_places
-from kohort.cli.exits import NothingThere
-from kohort.cli.group_state import describe, ends_of
-from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.record_lines import text_of
-from kohort.cli.results.groups import GroupPeek, PeekedHeader, PeekedRecord
 from kohort.cli.show import print_prose, print_table, time_text
-from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 from kohort.notes import one_line
-
-if TYPE_CHECKING:
-    from kohort.aio.admin import Admin
-    from kohort.aio.consuming.consumer import Consumer
+from kohort.results.groups import GroupPeek
+from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, read_word, where_it_is
 
 PEEK_HELP = """Show the records of a partition around what GROUP has committed: what it read last, what it reads next.
 
@@ -35,14 +26,6 @@ Examples:
 """
 POLL_MS: Final = 500
 MOST: Final = 1000
-
-
-PEEK_OPTIONS: Final = {
-    "allow.auto.create.topics": False,
-    "auto.offset.reset": "earliest",
-    "isolation.level": "read_uncommitted",
-}
-"""Whatever a file of options says: what an open transaction holds back is what people look for."""
 
 
 @click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
@@ -78,31 +61,6 @@ def place_of(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def where_it_is(admin: Admin, group_id: str, partition: TopicPartition) -> tuple[int, int, int]:
-    """Return what the group has committed, the first offset and the end. Raises NothingThere where there is none."""
-    describe(admin, group_id)
-    starts, ends = ends_of(admin, [partition], "earliest"), ends_of(admin, [partition], "latest")
-    if partition not in ends:
-        raise NothingThere(f"{partition}: no such partition")
-    at = admin.list_group_offsets(group_id, [partition], timeout_ms=ADMIN_MS)[partition]
-    if at is None:
-        raise NothingThere(f"group {group_id!r} has committed nothing for {partition}")
-    return at.offset, starts[partition], ends[partition]
-
-
-def read_between(consumer: Consumer, partition: TopicPartition, first: int, behind: int) -> list[Record]:
-    """Return the records from ``first`` to before ``behind``; fewer where a log was compacted."""
-    consumer.assign([partition])
-    consumer.seek(partition, first)
-    found: list[Record] = []
-    deadline = time.monotonic() + ADMIN_MS / 1000
-    while consumer.position(partition, timeout_ms=ADMIN_MS) < behind:
-        found += [r for r in consumer.poll(POLL_MS, max_records=behind - first) if r.offset < behind]
-        if time.monotonic() > deadline:
-            raise ApiTimeout(f"{partition} could not be read up to {behind} within {ADMIN_MS // 1000} s")
-    return found
-
-
 def standing(partition: TopicPartition, committed: int, start: int, end: int) -> str:
     """Return where the group is in the partition, in a sentence."""
     if committed > end:
@@ -114,11 +72,6 @@ def standing(partition: TopicPartition, committed: int, start: int, end: int) ->
     return f"{partition}: committed {committed}, {end - committed} behind the end of the log, {end}"
 
 
-def read_word(offset: int, committed: int) -> str:
-    """Return whether the group has read a record: ``yes``, ``next``, ``no``."""
-    return "yes" if offset < committed else ("next" if offset == committed else "no")
-
-
 def cells(record: Record, committed: int) -> tuple[object, ...]:
     """Return the row of a record."""
     when = None if record.timestamp_ms < 0 else time_text(record.timestamp_ms).removesuffix(" UTC")
@@ -128,15 +81,3 @@ def cells(record: Record, committed: int) -> tuple[object, ...]:
 def _shown(data: bytes | None) -> str | None:
     """Return bytes as text on one line, escaped and cut."""
     return None if data is None else one_line(data.decode("utf-8", "backslashreplace"))
-
-
-def peeked(record: Record, committed: int) -> PeekedRecord:
-    """Return a record for programs."""
-    return PeekedRecord(
-        read=read_word(record.offset, committed),
-        offset=record.offset,
-        timestamp_ms=None if record.timestamp_ms < 0 else record.timestamp_ms,
-        key=text_of(record.key),
-        value=text_of(record.value),
-        headers=[PeekedHeader(name=name, value=text_of(value)) for name, value in record.headers],
-    )

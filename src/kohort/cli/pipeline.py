@@ -12,8 +12,8 @@ from kohort.cli.output import output_of, print_result
 from kohort.cli.pipeline_replay import replay
 from kohort.cli.pipeline_run import dry_run, run, test
 from kohort.cli.pipeline_state import compact, reset, status
-from kohort.cli.results.pipelines import PipelineValid
 from kohort.errors import KohortError
+from kohort.results.pipelines import PipelineValid
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

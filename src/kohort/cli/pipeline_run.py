@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from kohort.cli.output import output_of, print_result, schema_name
-from kohort.cli.results.pipelines import (
+from kohort.cli.output import output_of, print_result
+from kohort.errors import KohortError
+from kohort.results.pipelines import (
     PipelineChecked,
     PipelineRan,
     PipelineSource,
     PipelineTested,
     PipelineTestRow,
 )
-from kohort.errors import KohortError
+from kohort.results.result import schema_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

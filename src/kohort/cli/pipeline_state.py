@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from kohort.cli.exits import RefusedByState
 from kohort.cli.options import confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
 from kohort.errors import KohortError
+from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
+from kohort.verbs.pipelines import batches_of, last_run
+from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_SHOWN = 5
 
 
 @click.command(short_help="Show lag by partition, the last micro-batches, and the last run's ledger.")
@@ -36,7 +35,7 @@ def status(file: Path, output: str) -> None:
     from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
-    batches, last, now = _batches(found), _last_run(found), current_run(found)
+    batches, last, now = batches_of(found), last_run(found), current_run(found)
     sources: list[SourceLag] = []
     problem = ""
     try:
@@ -67,25 +66,6 @@ def status(file: Path, output: str) -> None:
         click.echo(f"  running since {since}, process {now.pid} on {now.host}")
     for line in _batch_lines(batches, last, runs=now is not None, stateful=found.stateful):
         click.echo(line)
-
-
-def _batches(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Return the last micro-batches, the newest last: number, when it was done, its rows and dead letters."""
-    from kohort.spark.pipeline.ledger import Entry
-
-    files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]
-    shown = []
-    for path in files:
-        entry = Entry.from_json(json.loads(path.read_text()))
-        done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
-        shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})
-    return shown
-
-
-def _last_run(pipeline: Pipeline) -> dict[str, Any] | None:
-    path = pipeline.state / "last-run.json"
-    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _batch_lines(

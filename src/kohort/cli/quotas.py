@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_users, pairs
-from kohort.cli.exits import NothingThere
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.security import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
 from kohort.cli.show import print_table
+from kohort.results.security import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.client.admin.quotas import ClientQuotaEntity

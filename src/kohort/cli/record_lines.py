@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kohort.model import Record
+from kohort.verbs.peeking import text_of
 
 Writer = Callable[[Iterable[Record]], bytes]
 
@@ -58,15 +58,6 @@ def json_line(record: Record) -> bytes:
         "headers": [[name, text_of(value)] for name, value in record.headers],
     }
     return json.dumps(about, ensure_ascii=False).encode() + b"\n"
-
-
-def text_of(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def csv_lines(records: Iterable[Record]) -> bytes:

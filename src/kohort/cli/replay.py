@@ -8,11 +8,11 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import NothingThere
 from kohort.cli.journal import read_journal
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.what_if import GroupReplayed
 from kohort.cli.show import print_prose, print_table, time_text
+from kohort.results.what_if import GroupReplayed
+from kohort.verbs.refusals import NothingThere
 
 HELP = """Say what GROUP's rebalances would have moved with each assignor, and with the consumer protocol.
 

@@ -5,35 +5,21 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import click
 
 from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_topics
 from kohort.cli.durations import Duration
-from kohort.cli.exits import NothingThere, RefusedByState
-from kohort.cli.group_state import described_or_none, ends_of, names_of_members, no_such_group
-from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset_plan import (
-    Way,
-    Where,
-    export_text,
-    offsets_for,
-    parse_time,
-    partitions_named,
-    read_plan,
-)
-from kohort.cli.results.groups import MovedPartition, OffsetsReset, RefusedGroup
+from kohort.cli.reset_plan import export_text, read_plan
 from kohort.cli.show import harmless, print_prose, print_table
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
-
-if TYPE_CHECKING:
-    from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription
+from kohort.results.groups import OffsetsReset, RefusedGroup
+from kohort.verbs.group_state import names_of_members
+from kohort.verbs.offset_targets import Way, parse_time
+from kohort.verbs.resetting import Moved, move, moved_rows
 
 HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
 
@@ -74,17 +60,6 @@ def ways(command: Any) -> Any:
     for option in reversed(WAYS):
         command = option(command)
     return command
-
-
-@dataclass(slots=True)
-class Moved:
-    """What became of one group: where it was, where it goes, and its description, None for one that does not exist."""
-
-    before: Mapping[TopicPartition, int]
-    after: dict[TopicPartition, int]
-    about: GroupDescription | None
-    failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
-    """Partitions that stay where they are, since the coordinator refused them."""
 
 
 @click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
@@ -167,56 +142,13 @@ def text_of_file(file: IO[str]) -> str:
         raise click.BadParameter(f"{file.name} is not UTF-8", param_hint="--from-file") from None
 
 
-def move(admin: Admin, group_id: str, topics: tuple[str, ...], way: Way, *, execute: bool) -> Moved:
-    """Return where a group goes; with ``execute`` it is there.
-
-    Partitions that the coordinator refuses are in ``failed``. Raises NothingThere for what does not exist,
-    RefusedByState for a group that has members.
-    """
-    about = described_or_none(admin, group_id)
-    if about is None and not topics and way.name != "from-file":
-        raise no_such_group(admin, group_id)
-    if execute and about is not None and about.members:
-        raise RefusedByState(
-            f"group {group_id!r} is {about.state} and cannot be reset while it has members: "
-            f"{names_of_members(about, most=10)}"
-        )
-    committed = {}
-    if about is not None:
-        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
-        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
-    if topics:
-        partitions = partitions_named(admin, topics)
-    else:
-        partitions = sorted(ends_of(admin, committed, "latest"))
-        for gone in sorted(set(committed) - set(partitions)):
-            click.echo(harmless(f"group {group_id!r} stays where it is in {gone}, which does not exist"), err=True)
-        if not partitions and way.name != "from-file":
-            raise NothingThere(f"group {group_id!r} has committed nothing: name a --topic")
-    after = offsets_for(admin, way, Where(group_id, committed, partitions))
-    if not after:
-        raise NothingThere(f"the file says nothing of group {group_id!r}")
-    failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
-    return Moved(committed, after, about, failed)
-
-
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
     """Print where groups go, and what that skips or reads again."""
-    rows = [
-        MovedPartition(
-            group=group_id,
-            topic=tp.topic,
-            partition=tp.partition,
-            new_offset=offset,
-            prior_offset=prior,
-            skipped=None if prior is None else max(0, offset - prior),
-            read_again=None if prior is None else max(0, prior - offset),
-            error=None if tp not in each.failed else str(each.failed[tp]),
-        )
-        for group_id, each in moved.items()
-        for tp, offset in each.after.items()
-        for prior in (each.before.get(tp),)
-    ]
+    for group_id, each in moved.items():
+        for gone in each.gone:
+            text = f"group {group_id!r} stays where it is in {gone}, which does not exist"
+            click.echo(harmless(text), err=True)
+    rows = moved_rows(moved)
     if output != "table":
         left = [RefusedGroup(group=group_id, reason=str(error)) for group_id, error in refused.items()]
         print_result(OffsetsReset(executed=execute, partitions=rows, refused=left), output)

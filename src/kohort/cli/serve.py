@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kohort.cli.console_beside import ConsoleBeside, console_beside_options
 from kohort.cli.exits import exit_code_of
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.programs import BrokerReady
 from kohort.cli.watch_beside import watch_options
 from kohort.errors import ConfigError, KohortError
+from kohort.results.programs import BrokerReady
 
 if TYPE_CHECKING:
     from kohort.aio.serving.cluster_server import ClusterServer
@@ -39,6 +40,7 @@ Examples:
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --as-version 2.8           what a client sees of Kafka 2.8
   kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
+  kohort serve --console                   and show its groups in a browser
   kohort serve --watch kafka:9092          and watch groups of another cluster
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
@@ -107,6 +109,7 @@ Examples:
 )
 @click.option("--metrics-allow-anyone", is_flag=True, help="Let other computers reach /metrics.")
 @watch_options
+@console_beside_options
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
 @output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -128,6 +131,7 @@ def serve(
     output: str,
     quiet: bool,
     watching: BackgroundWatch | None,
+    beside: ConsoleBeside | None,
 ) -> None:
     start_logging(quiet=quiet)
     try:
@@ -142,7 +146,7 @@ def serve(
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
-        _run(config, nodes, folder, Besides(record, port_file, output, watching))
+        _run(config, nodes, folder, Besides(record, port_file, output, watching, beside))
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -225,6 +229,7 @@ class Besides(NamedTuple):
     port_file: Path | None
     output: str
     watching: BackgroundWatch | None
+    console: ConsoleBeside | None = None
 
 
 def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides) -> None:
@@ -233,6 +238,7 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
     from kohort.config.kafka_releases import NEWEST
 
     at: list[str] = []
+    consoles: list[str] = []
 
     @contextmanager
     def beside(server: Server | ClusterServer) -> Iterator[None]:
@@ -241,6 +247,9 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
             if watching is not None:
                 watching.begin()
                 stack.callback(watching.end)
+            if wanted.console is not None:
+                bootstrap = next(iter(server.addresses.values()))
+                consoles.append(stack.enter_context(wanted.console.begun(bootstrap)))
             if config.metrics_listen is not None:
                 from kohort.metrics.beside_a_broker import metrics_beside
 
@@ -260,6 +269,7 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
                 data=str(folder) if folder else None,
                 as_version=config.as_version,
                 metrics=at[0] if at else None,
+                console=consoles[0] if consoles else None,
             )
             print_result(told, "ndjson")  # one line, for whoever waits for one
         else:
@@ -272,6 +282,8 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
             click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{stands_in})")
             for url in at:
                 click.echo(f"metrics on {url}")
+            for url in consoles:
+                click.echo(f"console on {url}")
         sys.stdout.flush()
 
     loop = new_loop()

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.programs import FailedSeed, SeedsRun
 from kohort.cli.seeds import parse_seeds
 from kohort.cli.sim_compare import compare
+from kohort.results.programs import FailedSeed, SeedsRun
 
 if TYPE_CHECKING:
     from kohort.sim.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
+SIM_LISTEN = "127.0.0.1:0"
+OF_CONSOLE = "Show the groups of the run in a browser (kohort console), until Ctrl-C."
 
 
 def world_option(command: F) -> F:
@@ -44,8 +46,9 @@ sim.add_command(compare)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
 @world_option
 @click.option("--unencoded", is_flag=True, help="Hand messages over as objects: the same histories, a little sooner.")
+@click.option("--audit", is_flag=True, help="Fail a run that looks at a clock, chance or thread that no seed gives.")
 @output_of(SeedsRun)
-def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None:
+def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output: str) -> None:
     """Run seeds; a failing one prints its story and the command that replays it.
 
     \b
@@ -59,7 +62,7 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None
     failed, events, simulated_ms = 0, 0, 0
     failures = []
     with SeedsProgress(len(wanted)) as progress:
-        for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded):
+        for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded, audit=audit):
             events += verdict.events
             simulated_ms += verdict.elapsed_ms
             failed += not verdict.passed
@@ -97,13 +100,18 @@ def replay(seed: int, world: str) -> None:
 @sim.command()
 @click.argument("seed", type=int)
 @click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that needs nothing else.")
+@click.option("--console", "listen", is_flag=False, flag_value=SIM_LISTEN, metavar="[HOST:PORT]", help=OF_CONSOLE)
 @world_option
-def story(seed: int, html: str | None, world: str) -> None:
+def story(seed: int, html: str | None, listen: str | None, world: str) -> None:
     """Tell what happened in a seed's run, from its beginning to its verdict.
 
     \b
     kohort sim story 7 --html seed-7.html
+    kohort sim story 7 --console                   its groups, in a browser
     """
+    if listen is not None:
+        _show_in_console(seed, world, listen)
+        return
     from kohort.sim.story import story_html, story_text
     from kohort.sim.worlds.catalogue import WORLDS
 
@@ -113,6 +121,20 @@ def story(seed: int, html: str | None, world: str) -> None:
     else:
         Path(html).write_text(story_html(verdict), encoding="utf-8")
         click.echo(f"{html}: seed {seed} {'passed' if verdict.passed else 'failed'}")
+
+
+def _show_in_console(seed: int, world: str, listen: str) -> None:
+    from kohort.cli.console import serve_console
+    from kohort.cli.console_options import ConsoleWanted, needs_console
+
+    needs_console()
+    from kohort.console.recorded import RecordedSource
+    from kohort.sim.recorded_journal import journal_of_seed
+
+    verdict, entries = journal_of_seed(world, seed)
+    click.echo(f"seed {seed} {'passed' if verdict.passed else 'failed'}", err=True)
+    source = RecordedSource(entries, f"simulated seed {seed}, world {world}")
+    serve_console(source, ConsoleWanted(), (listen, "--console"), None)
 
 
 @sim.command()

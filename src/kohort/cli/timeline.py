@@ -13,10 +13,10 @@ from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.events import nothing_known, since_ms, since_option
 from kohort.cli.journal import read_journal, store_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.journal import GroupTimeline
 from kohort.cli.show import cell
 from kohort.cli.timeline_drawing import draw_timeline
 from kohort.insight.findings.timeline import find_timeline
+from kohort.results.journal import GroupTimeline
 
 TIMELINE_HELP = """Draw who had which partitions of GROUP when: a lane for each member, a column for each generation.
 

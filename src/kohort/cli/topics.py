@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, cluster_options_without_config, complete_topics, pairs
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.topics import (
+from kohort.cli.show import print_table
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import uuid_to_text
+from kohort.results.topics import (
     CreatedTopicRow,
-    TopicAbout,
-    TopicPartitionRow,
     TopicRow,
     TopicsCreated,
     TopicsDeleted,
     TopicsDescribed,
     TopicsListed,
 )
-from kohort.cli.show import print_table
-from kohort.errors import ApiError, ErrorCode
-from kohort.model import TopicPartition, uuid_to_text
-
-if TYPE_CHECKING:
-    from kohort.aio.admin import Admin
-    from kohort.client.admin.model import ConfigEntry, TopicDescription
+from kohort.verbs.topic_list import topic_about
 
 
 @click.group(short_help="Create, list, describe and delete topics.")
@@ -124,7 +119,7 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
         raise_all(results.errors)
-        about = [_about(admin, results[name]) for name in results]
+        about = [topic_about(admin, results[name]) for name in results]
     if output != "table":
         print_result(TopicsDescribed(topics=about), output)
         return
@@ -140,35 +135,6 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
             for p in topic.partitions
         ]
         print_table(columns, rows)
-
-
-def _about(admin: Admin, topic: TopicDescription) -> TopicAbout:
-    """Return a topic for JSON and for the table."""
-    from kohort.client.admin.model import ConfigResource
-
-    partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]
-    starts = admin.list_offsets(dict.fromkeys(partitions, "earliest"), timeout_ms=ADMIN_MS).check()
-    ends = admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout_ms=ADMIN_MS).check()
-    resource = ConfigResource("topic", topic.name)
-    configs: dict[str, ConfigEntry] = admin.describe_configs([resource], timeout_ms=ADMIN_MS).check()[resource]
-    return TopicAbout(
-        name=topic.name,
-        topic_id=uuid_to_text(topic.topic_id),
-        internal=topic.internal,
-        configs={name: c.value for name, c in sorted(configs.items()) if not c.is_default},
-        partitions=[
-            TopicPartitionRow(
-                partition=p.partition,
-                leader=p.leader_id,
-                leader_epoch=p.leader_epoch,
-                replicas=list(p.replicas),
-                isr=list(p.isr),
-                log_start_offset=starts[tp].offset,
-                log_end_offset=ends[tp].offset,
-            )
-            for p, tp in zip(topic.partitions, partitions, strict=True)
-        ],
-    )
 
 
 @topics.command(short_help="Delete topics and all their records.")

@@ -11,8 +11,8 @@ import msgspec
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.cluster import TransactionDescribed, TransactionRow, TransactionsListed
 from kohort.cli.show import print_table
+from kohort.results.cluster import TransactionDescribed, TransactionRow, TransactionsListed
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -12,9 +12,9 @@ import click
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_users
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.security import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
 from kohort.cli.show import print_table
 from kohort.errors import KohortError
+from kohort.results.security import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
 from kohort.secret import Secret
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -10,15 +10,15 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import CheckNotMet
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.lag import WaitedFor
 from kohort.cli.show import cell
 from kohort.errors import ApiTimeout, KohortError
 from kohort.insight.lag import lag_of, owners_of
 from kohort.insight.names import count, limit, seconds
+from kohort.results.lag import WaitedFor
+from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.exits import NothingThere
-from kohort.cli.output import line_of, output_of, print_lines, print_result
-from kohort.cli.results.watch import WatchedRebalances
+from kohort.cli.output import output_of, print_lines, print_result
 from kohort.cli.show import harmless, time_text
 from kohort.cli.why_story import heading
+from kohort.results.result import line_of
+from kohort.results.watch import WatchedRebalances
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding

@@ -17,18 +17,19 @@ import click
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
 from kohort.cli.events import event_line
-from kohort.cli.exits import NothingThere
 from kohort.cli.fit import lines_of
 from kohort.cli.journal import follow_journal, store_option
 from kohort.cli.lag_words import lag_time_text
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.options import ADMIN_MS
-from kohort.cli.output import line_of, output_of, print_lines
-from kohort.cli.results.journal import GroupWatched, WatchedMoment
+from kohort.cli.output import output_of, print_lines
 from kohort.cli.show import cell, harmless, table_of, time_text
 from kohort.errors import KohortError
 from kohort.insight.findings.events import EventFinding, find_events
 from kohort.insight.findings.groups import GroupFinding, PartitionFinding, find_group, name_of_ref
+from kohort.results.journal import GroupWatched, WatchedMoment
+from kohort.results.result import line_of
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

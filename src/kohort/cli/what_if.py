@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from msgspec.structs import replace
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
 from kohort.cli.looking import Looks, is_missing, missing, samples_of
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.what_if import ComparedAssignor, GroupWhatIf
 from kohort.cli.show import print_prose, print_table
 from kohort.errors import UsageError
+from kohort.results.what_if import GroupWhatIf
+from kohort.verbs.predicting import compared, most_and_least, scenario_of
 
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
-    from kohort.insight.what_if.predict import Racks, Surroundings
-    from kohort.insight.what_if.scenario import Assumptions, Scenario
+    from kohort.insight.what_if.predict import Racks
+    from kohort.insight.what_if.scenario import Assumptions
 
 MOST_NEWCOMERS = 1000
-MOST_PARTITIONS = 100_000
 ASSUMED: Final = {
     "session.timeout.ms": ("session_timeout_ms",),
     "heartbeat.interval.ms": ("heartbeat_ms", "modern_heartbeat_ms"),
@@ -83,12 +82,12 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
         raise click.UsageError("--rolling-restart does not go with --add, --remove or --kill")
     snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
     snapshot = snapshots[-1]
-    scenario = _scenario(snapshot, asked)
     rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
     around, assume = Surroundings(racks, rates), assumptions_of(asked["assume"])
     try:
+        scenario = scenario_of(snapshot, asked)
         found = predict(snapshot, scenario, assume, around)
-        compared = _compared(snapshot, scenario, assume, around) if compare else []
+        rows_compared = compared(snapshot, scenario, assume, around) if compare else []
     except UsageError as error:  # it names what was asked for: wrong usage of the command
         raise click.UsageError(str(error)) from error
     if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
@@ -97,15 +96,15 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
         )
         print_prose(f"no lag is predicted: {what}", err=True)
     if output != "table":
-        print_result(GroupWhatIf(group=snapshot.group, prediction=found, compare=compared), output)
+        print_result(GroupWhatIf(group=snapshot.group, prediction=found, compare=rows_compared), output)
         return
     _print(snapshot, found)
-    if compared:
+    if rows_compared:
         columns = ("PROTOCOL", "ASSIGNOR", "ROUNDS", "MOVED", "MOVED-IN-ALL", "PAUSE", "IDLE", "MAX/MIN")
         rows = [
             (c.protocol, c.assignor, c.rounds, c.moved, c.moved_in_all, _range(c.pause_from_s, c.pause_to_s), c.idle,
              f"{c.most_partitions}/{c.least_partitions}")
-            for c in compared
+            for c in rows_compared
         ]  # fmt: skip
         click.echo()
         print_table(columns, rows)
@@ -149,87 +148,6 @@ def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[Gro
         return found, racks_of(admin, found[-1].partition_counts, timeout_ms=ADMIN_MS)
 
 
-def _scenario(snapshot: GroupSnapshot, asked: dict[str, Any]) -> Scenario:
-    from kohort.insight.what_if.scenario import Scenario
-
-    ids = {member.member_id for member in snapshot.members}
-    ids |= {m.instance_id for m in snapshot.members if m.instance_id is not None}
-    names = (name for n in range(1, 10**9) if (name := f"new-{n}") not in ids)
-    newcomers = [next(names) for _ in range(asked["add"] or 0)]
-    return Scenario(
-        newcomers=tuple((name, name if asked["static"] else None) for name in newcomers),
-        remove=tuple(dict.fromkeys(_member_id(snapshot, name) for name in asked["remove"])),
-        kill=tuple(_killed(snapshot, text) for text in asked["kill"]),
-        assignor=asked["assignor"],
-        partitions=dict(_count(text) for text in asked["partitions"]),
-        rolling_restart=asked["rolling_restart"],
-        all_static=asked["static"] and asked["rolling_restart"],
-        to_consumer=asked["to_consumer"],
-    )
-
-
-def _killed(snapshot: GroupSnapshot, text: str) -> tuple[str, Any]:
-    from kohort.insight.what_if.scenario import KillHow
-
-    name, colon, how = text.rpartition(":")
-    if colon and how in get_args(KillHow):
-        return _member_id(snapshot, name), how
-    return _member_id(snapshot, text), "sigkill"
-
-
-def _count(text: str) -> tuple[str, int]:
-    topic, _, number = text.rpartition("=")
-    if not topic or not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
-        raise click.UsageError(f"--partitions {text!r}: expected TOPIC=N, with N from 1 to {MOST_PARTITIONS}")
-    return topic, int(number[:9])
-
-
-def _member_id(snapshot: GroupSnapshot, name: str) -> str:
-    for ways in ("member_id", "instance_id", "client_id"):
-        found = [m.member_id for m in snapshot.members if getattr(m, ways) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise click.UsageError(f"{len(found)} members have the client id {name!r}: give a member id")
-    raise click.UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
-
-
-def _compared(
-    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, around: Surroundings
-) -> list[ComparedAssignor]:
-    from kohort.assignors.builtin import ASSIGNORS
-    from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-    from kohort.insight.what_if.predict import what_if as predict
-
-    ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
-    ways += [(name, True) for name in SERVER_ASSIGNORS]
-    found = [
-        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), assume, around) for name, modern in ways
-    ]
-    return [_row(one) for one in found]
-
-
-def _row(found: WhatIfFinding) -> ComparedAssignor:
-    most, least = _most_and_least(found)
-    return ComparedAssignor(
-        protocol=found.protocol,
-        assignor=found.assignor,
-        rounds=found.rounds,
-        moved=len(found.moves),
-        moved_in_all=found.moves_in_all,
-        pause_from_s=found.pause_from_s,
-        pause_to_s=found.pause_to_s,
-        idle=len(found.idle),
-        most_partitions=most,
-        least_partitions=least,
-    )
-
-
-def _most_and_least(found: WhatIfFinding) -> tuple[int, int]:
-    sizes = [one.partitions_after for one in found.loads if one.partitions_after is not None]
-    return max(sizes, default=0), min(sizes, default=0)
-
-
 def _range(least: float, most: float) -> str:
     return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
 
@@ -253,7 +171,7 @@ def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
         f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation; nothing is executed"
     )
     print_prose(f"what if: {found.scenario}")
-    most, least = _most_and_least(found)
+    most, least = most_and_least(found)
     print_prose(
         f"after: members {found.members_after}, {found.assignor} ({found.protocol})   rounds {found.rounds}   "
         f"moved {len(found.moves)}/{found.partitions}   "

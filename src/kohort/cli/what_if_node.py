@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.exits import NothingThere
 from kohort.cli.looking import is_missing, missing
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.what_if import NodeWhatIf
 from kohort.cli.show import print_prose, print_table
+from kohort.results.what_if import NodeWhatIf
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

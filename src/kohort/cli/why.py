@@ -10,12 +10,12 @@ import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.durations import DURATION
-from kohort.cli.exits import NothingThere
 from kohort.cli.journal import read_journal, store_option
 from kohort.cli.output import output_of, print_result
-from kohort.cli.results.groups import GroupRebalances
 from kohort.cli.show import cell
 from kohort.cli.why_story import print_pattern, print_rebalance
+from kohort.results.groups import GroupRebalances
+from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding

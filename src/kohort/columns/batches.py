@@ -58,10 +58,19 @@ USUAL: Final = ReadOptions()
 def raise_first(error: CorruptRecord, wanted: OffsetRange, read: Callable[[OffsetRange], object]) -> NoReturn:
     """Raise ``error``, or the fault of an earlier batch, which a reader of many batches at once may meet after it.
 
-    So the records before the offset that the error names are good, and can be had.
+    Each stage of such a reader (decompression, the walk, text) may hide an earlier fault that a later stage finds: it
+    is looked before each fault until nothing is wrong there. So the records before the offset that the error names are
+    good, and can be had.
     """
-    if error.offset > wanted.start_offset:
-        read(wanted._replace(end_offset=error.offset))
+    while error.offset > wanted.start_offset:
+        try:
+            read(wanted._replace(end_offset=error.offset))
+        except CorruptRecord as earlier:
+            if earlier.offset >= error.offset:
+                break
+            error = earlier
+        else:
+            break
     raise error
 
 

@@ -96,9 +96,7 @@ class BrokerConfig(ListenerConfig):
         choices=RELEASES,
     )
     allow_anyone: bool = option(
-        "kohort.allow.anyone",
-        False,
-        "Whether a listener without TLS and logins may be reached from other computers.",
+        "kohort.allow.anyone", False, "Whether a listener without TLS and logins may be reached from other computers."
     )
     metrics_listen: str | None = option(
         "kohort.metrics.listen", None, "Where to serve /metrics for Prometheus: HOST:PORT; nowhere unless given."
@@ -314,10 +312,7 @@ class BrokerConfig(ListenerConfig):
         "log.message.timestamp.after.max.ms", 3600000, "How far a record's time may lie in the future.", low=0
     )
     compression_type: str = option(
-        "compression.type",
-        "producer",
-        "Final codec of topics; producer keeps what came.",
-        choices=COMPRESSION_TYPES,
+        "compression.type", "producer", "Final codec of topics; producer keeps what came.", choices=COMPRESSION_TYPES
     )
     compression_gzip_level: int = option(
         "compression.gzip.level", -1, "Level of gzip; -1: usual.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
@@ -335,11 +330,16 @@ class BrokerConfig(ListenerConfig):
         "unclean.leader.election.enable", False, "Whether any replica may lead.", no_effect=ONE_STORAGE
     )
     producer_id_expiration_ms: int = option(
-        "producer.id.expiration.ms",
-        86400000,
-        "Time after which an idle producer's sequence is forgotten.",
-        low=1,
-        bits=32,
+        "producer.id.expiration.ms", 86400000, "Time after which an idle producer is forgotten.", low=1, bits=32
+    )
+    producer_id_expiration_check_interval_ms: int = option(
+        "producer.id.expiration.check.interval.ms", 600000, "How often idle producers are looked for.", low=1, bits=32
+    )
+    kohort_producer_max_ids: int = option(
+        "kohort.producer.max.ids",
+        100000,
+        "Idempotent producers that all partitions remember together: above it new ones are refused; -1: no limit.",
+        low=-1,
     )
 
     group_min_session_timeout_ms: int = option(
@@ -452,11 +452,20 @@ class BrokerConfig(ListenerConfig):
         "transaction.max.timeout.ms", 900000, "Longest time that a producer may let a transaction take.", low=1, bits=32
     )
     transactional_id_expiration_ms: int = option(
-        "transactional.id.expiration.ms",
-        604800000,
-        "How long an unused transactional id is remembered.",
+        "transactional.id.expiration.ms", 604800000, "How long an unused id is remembered.", low=1, bits=32
+    )
+    transaction_remove_expired_interval_ms: int = option(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3600000,
+        "How often that is looked at.",
         low=1,
         bits=32,
+    )
+    transaction_coordinator_max_bytes: int = option(
+        "transaction.coordinator.max.bytes",
+        67108864,
+        "Memory, about, that transactional ids may hold: above it new ones are refused; -1: no limit.",
+        low=-1,
     )
     transaction_state_log_num_partitions: int = option(
         "transaction.state.log.num.partitions", 50, "Partitions of __transaction_state.", low=1

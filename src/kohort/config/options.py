@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
 
 from kohort.errors import ConfigError
@@ -83,7 +84,7 @@ class Option:
         if self.type is float:
             return _finite(text)
         if self.type is list:
-            return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else list(text)
+            return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else _listed(text)
         if text is None or self.type is object:
             return text
         if self.type is Secret:
@@ -120,6 +121,14 @@ class Option:
         if self.low is not None:
             return f"{kind} of at least {self.low}"
         return kind
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return a list of texts, or of what a program made (assignors); what else JSON may hold is refused."""
+    items = list(given)
+    if any(item is None or isinstance(item, int | float | bytes | list | dict) for item in items):
+        raise TypeError("neither texts nor objects")
+    return items
 
 
 def _sendable(text: Any) -> str:
@@ -181,13 +190,18 @@ def _field(declared: Option) -> Any:
     return dataclasses.field(default=default, metadata={"option": declared})
 
 
-def options_of(config: type) -> list[Option]:
+def options_of(config: type) -> tuple[Option, ...]:
     """Return the table behind a configuration class, in the order of its declaration."""
-    return [
+    return _table_of(config)
+
+
+@cache  # there are as many as there are such classes
+def _table_of(config: type) -> tuple[Option, ...]:
+    return tuple(
         dataclasses.replace(f.metadata["option"], attribute=f.name)
         for f in dataclasses.fields(config)
         if "option" in f.metadata
-    ]
+    )
 
 
 def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> C:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kohort.config.broker import NO_TIERS, ONE_STORAGE, BrokerConfig
@@ -110,21 +110,23 @@ class TopicConfig:
 
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
     """Return the configuration of a topic for which nothing is set."""
-    return TopicConfig(
-        **{o.attribute: getattr(broker, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to}
-    )
+    return TopicConfig(**_fallbacks(broker))
+
+
+def _fallbacks(broker: BrokerConfig) -> dict[str, Any]:
+    return {o.attribute: getattr(broker, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to}
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:
     """Return the broker's defaults overlaid with ``given``. Raises ConfigError as Kafka refuses INVALID_CONFIG."""
     table = {o.name: o for o in options_of(TopicConfig)}
-    values = {}
+    values = _fallbacks(broker)
     for name, text in given.items():
         if name not in table:
             raise unknown_option(name, table)
         if text is not None:
             values[table[name].attribute] = table[name].parse(text)
-    return replace(topic_defaults(broker), **values)
+    return TopicConfig(**values)
 
 
 def usable_overrides(broker: BrokerConfig, stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:

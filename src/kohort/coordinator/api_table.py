@@ -25,7 +25,11 @@ from kohort.coordinator.consumer.heartbeat import (
 )
 from kohort.coordinator.consumer.validation import check_consumer_heartbeat
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
-from kohort.coordinator.memory_budget import added_by_commit, added_by_consumer_heartbeat, added_by_join
+from kohort.coordinator.memory_budget import (
+    added_by_consumer_heartbeat,
+    added_by_join,
+    added_by_sync,
+)
 from kohort.coordinator.migration.finding import decide_heartbeat_or_upgrade
 from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
 from kohort.coordinator.offsets.commit_in_transaction import (
@@ -62,11 +66,11 @@ from kohort.wire.schema import Message
 
 GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     JoinGroupRequest: GroupApi(decide_join_of_either, refuse_join, check=check_join_request, added_bytes=added_by_join),
-    SyncGroupRequest: GroupApi(decide_sync_of_either, refuse_sync, check=check_sync_request),
+    SyncGroupRequest: GroupApi(decide_sync_of_either, refuse_sync, check=check_sync_request, added_bytes=added_by_sync),
     HeartbeatRequest: GroupApi(decide_heartbeat_of_either, refuse_heartbeat, check=check_group_id),
     LeaveGroupRequest: GroupApi(decide_leave_of_either, refuse_leave, check=check_group_id),
     # A commit takes any group id, even an empty one.
-    OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit, added_bytes=added_by_commit),
+    OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
         decide_commit_in_transaction,
         refuse_commit_in_transaction,

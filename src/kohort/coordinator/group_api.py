@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.context import Context
+from kohort.coordinator.memory_budget import NOTHING, Added
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.shards import Shards
@@ -22,7 +23,7 @@ Answer = Callable[[Shards, GroupRequest, Context], Reply]
 Refuse = Callable[[GroupRequest, ErrorCode], Reply]
 Explain = Callable[[Reply, str], Reply]
 Withdraw = Callable[[Reply, ErrorCode], Reply]
-AddedBytes = Callable[[GroupRequest, Groups], int]
+AddedBytes = Callable[[GroupRequest, Groups], Added]
 
 
 def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None:
@@ -35,9 +36,9 @@ def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
 
 
-def adds_nothing(_request: GroupRequest, _groups: Groups) -> int:
-    """Return 0: a request that adds nothing worth counting to what groups hold in memory."""
-    return 0
+def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
+    """Return nothing: a request that adds nothing worth counting before it is decided on."""
+    return NOTHING
 
 
 @dataclass(frozen=True, slots=True)

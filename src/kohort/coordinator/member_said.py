@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from kohort.coordinator.journal_base import Who
+from kohort.coordinator.memorable_names import are_memorable
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
@@ -42,6 +43,8 @@ class SaidByMembers:
     def add(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
         """Remember what a client said; ``who`` has no member id where it named none."""
         key = who.client_id, who.client_host, who.member_id
+        if not are_memorable(*key):
+            return
         other, before = self._said.pop(key, ("", None))
         is_one = other in ("", client_instance_id) or (before is not None and said.at_ms - before.at_ms > SAME_MS)
         self._said[key] = client_instance_id, said if is_one or who.member_id else None

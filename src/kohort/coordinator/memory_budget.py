@@ -1,24 +1,26 @@
 """How much groups may hold in memory, the budget of it: what strangers can make grow with requests of no authority.
 
-Kafka has no such limit. Groups that are there are served whatever they hold, and groups that are read from the log are
-taken; what would add to them is refused until some have gone: a group of a new name, a member that joins, an existing
-member that says much more.
+Kafka has no such limit. Groups that are read from the log are taken. At the limit what is new is refused until some
+have gone: a group of a new name, a member that joins, an existing member that says much more, a leader that gives much
+more. Groups and members that are there go on, with the offsets that they commit and the little that members say, up
+to twice the limit: beyond it they are refused what makes them larger, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
+from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer_records import RegexResolved
 from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.records import Record
+from kohort.coordinator.records import OffsetCommitted, Record
 from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
-from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
 from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.offsets import OffsetCommitRequest
 
 GROUP_BYTES: Final = 3_000
 MEMBER_BYTES: Final = 1_500
@@ -27,23 +29,50 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""What an object of each kind takes beside the bytes that it was given, about."""
+"""What an object of each kind takes beside the bytes that it was given, about; with names of ``USUAL_NAME`` letters."""
+USUAL_NAME: Final = 100
+LETTER_BYTES: Final = 4
+"""What a letter of a longer name takes, at most: ids of groups, members, clients and instances may have 32,767."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
 """A name in the list of an expression's: the names themselves are shared."""
 FREE_BYTES: Final = 16_384
 """Metadata up to this size from who is a member already is always taken."""
+LOOKS: Final = 8
+"""What is always taken, or let go, is seen after each such part of the limit, by looking."""
 LOOK_EVERY_MS: Final = 1_000
+LOOKED_AT_ONCE: Final = 2_000
+"""Members of groups, about, that one request looks at: a few milliseconds. The next ones go on."""
+OFFSETS_LIKE_A_MEMBER: Final = 20
+"""As many offsets are looked at in the time that a member takes."""
+THOSE_THERE: Final = 2
+"""How many times the limit groups that are there may reach."""
 NO_LIMIT: Final = -1
 
 
+class Added(NamedTuple):
+    """What a request adds, at most, in bytes: by what is new, and to what is there."""
+
+    new: int = 0
+    grown: int = 0
+
+
+NOTHING: Final = Added()
+
+
 class MemoryBudget:
-    """Keeps an upper bound of what all groups hold: what was let in is added, what went is seen by looking again."""
+    """Keeps an upper bound of what all groups hold: what was let in is added, what went is seen by looking again, in
+    steps, one with each request that adds something."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._at_most = 0
         self._looked_ms: int | None = None
+        self._look_above = limit // LOOKS
+        self._look: Iterator[tuple[int, int]] | None = None
+        """What is left of a look that is under way: of each group its size, and the effort that it took."""
+        self._seen = 0
+        """What that look has found, and what was let in since it began."""
         self.refused = 0
 
     @property
@@ -56,46 +85,108 @@ class MemoryBudget:
         """How many they may; -1 for no limit."""
         return self._limit
 
-    def takes(self, added: int, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Tell whether a request that adds so many bytes, at most, may be decided on; if so, they are counted."""
-        if self._limit == NO_LIMIT:
+    def takes(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
+        """Tell whether a request that adds so much may be decided on; if so, it is counted."""
+        size = added.new + added.grown
+        if self._limit == NO_LIMIT or not size:
             return True
-        if self._at_most + added > self._limit and added:
-            if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_EVERY_MS:
-                self._looked_ms = now_ms
-                self._at_most = sum(map(bytes_of, all_groups))
-            if self._at_most + added > self._limit:
-                self.refused += 1
-                return False
-        self._at_most += added
+        if self._look is not None or self._at_most + size > min(self._look_above, self._limit):
+            self._look_on(all_groups, now_ms)
+        if self._at_most + size > (self._limit if added.new else THOSE_THERE * self._limit):
+            self.refused += 1
+            return False
+        self._at_most += size
+        self._seen += size
         return True
 
+    def _look_on(self, all_groups: Iterable[Groups], now_ms: int) -> None:
+        """Look at the next groups; begin with the first of them if the last look is long enough ago."""
+        if self._look is None:
+            if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_EVERY_MS:
+                return
+            self._looked_ms, self._seen = now_ms, 0
+            self._look = (one for groups in list(all_groups) for one in sizes_of(groups))
+        effort = 0
+        for size, took in self._look:
+            self._seen += size
+            effort += took
+            if effort >= LOOKED_AT_ONCE:
+                return
+        self._look = None
+        self._at_most = self._seen
+        self._look_above = self._at_most + self._limit // LOOKS
 
-def added_by_join(request: GroupRequest, groups: Groups) -> int:
+
+def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     """Return how many bytes a JoinGroup adds, at most, to what groups hold."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     group = groups.by_id.get(message.group_id)
     said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
-    if group is not None and message.member_id in group.round.members:
-        return said if said > FREE_BYTES else 0
+    member_there = None if group is None else group.round.members.get(message.member_id)
+    if member_there is not None:
+        return _said_again(said, sum(len(name) + len(metadata) for name, metadata in member_there.protocols))
     only_an_id = not message.member_id and not message.group_instance_id
-    member = PENDING_BYTES if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID else said + MEMBER_BYTES
-    return member + (GROUP_BYTES if group is None else 0)
+    names = bytes_of_long_names(request.client_id, message.group_instance_id)
+    if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
+        member = PENDING_BYTES + names
+    else:
+        member = said + MEMBER_BYTES + 2 * names  # once more in the member's id, which begins with one of them
+    return Added(member + _added_by_name(message.group_id, groups))
 
 
-def added_by_commit(request: GroupRequest, groups: Groups) -> int:
-    """Return how many bytes an OffsetCommit adds, at most, to what groups hold: none to a group that is there."""
+def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
+    """Return how many bytes a SyncGroup adds, at most, to what groups hold: what a leader gives."""
     message = request.message
-    assert isinstance(message, OffsetCommitRequest)
-    if message.group_id not in groups:
-        return GROUP_BYTES + sum(
-            OFFSET_BYTES + len(p.committed_metadata or "") for topic in message.topics for p in topic.partitions
-        )
-    return 0
+    assert isinstance(message, SyncGroupRequest)
+    group = groups.by_id.get(message.group_id)
+    if group is None or group.round.leader != message.member_id:
+        return NOTHING
+    given = sum(len(a.assignment) for a in message.assignments)
+    return _said_again(given, sum(len(member.assignment) for member in group.round.members.values()))
 
 
-def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> int:
+def _said_again(said: int, before: int) -> Added:
+    """Return what somebody who is there adds with what replaces what it said before."""
+    return Added(said) if said > FREE_BYTES else Added(grown=max(0, said - before))
+
+
+def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
+    """Return how many bytes the offsets take that are about to be written, beyond those that they replace; with a
+    producer they wait for the end of its transaction."""
+    new = grown = 0
+    named: str | None = None
+    for record in records:
+        if not isinstance(record, OffsetCommitted) or record.value is None:
+            continue
+        size = OFFSET_BYTES + _bytes_of_text(record.value.metadata)
+        if record.group_id in groups:
+            grown += max(0, size - _bytes_there(groups.offsets.get(record.group_id), record, producer_id))
+        else:
+            new += size + (0 if record.group_id == named else GROUP_BYTES + bytes_of_long_names(record.group_id))
+            named = record.group_id
+    return Added(new, grown)
+
+
+def _bytes_there(offsets: GroupOffsets | None, record: OffsetCommitted, producer_id: int) -> int:
+    """Return what the offset takes that a record replaces."""
+    if offsets is None:
+        return 0
+    if producer_id < 0:
+        there = offsets.by_topic.get(record.topic, {}).get(record.partition)
+    else:
+        there = None if offsets.pending is None else offsets.pending.get(producer_id, record.topic, record.partition)
+    if there is None:
+        return 0
+    return OFFSET_BYTES + (0 if isinstance(there, bytes) else _bytes_of_text(there.metadata))
+
+
+def _bytes_of_text(text: str | None) -> int:
+    """Return what the text with an offset takes. Most have none, and most of the others little."""
+    return 0 if not text else len(text) if text.isascii() else LETTER_BYTES * len(text)
+
+
+def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> Added:
     """Return how many bytes a ConsumerGroupHeartbeat adds, at most, to what groups hold."""
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
@@ -103,11 +194,15 @@ def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> int:
     said = 0 if names is None else sum(map(len, names)) + NAME_BYTES * len(names)
     said += len(message.subscribed_topic_regex or "")
     group = groups.consumer.get(message.group_id)
-    if group is not None and message.member_id in group.members:
-        return said if said > FREE_BYTES else 0
+    known = None if group is None else group.members.get(message.member_id)
+    if known is not None:
+        before = known.said.subscribed_topic_names
+        regex = len(known.said.subscribed_topic_regex or "")
+        return _said_again(said, sum(map(len, before)) + NAME_BYTES * len(before) + regex) if said else NOTHING
     if message.member_epoch != JOINING_EPOCH:
-        return 0
-    return said + MEMBER_BYTES + (GROUP_BYTES if group is None else 0)
+        return NOTHING
+    said += bytes_of_long_names(request.client_id, message.member_id, message.instance_id, message.rack_id)
+    return Added(said + MEMBER_BYTES + _added_by_name(message.group_id, groups))
 
 
 def added_by_expressions(records: Iterable[Record]) -> int:
@@ -120,20 +215,62 @@ def _bytes_of_regex(regex: str, value: ConsumerGroupRegularExpressionValue) -> i
     return REGEX_BYTES + len(regex) + MATCH_BYTES * len(value.topics)
 
 
+def _added_by_name(group_id: str, groups: Groups) -> int:
+    """Return what a group takes, of whose name there is nothing yet."""
+    return 0 if group_id in groups else GROUP_BYTES + bytes_of_long_names(group_id)
+
+
+def bytes_of_long_names(*names: str | None) -> int:
+    """Return what names take that are longer than usual, beyond that."""
+    return sum(LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
+
+
 def bytes_of(groups: Groups) -> int:
     """Return how many bytes the groups of one partition hold, about."""
-    size = 0
-    for group in groups.by_id.values():
+    return sum(size for size, _ in sizes_of(groups))
+
+
+def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
+    """Yield how many bytes each group of a partition holds, about, and what effort it was to look, in members. Groups
+    may come and go meanwhile."""
+    for offsets in list(groups.offsets.values()):
+        yield _size_of_offsets(offsets)
+    for group_id, group in list(groups.by_id.items()):
         this = group.round
-        size += GROUP_BYTES + PENDING_BYTES * len(this.pending_join)
+        size = GROUP_BYTES + PENDING_BYTES * (len(this.pending_join) + len(this.fenced))
+        size += bytes_of_long_names(group_id, *this.pending_join)
         for member in this.members.values():
             size += MEMBER_BYTES + len(member.assignment)
+            size += bytes_of_long_names(member.member_id, member.client_id, member.instance_id)
             size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
-    for consumer in groups.consumer.values():
-        size += GROUP_BYTES + PARTITION_BYTES * len(consumer.owners) + NAME_BYTES * len(consumer.matched)
-        size += TOPIC_BYTES * len(consumer.soft.topics or ())
-        size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
-        for said in (member.said for member in consumer.members.values()):
-            size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")
-            size += sum(map(len, said.subscribed_topic_names)) + NAME_BYTES * len(said.subscribed_topic_names)
-    return size + OFFSET_BYTES * sum(map(len, groups.offsets.values()))
+        yield size, 1 + len(this.members)
+    for group_id, consumer in list(groups.consumer.items()):
+        yield _size_of_modern(group_id, consumer), 1 + 2 * len(consumer.members)
+
+
+def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
+    count = size = 0
+    for partitions in offsets.by_topic.values():
+        count += len(partitions)
+        for kept in partitions.values():
+            if not isinstance(kept, bytes):  # those have no text
+                size += _bytes_of_text(kept.metadata)
+    for *_, value in offsets.pending or ():
+        count += 1
+        size += 0 if value is None else _bytes_of_text(value.metadata)
+    return size + OFFSET_BYTES * count, 1 + count // OFFSETS_LIKE_A_MEMBER
+
+
+def _size_of_modern(group_id: str, consumer: ModernGroup) -> int:
+    size = GROUP_BYTES + PARTITION_BYTES * len(consumer.owners) + NAME_BYTES * len(consumer.matched)
+    size += TOPIC_BYTES * len(consumer.soft.topics or ()) + PENDING_BYTES * len(consumer.soft.fenced)
+    size += bytes_of_long_names(group_id)
+    size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
+    for member_id, known in consumer.members.items():
+        said = known.said
+        size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")
+        size += bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
+        size += sum(map(len, said.subscribed_topic_names)) + NAME_BYTES * len(said.subscribed_topic_names)
+        if (classic := said.classic_member_metadata) is not None:
+            size += sum(len(p.name) + len(p.metadata) for p in classic.supported_protocols)
+    return size

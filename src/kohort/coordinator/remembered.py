@@ -16,6 +16,7 @@ from kohort.coordinator.journal import (
 )
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.coordinator.member_said import SaidByMembers
+from kohort.coordinator.memorable_names import are_memorable, beginning_of
 
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
@@ -74,6 +75,8 @@ class Leavers:
         self._left: dict[int, tuple[str, Who, int]] = {}
 
     def add(self, connection: int, group: str, who: Who, now_ms: int) -> None:
+        if not are_memorable(group, who.member_id, who.client_id, who.instance_id):
+            return
         self._left[connection] = group, who, now_ms
         if len(self._left) > LEAVERS:
             del self._left[next(iter(self._left))]
@@ -95,7 +98,7 @@ class OutsideCommitters:
 
     def is_news(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
         """Tell whether a commit is to be told of, and take it that it is."""
-        key = group, who.client_id, who.client_host
+        key = beginning_of(group), beginning_of(who.client_id), who.client_host
         told_ms = self._told_ms.get(key)
         if told_ms is not None and now_ms - told_ms < (TOLD_BACK_MS if backwards else TOLD_AGAIN_MS):
             return False

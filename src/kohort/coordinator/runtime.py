@@ -31,7 +31,7 @@ from kohort.coordinator.invariants import (
 )
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.member_said import MemberSaid
-from kohort.coordinator.memory_budget import MemoryBudget, added_by_expressions
+from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_expressions, added_by_offsets
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -282,10 +282,19 @@ class Coordinator:
         del self._shards.by_partition[partition]
         return replies
 
-    def _check_budget(self, added: int, now_ms: int) -> None:
+    def _check_records(self, shard: Shard, outcome: Outcome, ctx: Context) -> None:
+        """Raise as ``_check_budget`` where records would add too much: offsets, and what expressions match."""
+        producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
+        offsets = added_by_offsets(outcome.records, shard.groups, producer_id)
+        matched = added_by_expressions(outcome.records)
+        self._check_budget(Added(offsets.new + matched, offsets.grown), ctx.now_ms)
+
+    def _check_budget(self, added: Added, now_ms: int) -> None:
         """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
         if not self._budget.takes(added, (shard.groups for shard in self._shards), now_ms):
             problem = "groups hold as much memory as they may: new groups, members and matches are refused"
+            if not added.new:
+                problem = "groups hold twice the memory that they may: offsets that add to it are refused"
             self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -306,7 +315,7 @@ class Coordinator:
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
             try:
-                self._check_budget(added_by_expressions(outcome.records), ctx.now_ms)
+                self._check_records(shard, outcome, ctx)
                 built = [build_record(r) for r in outcome.records]
                 self._append(shard.partition, built, ctx.now_ms, outcome.producer)
             except (ApiError, StorageError, ProtocolError) as error:

@@ -39,6 +39,8 @@ class HistoryClient:
     idempotent: bool = False
     committed_only: bool = False
     session_us: int | None = None
+    instance: str = ""
+    """Its group.instance.id: who joins under it next takes its place, within the generation (KIP-345)."""
     declared: int = 0
     last_at: int = -1
     silences: list[tuple[int, int]] = field(default_factory=list)

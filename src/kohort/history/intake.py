@@ -68,6 +68,8 @@ class Intake:
         client.idempotent = flag(operation, "idempotent")
         levels = ("read_committed", "read_uncommitted")
         client.committed_only = choice(operation, "isolation", levels, levels[1]) == levels[0]
+        if operation.get("instance") is not None:
+            client.instance = text(operation, "instance")
         if operation.get("session_us") is not None:
             client.session_us = whole(operation["session_us"], "session_us")
 

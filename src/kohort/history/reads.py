@@ -39,7 +39,7 @@ class Reads:
             self._begin(operation, client, log, session, (at, done))
         try:
             self._take(line, records, client.committed_only, log, session, done)
-        except (TypeError, ValueError, IndexError, AttributeError):
+        except (TypeError, ValueError, LookupError, AttributeError):
             raise WrongField(
                 "an entry of 'records' has to be [offset, value] or [offset, value, leader epoch]"
             ) from None

@@ -162,6 +162,10 @@ def _rejoined(this: Rebalance) -> Finding:
         return Finding("USER_ENFORCED", "medium", f"{_who(this)} asked for it{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {_who(this)}, joined again{why}", evidence)
+    if change.owned_changed:  # it may come late for a round before, or for topics that it has looked at since
+        return Finding(
+            "METADATA_CHANGED", "medium", f"{_who(this)} joined again, and owns other partitions{why}", evidence
+        )
     return Finding("METADATA_CHANGED", "proof", f"{_who(this)} joined again with other metadata{why}", evidence)
 
 

@@ -40,12 +40,13 @@ def ensure_identity(
     node_id = properties.get("node.id", properties.get("broker.id"))
     if cluster_id and config.cluster_id and cluster_id != config.cluster_id:
         raise ConfigError(
-            f"cluster.id={config.cluster_id!r}: the data folder belongs to cluster {cluster_id!r};"
-            f" leave the option out or use another folder"
+            f"cluster.id={config.cluster_id!r}: the data folder belongs to cluster {cluster_id!r}"
+            f" ({META_PROPERTIES_FILE}); leave the option out or use another folder"
         )
     if node_id and node_id != str(config.node_id):
         raise ConfigError(
-            f"node.id={config.node_id}: the data folder belongs to node {node_id}; set node.id={node_id} or use another"
+            f"node.id={config.node_id}: the data folder belongs to node {node_id} ({META_PROPERTIES_FILE});"
+            f" set node.id={node_id} or use another"
         )
     identity = DataFolderIdentity(cluster_id or config.cluster_id or uuid_to_text(_uuid(rng)), config.node_id)
     if not written or not node_id:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kohort.log.counters import LogCounters
+from kohort.log.producers import Room
 from kohort.model import TopicPartition
 from kohort.notes import Note
 
@@ -29,6 +30,8 @@ class LogListener(NamedTuple):
     tell: Callable[[Note], None] | None = None
     """Takes, as it happens, what the disk refuses to those who ask."""
     counters: LogCounters = LogCounters()
+    producer_room: Room | None = None
+    """Without one any number of producers is remembered."""
 
 
 NOTHING_KNOWN: Final = KnownAtStart()

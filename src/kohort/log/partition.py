@@ -7,7 +7,9 @@ a codec of its own (recoding.py).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
@@ -39,6 +41,7 @@ R = TypeVar("R")
 
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 SNAPSHOTS_KEPT: Final = 2
+_base_offset: Final = attrgetter("base_offset")
 
 
 class PartitionLog:
@@ -57,7 +60,7 @@ class PartitionLog:
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due, self._tell, self.counters = listener
+        self._on_flush_due, self._tell, self.counters, room = listener
         self._configure(config)
         place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
         found = recover(place, now_ms)
@@ -68,8 +71,8 @@ class PartitionLog:
         self.recovery_point = found.recovery_point
         """Everything before this offset is known to be on the disk."""
         self.producers = found.producers
-        self.aborted = found.aborted
-        self.epochs = found.epochs
+        self.producers.room = room
+        self.aborted, self.epochs = found.aborted, found.epochs
         self.notes = [note.about(tp) for note in found.notes]
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
         self._unflushed_records = self._next_offset - self.recovery_point
@@ -167,7 +170,7 @@ class PartitionLog:
 
     def _store(self, batch: Buffer, header: BatchHeader, now_ms: int, *, from_client: bool) -> AppendResult:
         if header.producer_id >= 0 and not header.is_control:
-            repeated = self.producers.check(header, in_sequence=from_client)
+            repeated = self.producers.check(header, now_ms, in_sequence=from_client)
             if repeated is not None:
                 return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
         base_offset, size = self._next_offset, header.size
@@ -237,6 +240,11 @@ class PartitionLog:
                 self._on_flush_due(self.tp, self._flush_due_ms)
         return last_offset < self._wanted_to and not self.has_reached_disk(last_offset)
 
+    def awaited_offset(self, now_ms: int) -> int | None:
+        """Return up to where answers wait for the disk, and begin a flush if the last one failed; None if none do."""
+        last = self._wanted_to - 1
+        return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
+
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
         active = self._segments[-1]
@@ -293,17 +301,9 @@ class PartitionLog:
 
     def _index_of(self, offset: int) -> int:
         """Return which segment holds ``offset``."""
-        segments = self._segments
-        low, high = 0, len(segments) - 1
-        if offset >= segments[high].base_offset:
-            return high
-        while low < high:
-            middle = (low + high + 1) // 2
-            if segments[middle].base_offset <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        if offset >= self._segments[-1].base_offset:
+            return len(self._segments) - 1
+        return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def bytes_available(self, offset: int) -> int:
         """About how many bytes a read from ``offset`` could give; 0 exactly when there is nothing."""

@@ -44,6 +44,7 @@ class PartitionFolders:
             return
         found = folder_topic_id(self._storage, folder)
         if found is None:
+            self._notes.append(warning(f"{tp}: {PARTITION_METADATA_FILE} was missing or cannot be read; written anew"))
             self._claim(topic_id, folder)
         elif found != topic_id:
             self._set_aside(folder, f"it belongs to topic id {uuid_to_text(found)}")

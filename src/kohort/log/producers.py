@@ -14,9 +14,8 @@ timestamp, and so forgets a producer of old data at once.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import crc32c
 
@@ -44,6 +43,16 @@ class ProducedBatch(NamedTuple):
     timestamp_ms: int
 
 
+class Room(Protocol):
+    """How many may be remembered, of all partitions."""
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def check(self, header: BatchHeader, now_ms: int) -> None:
+        """Raise ApiError where there is none for one more."""
+
+
 class Producer:
     """The state of one producer id."""
 
@@ -51,7 +60,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[ProducedBatch] = deque(maxlen=RETAINED_BATCHES)
+        self.batches: tuple[ProducedBatch, ...] = ()
         self.last_seen_ms = 0
         self.last_timestamp_ms = NONE
         """The time that the last batch or marker bears."""
@@ -66,12 +75,14 @@ class Producer:
 
 
 class Producers:
-    """All producers of a partition, by id."""
+    """All producers of a partition, by id, those that were silent for the longest first."""
 
-    __slots__ = ("_by_id", "_open")
+    __slots__ = ("_by_id", "_open", "room")
 
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
+        self.room: Room | None = None
+        """None of a partition that is read at a start: whatever is there is taken."""
         self._open: dict[int, int] = {}
         """Where each open transaction begins, by producer, in that order."""
 
@@ -89,13 +100,15 @@ class Producers:
         """The first offset of the earliest transaction that is open, or None."""
         return next(iter(self._open.values()), None)
 
-    def check(self, header: BatchHeader, *, in_sequence: bool = True) -> ProducedBatch | None:
+    def check(self, header: BatchHeader, now_ms: int, *, in_sequence: bool = True) -> ProducedBatch | None:
         """Return the earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not.
 
         Batches of the broker's own, the offsets of a transaction, have no sequence: then only the epoch counts.
         """
         producer = self._by_id.get(header.producer_id)
         if producer is None:
+            if self.room is not None:
+                self.room.check(header, now_ms)
             return None
         _check_epoch(producer, header.producer_id, header.producer_epoch)
         repeated = _check_sequence(producer, header) if in_sequence else None
@@ -129,21 +142,23 @@ class Producers:
         producer = self._in_epoch(header.producer_id, header.producer_epoch)
         if header.is_transactional and producer.open_since == NONE:
             producer.open_since = self._open[header.producer_id] = base_offset
-        producer.batches.append(_produced(header, base_offset, timestamp_ms))
+        producer.batches = (*producer.batches[1 - RETAINED_BATCHES :], _produced(header, base_offset, timestamp_ms))
         producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
         """Remember what producers wrote before the batch that a snapshot names, as far as it is in ``headers``."""
-        earlier: dict[int, deque[ProducedBatch]] = {}
+        earlier: dict[int, tuple[ProducedBatch, ...]] = {}
         for header in headers:
             producer = self._by_id.get(header.producer_id)
             if producer is None or not producer.batches or header.base_sequence < 0:
                 continue
             if header.producer_epoch == producer.epoch and header.last_offset < producer.batches[0].base_offset:
-                batches = earlier.setdefault(header.producer_id, deque(maxlen=RETAINED_BATCHES - 1))
-                batches.append(_produced(header, header.base_offset, header.max_timestamp))
+                batches = earlier.get(header.producer_id, ())[2 - RETAINED_BATCHES :]
+                batch = _produced(header, header.base_offset, header.max_timestamp)
+                earlier[header.producer_id] = (*batches, batch)
         for producer_id, batches in earlier.items():
-            self._by_id[producer_id].batches.extendleft(reversed(batches))
+            producer = self._by_id[producer_id]
+            producer.batches = (*batches, *producer.batches)[-RETAINED_BATCHES:]
 
     def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
         """Return what a marker that lies at ``offset`` takes back, if it does."""
@@ -154,7 +169,12 @@ class Producers:
         return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
 
     def end(self, marker: Marker, timestamp_ms: int, now_ms: int) -> None:
-        """Note that the producer's transaction has ended, with a marker that bears ``timestamp_ms``."""
+        """Note that the producer's transaction has ended, with a marker that bears ``timestamp_ms``.
+
+        Where nothing is known of the producer, and no room is left, nothing is: its transaction had nothing here.
+        """
+        if self.room is not None and self.room.is_full and marker.producer_id not in self._by_id:
+            return
         producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
         producer.open_since = NONE
         producer.coordinator_epoch = marker.coordinator_epoch
@@ -164,21 +184,23 @@ class Producers:
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
         """Return the producer in its epoch; what it wrote in an earlier one is forgotten, but for its open
         transaction."""
-        before = self._by_id.get(producer_id)
+        before = self._by_id.pop(producer_id, None)
         if before is not None and before.epoch == epoch:
+            self._by_id[producer_id] = before  # behind all others
             return before
         producer = self._by_id[producer_id] = Producer(epoch)
         if before is not None:
             producer.open_since, producer.coordinator_epoch = before.open_since, before.coordinator_epoch
         return producer
 
-    def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers that were silent for ``after_ms`` and have no transaction open; how many."""
-        gone = [
-            pid
-            for pid, producer in self._by_id.items()
-            if now_ms - producer.last_seen_ms >= after_ms and producer.open_since == NONE
-        ]
+    def expire(self, now_ms: int, after_ms: int, most: int | None = None) -> int:
+        """Forget producers that were silent for ``after_ms`` and have no transaction open, up to ``most``; how many."""
+        gone: list[int] = []
+        for pid, producer in self._by_id.items():
+            if now_ms - producer.last_seen_ms < after_ms or len(gone) == most:
+                break
+            if producer.open_since == NONE:
+                gone.append(pid)
         for pid in gone:
             del self._by_id[pid]
         return len(gone)
@@ -222,9 +244,10 @@ class Producers:
             producer.coordinator_epoch, producer.open_since = coordinator_epoch, open_since
             if last_sequence >= 0:
                 base_sequence = (last_sequence - delta) & SEQUENCE_MASK
-                producer.batches.append(
-                    ProducedBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms)
+                producer.batches = (
+                    ProducedBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms),
                 )
+        producers._by_id = dict(sorted(producers, key=lambda known: known[1].last_seen_ms))
         held = sorted((p.open_since, producer_id) for producer_id, p in producers if p.open_since != NONE)
         producers._open = {producer_id: first_offset for first_offset, producer_id in held}
         return producers

@@ -20,6 +20,7 @@ from kohort.log.batch_positions import check_place, true_base
 from kohort.log.batch_scan import checked_headers
 from kohort.log.checkpoints import PARTITION_METADATA_FILE
 from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
+from kohort.log.gaps import end_of, gap_at_the_end, gaps_between
 from kohort.log.producers import Producers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.segment_swap import NAME_DIGITS, finish_interrupted
@@ -125,6 +126,9 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
     else:
         _replay_headers(segments, first_unflushed, replay_from, replay, notes)
         next_offset = _recover_unflushed(source, segments, first_unflushed, replay, notes)
+        if source.contiguous:
+            notes += (note for note in gaps_between(segments) if note not in notes)
+        notes += gap_at_the_end(next_offset, source.recovery_point)
     start_offset = max(source.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
         said = f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there"
@@ -237,6 +241,8 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
         except ValueError as error:
             notes.append(warning(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches"))
     epochs = LeaderEpochs()
+    if not files.epochs and any(segment.size for segment in segments):
+        notes.append(warning(f"{EPOCHS_FILE} is missing; made anew from the batches"))
     for segment in segments:
         if segment.size:
             try:
@@ -369,6 +375,8 @@ def _recover_unflushed(
             if later:
                 lost = sum(s.size for s in later)
                 said = f"deleted {len(later)} later segments ({lost} bytes), from {later[0].log_name} on"
+                reached = max((end for s in later if (end := end_of(s)) is not None), default=expected)
+                said += f"; the log had reached offset {reached}"
                 notes.append(warning(said))
             for gone in later:
                 gone.delete()

@@ -27,6 +27,7 @@ from kohort.log.data_folder_identity import ensure_identity, new_topic_id
 from kohort.log.opened_with import KnownAtStart, LogListener
 from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders
+from kohort.log.producer_room import ProducerRoom
 from kohort.log.storage import Room, Storage
 from kohort.log.topic_names import TakenNames, is_doomed, parse_folder
 from kohort.log.upkeep import Upkeep
@@ -38,6 +39,8 @@ PRODUCER_ID_BLOCK: Final = 1000
 CONFIGS_KEPT: Final = 100
 """Sets of options whose reading is remembered: most topics have one and the same."""
 CHECK_US: Final = 40
+REFUSE_US: Final = 600
+"""To refuse one, where the name of an option is looked for that may have been meant."""
 MAKE_US: Final = 400
 """About what it takes to check a topic, and to make a partition with its folder and its files, in microseconds."""
 
@@ -83,7 +86,9 @@ class Topics:
         """Topics that are written down and whose partitions are being made. Nobody sees them yet."""
         self._growing: dict[str, list[PartitionLog]] = {}
         """By topic, the partitions made so far of those that it is to get."""
-        self._upkeep = Upkeep(storage, config, self._logs, now_ms)
+        self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
+        """How many producers the logs remember together, and how many they may."""
+        self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms)
         self.counters = LogCounters()
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
@@ -134,6 +139,7 @@ class Topics:
             said = f"the last stop was not clean: checked {checked} logs from their recovery points"
             self.recovery_notes.append(info(said))
         self._upkeep.recovered(self._logs())
+        self.producer_room.count()
         known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
             if parse_folder(folder) is not None:
@@ -234,8 +240,9 @@ class Topics:
         pace = Pace()
         results: list[Topic | ApiError] = []
         for new in wanted:
-            results.append(self._begin(new))
-            if pace.is_due(CHECK_US):
+            result = self._begin(new)
+            results.append(result)
+            if pace.is_due(REFUSE_US if isinstance(result, ApiError) else CHECK_US):
                 yield
         begun = [result for result in results if isinstance(result, Topic)]
         counts = {new.name: new.partitions for new in wanted}
@@ -432,7 +439,7 @@ class Topics:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: KnownAtStart) -> PartitionLog:
-        listener = LogListener(self._upkeep.flush_at, self.tell, self.counters)
+        listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, self.producer_room)
         return PartitionLog(tp, self._storage, topic.config, now_ms, known, listener)
 
     # ---------------------------------------------------------------- time

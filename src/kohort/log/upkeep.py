@@ -14,6 +14,7 @@ from kohort.errors import StorageError
 from kohort.log.checkpoints import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
 from kohort.log.cleaner import Cleaner
 from kohort.log.partition import PartitionLog
+from kohort.log.producer_room import ProducerRoom
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
@@ -22,7 +23,6 @@ from kohort.steps import Pace, Steps, at_once
 FIRST_RETENTION_MS: Final = 30_000
 RELEASE_INTERVAL_MS: Final = 30_000
 CHECKPOINT_INTERVAL_MS: Final = 60_000
-EXPIRY_INTERVAL_MS: Final = 600_000
 
 FLUSH: Final = "flush"
 RETENTION: Final = "retention"
@@ -39,11 +39,16 @@ class Upkeep:
     """The timers of all logs of a broker."""
 
     def __init__(
-        self, storage: Storage, config: BrokerConfig, logs: Callable[[], Iterable[PartitionLog]], now_ms: int
+        self,
+        storage: Storage,
+        config: BrokerConfig,
+        logs: Callable[[], Iterable[PartitionLog]],
+        producer_room: ProducerRoom,
+        now_ms: int,
     ) -> None:
         self._storage = storage
-        self._config = config
         self._logs = logs
+        self._producer_room = producer_room
         self._timers: Timers[str] = Timers()
         self._flushes: Timers[TopicPartition] = Timers()
         self._cleaner = Cleaner(storage, config, logs, now_ms)
@@ -53,7 +58,7 @@ class Upkeep:
             RETENTION: (config.log_retention_check_interval_ms, self._retain),
             RELEASE: (RELEASE_INTERVAL_MS, self._release),
             CHECKPOINT: (CHECKPOINT_INTERVAL_MS, self._checkpoint),
-            EXPIRY: (EXPIRY_INTERVAL_MS, self._expire),
+            EXPIRY: (config.producer_id_expiration_check_interval_ms, self._expire),
             REMOVAL: (0, self._remove_one),
         }
         for duty, (interval_ms, _) in self._every.items():
@@ -116,8 +121,7 @@ class Upkeep:
         return [note for log in self._logs() for note in self._tried(f"{log.tp}: {RETENTION}", log.retain, now_ms)]
 
     def _expire(self, now_ms: int) -> list[Note]:
-        for log in self._logs():
-            log.producers.expire(now_ms, self._config.producer_id_expiration_ms)
+        self._producer_room.expire(now_ms)
         return []
 
     def _release(self, now_ms: int) -> list[Note]:  # noqa: ARG002 - a duty like the others

@@ -17,6 +17,8 @@ ARRIVING, UNREAD = "requests that arrive (queued.max.request.bytes)", "unread an
 GROUPS, CONNECTIONS = "groups (group.coordinator.max.bytes)", "connections (max.connections)"
 SESSIONS = "fetch sessions (max.incremental.fetch.session.cache.slots)"
 SESSION_PARTITIONS = "partitions in fetch sessions"
+PRODUCERS = "idempotent producers (kohort.producer.max.ids)"
+TRANSACTIONS = "transactional ids (transaction.coordinator.max.bytes)"
 
 
 @dataclass(slots=True)
@@ -102,7 +104,12 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
             "long": len(broker.long_work),
         },
         budgets=_budgets(broker),
-        refusals={GROUPS: state.coordinator.budget.refused, UNREAD: state.unread.ended},
+        refusals={
+            GROUPS: state.coordinator.budget.refused,
+            UNREAD: state.unread.ended,
+            PRODUCERS: state.topics.producer_room.refused,
+            TRANSACTIONS: state.cluster.transactions.room.refused,
+        },
         throttled_ms={quota.value: ms for quota, ms in state.quotas.throttled_ms.items()},
         journal={_tag(kind): times for kind, times in counts.journal.items()},
         fenced=dict(state.coordinator.fenced.by_kind),
@@ -114,11 +121,14 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
 def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
     state, connections = broker.state, broker.connections
     arriving, sessions, groups = connections.frame_budget, state.sessions, state.coordinator.budget
+    producers, transactions = state.topics.producer_room, state.cluster.transactions.room
     return {
         CONNECTIONS: (len(connections), state.config.max_connections),
         ARRIVING: (arriving.used_bytes, arriving.limit),
         UNREAD: (state.unread.held_bytes, state.unread.limit),
         GROUPS: (groups.at_most, groups.limit),
+        PRODUCERS: (producers.at_most, producers.limit),
+        TRANSACTIONS: (transactions.used, transactions.limit),
         SESSIONS: (len(sessions), sessions.slots),
         SESSION_PARTITIONS: (sessions.partitions(), sessions.most_partitions),
     }

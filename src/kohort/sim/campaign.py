@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
+from kohort.sim.entropy import audited
 from kohort.sim.unencoded import unencoded
 from kohort.sim.verdict import Verdict
 from kohort.sim.worlds.catalogue import GROUP, WORLDS
@@ -14,9 +16,12 @@ from kohort.sim.worlds.catalogue import GROUP, WORLDS
 AT_ONCE = 4
 
 
-def verdicts(seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded: bool = True) -> Iterator[Verdict]:
-    """Yield the verdict of each seed; of one that passed without its story."""
-    judge = partial(judge_seed, world=world, encoded=encoded)
+def verdicts(
+    seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded: bool = True, audit: bool = False
+) -> Iterator[Verdict]:
+    """Yield the verdict of each seed; of one that passed without its story. With ``audit`` one fails that uses what no
+    seed gives."""
+    judge = partial(judge_seed, world=world, encoded=encoded, audit=audit)
     if jobs == 1:
         yield from map(judge, seeds)
         return
@@ -24,12 +29,10 @@ def verdicts(seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded
         yield from pool.map(judge, seeds, chunksize=AT_ONCE)
 
 
-def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True) -> Verdict:
-    """Judge one seed of one world; ``encoded`` as for ``verdicts``."""
-    kind = WORLDS[world]
-    if encoded:
-        verdict = kind.run_seed(seed)
-    else:
-        with unencoded():
-            verdict = kind.run_seed(seed)
+def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True, audit: bool = False) -> Verdict:
+    """Judge one seed of one world; ``encoded`` and ``audit`` as for ``verdicts``."""
+    with nullcontext() if encoded else unencoded(), audited() if audit else nullcontext() as seen:
+        verdict = WORLDS[world].run_seed(seed)
+    if seen is not None and seen.failure is not None and verdict.passed:
+        verdict = replace(verdict, failure=seen.failure, caught_by="entropy")
     return replace(verdict, story="", happenings=()) if verdict.passed else verdict

@@ -62,6 +62,8 @@ class MembersSeen(Watcher):
         self._lives: dict[str, int] = {}
         self._holds: dict[str, frozenset[TopicPartition]] = {}
         self._committed_only: set[str] = set()
+        self.instances: dict[str, str] = {}
+        """The instance id of each member that has one."""
         self.places: dict[bytes, tuple[str, int, int]] = {}
         """Where a member read a value."""
 
@@ -85,6 +87,7 @@ class MembersSeen(Watcher):
                 self.now_us,
                 isolation=level,
                 session_us=self._session_us,
+                instance=self.instances.get(actor),
                 idempotent=actor == "producer" or actor.endswith(OF_PRODUCER),
             )
         return found
@@ -124,7 +127,7 @@ class ClientsSeen(MembersSeen):
     def __init__(self, file: IO[str], world: World, story: History, session_us: int | None) -> None:
         super().__init__(file, world, story, session_us)
         self.topic_name: TopicName = lambda _topic_id: None
-        self._waiting: dict[int, Exchange] = {}
+        self._waiting: dict[Exchange, None] = {}
         self._sent: set[str] = set()
         self._acknowledged: set[str] = set()
         self._transactions: dict[tuple[int, int], int] = {}
@@ -141,7 +144,7 @@ class ClientsSeen(MembersSeen):
         elif isinstance(asked, OffsetCommitRequest | TxnOffsetCommitRequest):
             if isinstance(asked, TxnOffsetCommitRequest):
                 self._begin(exchange, asked.producer_id, asked.producer_epoch)
-            self._waiting[id(exchange)] = exchange
+            self._waiting[exchange] = None
 
     def answered(self, exchange: Exchange) -> None:
         asked, answer = exchange.asked, exchange.answer
@@ -226,8 +229,9 @@ class ClientsSeen(MembersSeen):
         self.client(exchange.client).ended(self._at(exchange), name, outcome, result)
 
     def _note_commit(self, exchange: Exchange, answer: OffsetCommitResponse | TxnOffsetCommitResponse) -> None:
-        if self._waiting.pop(id(exchange), None) is None:
+        if exchange not in self._waiting:
             return
+        del self._waiting[exchange]
         errors = {
             (self._topic(topic.name, topic.topic_id), p.partition_index): ErrorCode(p.error_code)
             for topic in answer.topics
@@ -266,7 +270,7 @@ class ClientsSeen(MembersSeen):
 
     def finish(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
         """Write what was never answered, and what a reader of committed records finds at the end."""
-        for exchange in self._waiting.values():
+        for exchange in self._waiting:
             self._write_commit(exchange, self._offsets(exchange), "unknown")
         for client in list(self._clients.values()):
             client.write("gone", at=self.now_us())

@@ -90,7 +90,7 @@ class Network:
         self.weather = self.fair_weather()
         self._servers: dict[Address, ServerSide] = {}
         self._links: dict[int, Link] = {}
-        self._by_client: dict[tuple[int, int], Link] = {}
+        self._by_client: dict[tuple[ClientSide, int], Link] = {}
         self._parted: set[tuple[str, Address]] = set()
         self._last_id = 0
         self.cuts = 0
@@ -126,7 +126,7 @@ class Network:
         self._last_id += 1
         link = Link(self._last_id, client, connection, server)
         self._links[link.link_id] = link
-        self._by_client[id(client), connection] = link
+        self._by_client[client, connection] = link
         self._world.after(self._delay(), lambda: self._accept(link, address))
 
     def _accept(self, link: Link, address: Address) -> None:
@@ -151,7 +151,7 @@ class Network:
     # ------------------------------------------------------------ bytes
 
     def client_sends(self, client: ClientSide, connection: int, data: bytes) -> None:
-        link = self._by_client.get((id(client), connection))
+        link = self._by_client.get((client, connection))
         if link is None or not link.client_up:
             return
         self._tap.client_sent(link.link_id, client.name, data)
@@ -175,7 +175,7 @@ class Network:
             self._world.after(at_ms - self._world.now_ms, lambda c=chunk: self._to_client(link, c))  # type: ignore[misc]  # bound at once
 
     def client_closes(self, client: ClientSide, connection: int) -> None:
-        link = self._by_client.get((id(client), connection))
+        link = self._by_client.get((client, connection))
         if link is not None and link.client_up:
             link.client_up = False
             self._close_server(link, max(link.to_server_ms - self._world.now_ms, 0) + self._delay())
@@ -274,7 +274,7 @@ class Network:
 
     def _forget(self, link: Link) -> None:
         if not link.client_up:
-            self._by_client.pop((id(link.client), link.connection), None)
+            self._by_client.pop((link.client, link.connection), None)
             self._tap.link_gone(link.link_id)
         if not link.client_up and not link.server_up:
             self._links.pop(link.link_id, None)

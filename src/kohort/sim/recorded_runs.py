@@ -26,6 +26,7 @@ def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> V
         run.check = lambda: None  # type: ignore[method-assign]  # of this run only
     seen = ClientsSeen(file, run.world, run.history, _session_us(plan))
     seen.topic_name = run.topic_name
+    seen.instances = _instances(run)
     if world == "transactions":
         seen.read_committed_only([*(member.name for member in run.members), "double"])
     run.stage.checks.add(seen)
@@ -35,6 +36,11 @@ def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> V
     seen.acknowledged("producer", run.producer.acknowledged)
     seen.finish({(topic, n): log for topic, n, log in _logs(run)})
     return verdict
+
+
+def _instances(run: Simulation) -> dict[str, str]:
+    """Return the instance ids of static members; two of one id are a process that was started twice."""
+    return {one.name: one.instance_id for one in (*run.members, run.double) if one.instance_id is not None}
 
 
 def _session_us(plan: Plan) -> int | None:

@@ -20,6 +20,7 @@ from kohort.broker.recording_format import (
     parse_head,
 )
 from kohort.coordinator.invariants import InvariantBroken
+from kohort.errors import ConfigError, NotARecording
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,10 @@ class Replayed:
 def replay_recording(file: IO[bytes]) -> Replayed:
     """Play a recording up to its end or its first difference. Raises NotARecording."""
     head = parse_head(file.read)
-    broker = ReplayingBroker(head, random.Random(head.seed), checked=True)
+    try:
+        broker = ReplayingBroker(head, random.Random(head.seed), checked=True)
+    except ConfigError as error:
+        raise NotARecording(f"it has options that make no broker: {error}") from error
     events, now_ms, ended, difference = 0, head.started_ms, None, None
     for entry in parse_events(file.read, file.tell()):
         if isinstance(entry, RecordingEnd):

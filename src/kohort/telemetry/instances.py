@@ -23,6 +23,8 @@ NO_ID: Final = bytes(16)
 RESERVED: Final = frozenset({NO_ID, bytes(15) + b"\x01"})
 """Ids that no client has."""
 FORGOTTEN_MS: Final = 60_000
+LETTERS_OF_VALUE: Final = 500
+"""Of its name and labels; a value with more takes the room of several."""
 INTERVALS: Final = 3
 """So many, or ``FORGOTTEN_MS`` if that is longer, a client is remembered without a sign of life."""
 ASKS_AT_ONCE: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
@@ -44,6 +46,8 @@ class ClientInstance:
     last_error: ErrorCode = ErrorCode.NONE
     report: ClientReport | None = None
     """What it pushed last, where there was room for it."""
+    held_values: int = 0
+    """The room that this takes."""
 
     @property
     def text(self) -> str:
@@ -145,8 +149,8 @@ class ClientInstances:
         if report is None or self._by_id.get(client.instance_id) is not client:
             return  # or it is gone, or was asked for something else, while the push was read
         self._drop_report(client)
-        client.report = report
-        self._values += len(report.values)
+        client.report, client.held_values = report, _room_for(report)
+        self._values += client.held_values
         for oldest in self._by_id.values():
             if self._values <= self._values_most:
                 break
@@ -160,8 +164,8 @@ class ClientInstances:
 
     def _drop_report(self, client: ClientInstance) -> None:
         if client.report is not None:
-            self._values -= len(client.report.values)
-            client.report = None
+            self._values -= client.held_values
+            client.report, client.held_values = None, 0
 
     def _refused(self, client: ClientInstance, code: ErrorCode, what: str) -> ApiError:
         client.last_error = code
@@ -180,8 +184,10 @@ class ClientInstances:
         if client is None or client.version < self._subscriptions.version:
             facts = facts if client is None else client.facts
             requested = self._subscriptions.requested_of(instance_id, uuid_to_text(instance_id), facts)
-            report = None if client is None else client.report
-            client = ClientInstance(instance_id, facts, requested, self._subscriptions.version, report=report)
+            made = ClientInstance(instance_id, facts, requested, self._subscriptions.version)
+            if client is not None:
+                made.report, made.held_values = client.report, client.held_values
+            client = made
             self._bind(instance_id, connection)
         self._by_id[instance_id] = client  # the last is the one that came last
         if len(self._by_id) > self._most:
@@ -215,3 +221,13 @@ class ClientInstances:
             made = bytes.fromhex(uuid_text(self._rng).replace("-", ""))
             if made not in self._by_id and not uuid_to_text(made).startswith("-"):
                 return made  # one that begins with a dash would be taken for an option by tools
+
+
+def _room_for(report: ClientReport) -> int:
+    """Return as how many values a report counts."""
+    own = _letters(report.labels) // LETTERS_OF_VALUE
+    return own + sum(1 + (len(one.name) + _letters(one.labels)) // LETTERS_OF_VALUE for one in report.values)
+
+
+def _letters(labels: dict[str, str]) -> int:
+    return sum(map(len, labels)) + sum(map(len, labels.values()))

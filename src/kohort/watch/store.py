@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
 from kohort.errors import StorageError
@@ -79,11 +79,18 @@ class WatchStore:
             path.chmod(0o600)
             self._lock = _locked(path.with_suffix(".lock"))
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()  # or its lock would be held by nobody until the process ends
+            raise
+
+    def _begin(self) -> None:
+        with self._told():
             self._db.executescript(_SCHEMA)
         found = self.about("version")
         if found not in (None, VERSION, *OLDER):
-            self.close()
-            raise StorageError(f"{path} was made by another version of kohort (format {found}): move it away")
+            raise StorageError(f"{self.path} was made by another version of kohort (format {found}): move it away")
         if found in OLDER:
             self.forget_positions()
         self.tell_about("version", VERSION)
@@ -110,9 +117,11 @@ class WatchStore:
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read, by partition of ``__consumer_offsets``."""
+        """Return the next offset to read, by partition of ``__consumer_offsets``; what is no offset is left out, so
+        that its partition is read again."""
         with self._told():
-            return dict(self._db.execute("SELECT partition, next FROM positions").fetchall())
+            rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
+        return {partition: at for partition, at in rows if _are_whole(at)}
 
     def groups(self) -> Iterator[bytes]:
         """Return what was remembered of each group when the positions were kept."""
@@ -120,10 +129,13 @@ class WatchStore:
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
     def commits(self) -> Iterator[CommitKept]:
-        """Return the last commits that were remembered with the groups."""
+        """Return the last commits that were remembered with the groups. Raises ValueError for what is none."""
         query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
         with self._told():
-            for group, topic, partition, *seen in self._db.execute(query):
+            for group, topic, *place in self._db.execute(query):
+                if not _are_whole(*place):
+                    raise ValueError(f"a commit of {place}")
+                partition, *seen = place
                 yield CommitKept(_name(group), _name(topic), partition, CommitSeen(*seen))
 
     def save(
@@ -178,6 +190,7 @@ class WatchStore:
         return [
             (row_id, PlacedEntry(entry, -1 if partition is None else partition, offset, nth))
             for row_id, value, partition, offset, nth in rows
+            if _are_whole(offset, nth) and (partition is None or _are_whole(partition))
             for entry in parsed_entries([value])
         ]
 
@@ -232,7 +245,7 @@ class WatchStore:
         """Tell what is wrong with the file in one sentence."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeError) as error:  # of a damaged file SQLite cannot even tell the names
             raise StorageError(f"the watcher's store {self.path} cannot be used: {error}") from error
 
 
@@ -248,11 +261,11 @@ def _locked(path: Path) -> int:
 
 
 def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """Yield entries as they were kept, without those of a kind that a newer version has written."""
+    """Yield entries as they were kept, without those of a kind that a newer version has written, and what is none."""
     for value in values:
         try:
             yield parse_entry(value)
-        except ValueError:
+        except (ValueError, TypeError):  # a column of SQLite holds anything
             continue
 
 
@@ -270,5 +283,14 @@ def group_key(group: str) -> bytes:
     return group.encode("utf-8", "surrogatepass")
 
 
-def _name(key: bytes) -> str:
-    return key.decode("utf-8", "surrogatepass")
+def _name(key: Any) -> str:
+    """Return a name that was kept. Raises ValueError for what is none."""
+    try:
+        return str(key, "utf-8", "surrogatepass")
+    except (TypeError, UnicodeError):
+        raise ValueError(f"no name: {key!r}") from None
+
+
+def _are_whole(*found: Any) -> bool:
+    """Tell whether columns, which in SQLite hold anything, hold whole numbers."""
+    return all(type(one) is int for one in found)

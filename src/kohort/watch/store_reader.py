@@ -12,6 +12,8 @@ from kohort.errors import StorageError
 from kohort.watch.store import BUSY_S, group_key, parsed_entries
 
 READ_AT_ONCE = 1_000
+DIGITS_END = 19
+"""A time has fewer digits, and any number of fewer has 64 bits."""
 
 
 class StoreReader:
@@ -33,7 +35,7 @@ class StoreReader:
     def until_ms(self) -> int | None:
         """Until when the cluster was watched, in ms since 1970."""
         said = self.about("until_ms")
-        return int(said) if said is not None and said.isdigit() else None
+        return int(said) if said is not None and said.isdecimal() and len(said) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
         """Return the id of the last entry, or of the last before the first one of that time or later; 0 for none."""
@@ -70,5 +72,5 @@ class StoreReader:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise StorageError(f"the watcher's store {self.path} cannot be read: {error}") from error

@@ -20,9 +20,11 @@ from kohort.aio.producing.producer import Producer
 from kohort.client.admin.model import ConfigResource, NewTopic
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, UsageError
+from kohort.log.json_files import MISFITS
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS
 from kohort.watch.store import PlacedEntry, WatchStore
+from kohort.watch.store_reader import DIGITS_END
 
 HEADER: Final = "kohort-watch"
 """Names the store and the entry in it that a record is of: ``STORE/ID``."""
@@ -160,14 +162,14 @@ def told_by(record: Record) -> Told | None:
     """Return what a record says of the watcher that wrote it; None for one that no watcher has written."""
     headers = dict(record.headers)
     store, slash, entry_id = (headers.get(HEADER) or b"").decode("ascii", "replace").partition("/")
-    if not slash or not entry_id.isdecimal():
+    if not slash or not entry_id.isdecimal() or len(entry_id) >= DIGITS_END:
         return None
     topic_id, until = "", {}
     try:
         said = json.loads(headers.get(TOLD_HEADER) or b"{}")
         topic_id = str(said["topic_id"])
         until = {int(partition): (int(at), int(nth)) for partition, (at, nth) in said["until"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except MISFITS:
         pass  # it says nothing that can be gone by
     return Told(store, int(entry_id), topic_id, until, record.timestamp_ms)
 

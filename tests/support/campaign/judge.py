@@ -49,24 +49,30 @@ def judge(ground: str, provoked: Sequence[Provoked], told: Sequence[dict[str, An
     """Return the verdicts on one group: what was done to it, in order, and what is told of it, in order."""
     assert ground in GROUNDS
     verdicts: list[Verdict] = []
+    before: Provoked | None = None
     for noted in provoked:
         within = [one for one in told if noted.from_ms <= one["opened_at_ms"] < noted.until_ms]
         if noted.flaw is None:
-            verdicts += _Window(ground, noted, within).judge()
+            verdicts += _Window(ground, noted, within, before).judge()
             verdicts += _judge_patterns(noted, within)
         else:
             verdicts.append(_verdict(noted, NOTHING, NOTHING, "unsettled", {"sentence": noted.flaw}))
+        before = noted
     return verdicts
 
 
 class _Window:
     """One action, and what is told of the time until the group had settled.
 
-    Both are laid side by side in order, so that as few as possible are wrong or missed.
+    Both are laid side by side in order, so that as few as possible are wrong or missed. ``before`` is the action
+    before: what was done to topics may be taken notice of here.
     """
 
-    def __init__(self, ground: str, noted: Provoked, told: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, ground: str, noted: Provoked, told: Sequence[dict[str, Any]], before: Provoked | None = None
+    ) -> None:
         self._ground, self._noted = ground, noted
+        self._late = before.expected if before is not None and before.action in UP_TO_CLIENTS else ()
         self._steps = [step for step in noted.expected if _is_told_of(ground, step)]
         self._told = [one for one in told if not self._is_beside(one)]
         self._best = cache(self._find_best)
@@ -110,8 +116,10 @@ class _Window:
                 verdict = _verdict(self._noted, step.truth, cause, "right" if right else bad, one)
                 yield cost + (not right), (verdict, *later)
         cost, later = self._best(i + 1, at, count)
-        if cause == LEADERS_OWN:
-            yield cost, (_verdict(self._noted, LEADERS_OWN, cause, "right", one), *later)
+        late = [step.truth for step in self._late if TRUTHS[step.truth].allows(self._ground, cause, confidence)]
+        if cause == LEADERS_OWN or late:
+            truth = LEADERS_OWN if cause == LEADERS_OWN else late[0]
+            yield cost, (_verdict(self._noted, truth, cause, "right", one), *later)
         elif self._noted.protocol == COOPERATIVE and one["end"] != NO_REBALANCE:
             right = cause == FOLLOWUP
             yield cost + (not right), (_verdict(self._noted, FOLLOWUP, cause, "right" if right else bad, one), *later)

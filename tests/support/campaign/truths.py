@@ -131,6 +131,8 @@ AFTERWARDS: Final = (
     "a member that was removed, or did not poll, may come back within the same round, and need not be told twice",
     "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader names, as the catalogue has them",
     "a group that was emptied by what was done to its broker forms anew",
+    "a member that was alone and did not poll leaves an empty group, which forms anew when it comes back",
+    "of what is done to topics a client may take notice when the next thing is being done",
     "a static member that begins anew without a coordinator may be told as a restart, which does not count",
     "a commit that is refused (ZOMBIE_COMMIT) does not count, whatever was done",
     "an action that changed nothing about topics is not missed",

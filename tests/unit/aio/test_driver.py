@@ -9,6 +9,7 @@ import pytest
 
 from kohort.aio.driver import Driver
 from kohort.client.requests.io import Closed, FramesArrived, Open, Opened, Send, Tick
+from kohort.config.client import ClientConfig
 from kohort.errors import KohortError
 
 
@@ -16,6 +17,7 @@ class Engine:
     """Does what its script says, and keeps what it was told."""
 
     credentials = None
+    config = ClientConfig(bootstrap_servers=["127.0.0.1:1"])
 
     def __init__(self, script=lambda _given: ()) -> None:
         self.script = script
@@ -178,3 +180,18 @@ def test_a_defect_in_a_machine_is_told_to_everybody_who_waits_now_or_later():
     errors, steps = run(story())
     assert errors == ["a defect in kohort ended this client: ZeroDivisionError: planted"] * 2
     assert steps[0] is not None, "listeners hear of it too, so that they can fail what they hold"
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
+def test_what_can_be_no_name_of_a_host_is_an_end_of_the_connection_that_says_so(host):
+    """As a broker's metadata may have it: nothing else would come, until the time for a connection is over."""
+
+    async def story():
+        engine = Engine(lambda given: [Open(7, host, 9092)] if given == Tick() else ())
+        driver = Driver(engine)
+        driver.kick()
+        await driver.until(lambda: True if any(isinstance(told, Closed) for told in engine.told) else None)
+        await driver.close()
+        return engine.told
+
+    assert Closed(7, "it is no name of a host") in run(story())

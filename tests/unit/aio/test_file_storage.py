@@ -43,6 +43,40 @@ def test_what_is_private_is_for_nobody_else_though_an_earlier_try_left_a_file_fo
     assert (tmp_path / "data" / "users.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.fixture
+def umask():
+    """The umask is the whole process's: it is set back."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("mask", "folders", "files"), [(0o000, 0o770, 0o640), (0o022, 0o750, 0o640), (0o077, 0o700, 0o600)]
+)
+def test_what_it_makes_is_for_the_owner_and_its_group_and_for_nobody_else(umask, tmp_path, mask, folders, files):
+    umask(mask)
+    with FileStorage(tmp_path / "data") as storage:
+        storage.make_folder("orders-0")
+        log = storage.open("orders-0/00000000000000000000.log")
+        log.close()
+        storage.replace("meta.properties", b"node.id=1")
+        storage.replace("kohort-security.json", b"salted", private=True)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [tmp_path / "data", *(tmp_path / "data").rglob("*")]}
+
+    assert modes.pop("kohort-security.json") == 0o600
+    assert {modes.pop("data"), modes.pop("orders-0")} == {folders}
+    assert set(modes.values()) == {files}
+
+
+def test_a_folder_that_was_there_keeps_the_mode_that_somebody_gave_it(umask, tmp_path):
+    shared = tmp_path / "data"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    with FileStorage(shared):
+        assert shared.stat().st_mode & 0o7777 == 0o2775
+
+
 def test_it_behaves_like_a_folder(storage):
     storage.make_folder("a")
     file = storage.open("a/x")

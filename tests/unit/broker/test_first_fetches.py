@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kohort.broker.first_fetches import AWAITED_MOST, GROUPS_MOST, FirstFetches
+from kohort.broker.first_fetches import AWAITED_MOST, GROUPS_MOST, OF_GROUPS_MOST, FirstFetches
 from kohort.broker.io import Stalled
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import (
@@ -101,6 +101,30 @@ def test_what_nobody_fetches_is_bounded(first):
     told = first.fetched("a", "/h", [("t", p, 0) for p in range(3 * AWAITED_MOST)], 9)
 
     assert sum(len(entry.partitions) for entry in told) == AWAITED_MOST
+
+
+def test_members_that_wait_to_be_assigned_are_bounded_over_all_groups(first):
+    crowd = tuple(Who(f"m-{i}", "a", "/h") for i in range(OF_GROUPS_MOST // 2))
+    for i in range(3):
+        first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[:2], nothing_committed)
+    for i in range(3):
+        first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[2:], nothing_committed)
+
+    told = first.fetched("a", "/h", [("t", p, 0) for p in range(3)], 9)
+
+    assert [entry.group for entry in told] == ["g1", "g2"], "of the first the members were forgotten"
+
+
+def test_members_with_names_as_long_as_strangers_make_them_up_are_not_awaited(first):
+    long = Who("m-" + "x" * 30_000, "a", "/h")
+    first.follow(generation((0, None, long.member_id), members=(long,)), nothing_committed)
+    given = MemberReconciled(
+        at_ms=1, group="m", who=long, epoch=4, from_epoch=3, target_epoch=4, state="stable",
+        given=(GivenPartition("t", 1, 5),),
+    )  # fmt: skip
+    first.follow([given], nothing_committed)
+
+    assert not first
 
 
 def test_a_broker_that_stood_still_says_so_in_its_log():

@@ -6,6 +6,7 @@ from kohort.broker.io import Tick
 from kohort.errors import ErrorCode
 from kohort.log.storage import MemoryStorage
 from kohort.wire.compression import Codec
+from kohort.wire.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
@@ -29,6 +30,7 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
@@ -163,6 +165,29 @@ def test_a_topic_is_seen_when_all_its_partitions_are_there(stage, peer):
 
     assert set(seen) == {(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (0, 500)}
     assert peer.take().topics[0].error_code == 0
+
+
+@pytest.mark.parametrize("is_asked_only", [False, True])
+def test_topics_that_are_refused_for_an_option_take_their_steps(stage, peer, is_asked_only):
+    wrong = [CreatableTopicConfig(name="retention.mss", value="1")]
+    topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1, configs=wrong) for i in range(500)]
+
+    peer.send(CreateTopicsRequest(topics=topics, validate_only=is_asked_only), 7)
+
+    assert finish(stage) > 90
+    (answer,) = peer.take_all()
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_CONFIG}
+
+
+def test_options_that_are_refused_take_their_steps(stage, peer):
+    wrong = [AlterableConfig(name="retention.mss", value="1")]
+    asked = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
+
+    peer.send(IncrementalAlterConfigsRequest(resources=asked), 1)
+
+    assert finish(stage) > 40
+    (answer,) = peer.take_all()
+    assert all(found.error_code for found in answer.responses)
 
 
 def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(stage, peer):

@@ -173,6 +173,38 @@ def test_options_that_are_not_known_are_refused():
         parse_head(io.BytesIO(data).read)
 
 
+def head_with(**options):
+    said = json.loads(build_head(HEAD).removeprefix(MAGIC)[8:])
+    body = json.dumps({**said, "config": {**said["config"], **options}}).encode()
+    return MAGIC + struct.pack(">II", len(body), zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"as_version": "0.9"}, "kohort.as.version"),
+        ({"num_partitions": None}, "num.partitions"),
+        ({"add_scram": 5}, "kohort.add.scram"),
+        ({"listener_security_protocol_map": ["PLAINTEXT:GUESSED"]}, "listener.security.protocol.map"),
+        ({"listener_security_protocol_map": [5]}, "listener.security.protocol.map"),
+        ({"listener_security_protocol_map": []}, "says nothing of PLAINTEXT"),
+        ({"listener_overrides": {"plaintext": {"max.connections": "many"}}}, "listener.name.plaintext.max.connections"),
+        ({"group_consumer_min_heartbeat_interval_ms": 5_008}, "group.consumer.heartbeat.interval.ms"),
+    ],
+)
+def test_options_that_make_no_broker_are_refused(options, said):
+    with pytest.raises(NotARecording, match=said):
+        replay_recording(io.BytesIO(head_with(**options)))
+
+
+def test_what_is_said_of_a_listener_comes_back():
+    config = parse_config(BrokerConfig, {"listener.name.plaintext.max.connections": 5})
+
+    read = parse_head(io.BytesIO(build_head(RecordingHead(config, 7, 1_000))).read)
+
+    assert read.config == config
+
+
 def test_a_recording_does_not_outgrow_its_bound():
     class SmallBrokerStage(RecordedHouse):
         most_bytes = 9_000

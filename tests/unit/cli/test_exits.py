@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kohort.cli import exits, main
-from kohort.cli.exits import CheckNotMet, ExitCode, NothingThere, RefusedByState, exit_code_of
+from kohort.cli.exits import ExitCode, exit_code_of
 from kohort.errors import (
     ApiError,
     ApiTimeout,
@@ -21,6 +21,7 @@ from kohort.errors import (
     NotKafka,
     StorageError,
 )
+from kohort.verbs.refusals import CheckNotMet, NothingThere, RefusedByState
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "on-call.md"
 

@@ -19,12 +19,20 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, UnsupportedVersion, UsageError
+from kohort.errors import (
+    ApiError,
+    ApiTimeout,
+    ConnectionFailed,
+    ErrorCode,
+    ProtocolError,
+    UnsupportedVersion,
+    UsageError,
+)
 from kohort.log.storage import MemoryStorage
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -263,3 +271,21 @@ def test_an_operation_may_ask_several_at_once_and_pause():
 
     assert world.run(operation()) == [HeartbeatResponse()] * 3
     assert 80 <= world.clock.now_ms() - start <= 120
+
+
+@pytest.mark.parametrize("results", [[], [DeletableGroupResult(group_id="another")]])
+def test_an_answer_about_something_else_than_was_asked_is_an_error_of_that_call_alone(results):
+    broker = ScriptedBroker()
+    world = World(broker)
+    broker.on(
+        MetadataRequest, lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)])
+    )
+    coordinator = Coordinator(key="g", node_id=1, host="one", port=9092)
+    broker.on(FindCoordinatorRequest, lambda *_: FindCoordinatorResponse(coordinators=[coordinator]))
+    broker.on(DeleteGroupsRequest, lambda *_: DeleteGroupsResponse(results=results))
+
+    with pytest.raises(ProtocolError, match="the call: an answer does not fit what was asked"):
+        world.run(admin_groups.delete_groups(world.metadata, ["g"]))
+
+    results[:] = [DeletableGroupResult(group_id="g")]
+    assert world.run(admin_groups.delete_groups(world.metadata, ["g"]))["g"] is None

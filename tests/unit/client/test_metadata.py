@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from kohort.client.requests.addresses import Addresses
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed, ErrorCode, UnsupportedVersion
@@ -247,6 +248,19 @@ def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
     assert asked(metadata, 2000) is None
     metadata.want(["t"])
     assert [t.name for t in asked(metadata, 2000).request.topics] == ["t"]
+
+
+def test_a_node_has_no_number_below_zero_for_the_users_addresses_have_those(metadata):
+    metadata.want(["t"])
+    unsent = asked(metadata, 0)
+    brokers = [MetadataResponseBroker(node_id=n, host="two", port=9092) for n in (1, -1, -2, -5)]
+    metadata.on_response(unsent, MetadataResponse(cluster_id="c", brokers=brokers, topics=[topic()]), 0)
+    metadata.learn_node(Node(-7, "three", 9092))
+
+    addresses = Addresses([("one", 9092)], metadata)
+
+    assert addresses.candidates() == [1, -2]
+    assert [addresses.of(n) for n in (1, -2, -3, -5, -7)] == [("two", 9092), ("one", 9092), None, None, None]
 
 
 def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):

@@ -218,6 +218,21 @@ def test_a_batch_whose_number_was_passed_over_begins_the_next_epoch():
     assert world.sequences()[-1] == (1, 0, [b"a"])
 
 
+def test_a_batch_that_an_old_leader_wrote_is_not_written_again_by_the_next_which_has_later_ones():
+    world = World(request_timeout_ms=3_000)
+    world.wait(world.send_alone(b"first"))
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    lost = world.send_alone(b"a")
+    world.leader, world.leader_epoch = 2, 2
+    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    world.wait(world.send_alone(b"b"))
+    world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    world.wait(lost)
+
+    assert world.sequences(world.two) == [(0, 2, [b"b"]), (0, 1, [b"a"])]
+    assert record_metadata(*lost).offset == -1, "it is on the log, nobody says where"
+
+
 def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
     world = World()
     world.wait(world.send_alone(b"first"))

@@ -1,10 +1,26 @@
 """What groups may hold in memory, and what is refused beyond it."""
 
-from kohort.coordinator.memory_budget import LOOK_EVERY_MS
+from kohort.coordinator.memory_budget import (
+    GROUP_BYTES,
+    LOOK_EVERY_MS,
+    LOOKED_AT_ONCE,
+    Added,
+    MemoryBudget,
+    bytes_of,
+)
+from kohort.coordinator.offsets.groups import Groups
 from kohort.errors import ErrorCode
-from support.machines.coordinator_stage import RANGE, CoordinatorStage
+from kohort.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics
 
 LARGE = [("range", bytes(200_000))]
+LONG = "x" * 30_000
+"""A name, of which the protocol allows 32,767 letters."""
+REFUSED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def join_code(stage: CoordinatorStage, **options: object) -> int:
@@ -57,3 +73,167 @@ def test_without_a_limit_none_is_refused():
     stage = CoordinatorStage(group_coordinator_max_bytes=-1)
 
     assert {join_code(stage, group=f"g{i}", protocols=RANGE) for i in range(100)} == {ErrorCode.MEMBER_ID_REQUIRED}
+
+
+def test_member_ids_that_are_handed_out_count_with_the_long_client_id_that_they_begin_with():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+
+    codes = [join_code(stage, client_id=LONG) for _ in range(20)]
+
+    assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 8 + [REFUSED] * 12
+
+
+def test_long_names_of_groups_and_of_static_members_count():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    groups = [stage.commit({("t", 0): 1}, group=f"{LONG}{i}")[0] for i in range(20)]
+    assert groups == [ErrorCode.NONE] * 8 + [REFUSED] * 12
+
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    joins = [stage.join(group=f"g{i}", instance_id=f"{LONG}{i}") for i in range(20)]
+    assert [stage.answer(join).error_code for join in joins] == [ErrorCode.NONE] * 4 + [REFUSED] * 16
+
+
+def test_long_names_of_modern_members_count():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+
+    codes = [stage.come(f"m{i}", client_id=LONG, group=f"g{i}").error_code for i in range(20)]
+
+    assert codes == [ErrorCode.NONE] * 8 + [REFUSED] * 12
+
+
+def test_what_leaders_give_counts_and_a_leader_that_gives_much_more_is_refused():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+
+    def given_code(group: str) -> int:
+        (member,), generation = stage.stable(1, group=group)
+        join = stage.join(member, group=group, protocols=[("range", b"says something else")])
+        generation = stage.answer(join).generation_id
+        code: int = stage.answer(stage.sync(member, generation, {member: bytes(300_000)}, group=group)).error_code
+        return code
+
+    assert [given_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
+
+
+def test_what_is_always_taken_is_seen_by_looking():
+    stage = CoordinatorStage(group_coordinator_max_bytes=400_000)
+    new, said = REFUSED, [("range", bytes(16_000))]
+
+    for group in (f"g{i}" for i in range(20)):
+        stage.advance(LOOK_EVERY_MS)
+        joined = stage.answer(stage.join(group=group, version=3, session_ms=300_000))
+        new, member = joined.error_code, joined.member_id
+        if new == REFUSED:
+            break
+        again = stage.join(member, group=group, protocols=said, session_ms=300_000)
+        generation = stage.answer(again).generation_id
+        stage.sync(member, generation, {member: bytes(16_000)}, group=group)
+
+    assert new == REFUSED, "20 groups are let in for 90,000 bytes, and hold 32,000 each"
+    assert stage.coordinator.budget.at_most < 500_000
+
+
+def test_commits_in_a_transaction_to_groups_of_new_names_are_refused_too():
+    stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
+
+    def commit_code(group: str) -> int:
+        partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        message = TxnOffsetCommitRequest(
+            transactional_id="pump",
+            group_id=group,
+            producer_id=7,
+            producer_epoch=0,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+        )
+        code: int = stage.answer(stage.ask(message, 3)).topics[0].partitions[0].error_code
+        return code
+
+    codes = [commit_code(f"g{i}") for i in range(20)]
+
+    assert codes[0] == ErrorCode.NONE
+    assert codes[-1] == REFUSED
+    assert commit_code("g0") == ErrorCode.NONE, "a group that is there"
+
+
+def test_a_group_that_is_there_goes_beyond_the_limit_by_its_offsets_and_not_beyond_twice_the_limit():
+    stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
+    assert stage.commit({("t", 0): 1}) == [0]
+
+    codes = [stage.commit({("t", partition): 1})[0] for partition in range(1_000)]
+
+    assert 400 < codes.index(REFUSED) < 500, "of 400 bytes each"
+    assert set(codes[codes.index(REFUSED) :]) == {REFUSED}
+    assert stage.commit({("t", 0): 2, ("t", 1): 2}) == [0, 0], "what it has committed before it may commit again"
+    assert stage.coordinator.budget.at_most <= 200_000
+    assert "twice" in stage.coordinator.take_notes()[0].text
+
+
+def test_a_stranger_with_long_texts_in_groups_that_are_there_is_refused_and_others_go_on():
+    stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=1_000_000)
+    (member,), generation = stage.stable(1)
+    text, own = "x" * 4_000, {("t", 9_999): 1}
+    assert stage.commit(own, member_id=member, generation=generation) == [0]
+
+    codes = [stage.commit({("t", partition): 1}, group="s", metadata=text)[0] for partition in range(2_000)]
+
+    assert 400 < codes.index(REFUSED) < 500, "of 4,400 bytes each"
+    assert stage.commit(own, member_id=member, generation=generation) == [0]
+    assert stage.heartbeat(member, generation) == 0
+    assert stage.commit({("t", 0): 2}, group="s", metadata="y" * 4_000) == [0], "in place of a text that is as long"
+    assert stage.commit({("t", 1_999): 3}, group="s", metadata=text) == [REFUSED]
+
+
+def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_ends():
+    stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
+    assert stage.commit({("t", 0): 1}, group="g0") == [0]
+
+    def commit_code(partition: int, producer_id: int) -> int:
+        asked = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=1, committed_metadata="x" * 600
+        )
+        message = TxnOffsetCommitRequest(
+            transactional_id="pump",
+            group_id="g0",
+            producer_id=producer_id,
+            producer_epoch=0,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[asked])],
+        )
+        code: int = stage.answer(stage.ask(message, 3)).topics[0].partitions[0].error_code
+        return code
+
+    codes = [commit_code(number % 50, 7 + number // 50) for number in range(1_000)]
+
+    assert 150 < codes.index(REFUSED) < 250, "of 1,000 bytes each, one for each producer and partition"
+    assert commit_code(0, 7) == ErrorCode.NONE, "once more"
+    groups = stage.coordinator.groups_beside("g0")
+    assert groups is not None
+    assert 180_000 < bytes_of(groups) <= 200_000
+
+
+def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
+    stage = CoordinatorStage(group_coordinator_max_bytes=100_000)
+    joined = [stage.answer(stage.join(group=f"g{i}", version=3, session_ms=300_000)) for i in range(16)]
+    members = [(f"g{i}", answer.member_id) for i, answer in enumerate(joined) if not answer.error_code]
+    stage.advance(LOOK_EVERY_MS)
+
+    codes = [
+        join_code(stage, member_id=member, group=group, protocols=[("range", bytes(16_000))], session_ms=300_000)
+        for group, member in members
+    ]
+
+    assert codes[0] == ErrorCode.NONE
+    assert codes[-1] == REFUSED
+    assert all(stage.heartbeat(member, 1, group=group) != REFUSED for group, member in members)
+
+
+def test_a_look_at_many_groups_goes_in_steps_and_finds_what_is_gone():
+    groups, there = Groups(), 2 * LOOKED_AT_ONCE
+    limit = GROUP_BYTES * there * 4
+    budget = MemoryBudget(limit)
+    assert budget.takes(Added(limit), [groups], 0)
+    groups.ensure("g", 0)
+    groups.by_id.update({f"g{i}": groups.by_id["g"] for i in range(there - 1)})
+
+    answers = [budget.takes(Added(GROUP_BYTES), [groups], LOOK_EVERY_MS) for _ in range(3)]
+
+    assert answers == [False, False, True], "two steps were not enough, and after the third all are seen"
+    assert budget.at_most == GROUP_BYTES * (there + 1)

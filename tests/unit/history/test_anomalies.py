@@ -372,6 +372,28 @@ def one_generation_gives_a_partition_twice(h, wrong):
 
 
 @story("two-owners")
+def a_place_is_taken_within_its_generation(h, wrong):
+    """A static member that is started twice: the newcomer has the other's place at once (KIP-345)."""
+    one, other = h.client("one", instance="i0"), h.client("other", instance="i1" if wrong else "i0")
+    one.has(1, 0)
+    other.has(1, 0)
+    one.add("gone")
+    other.add("gone")
+
+
+@story("two-owners")
+def asked_to_give_up_after_a_silence_of_nobody_knows_which_session(h, wrong):
+    """It may have been thrown out meanwhile, by a session of any length, and joins again before it is told."""
+    one, other = h.client("one"), h.client("other")
+    one.has(1, 0, at=0, done=100)
+    if wrong:
+        for at in range(400_000, 5_000_000, 400_000):
+            one.add("ends", topic="t", partition=0, offset=0, at=at, done=at + 100)
+    other.has(2, 0, at=4_000_000, done=4_000_100)
+    one.gives_up(at=5_000_000, done=5_000_100)
+
+
+@story("two-owners")
 def given_while_a_session_lasts(h, wrong):
     one, other = h.client("one", session_us=10_000_000), h.client("other")
     one.has(1, 0, at=0, done=100)

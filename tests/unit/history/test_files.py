@@ -41,6 +41,7 @@ def refused(folder, *lines):
         ({"op": "read", "records": [[-1, "v"]]}, "an entry of 'records' has to be"),
         ({"op": "read", "records": [[0, 7]]}, "an entry of 'records' has to be"),
         ({"op": "read", "records": [7]}, "an entry of 'records' has to be"),
+        ({"op": "read", "records": [{"0": 1}]}, "an entry of 'records' has to be"),
         ({"op": "commit", "group": "g", "offsets": [["t", 0, "1"]]}, "'offset' has to be a whole number"),
         ({"op": "commit", "group": "g", "offsets": [["t", 0, 1]], "txn": "T"}, "transaction 'T' has not begun"),
         ({"op": "assigned", "group": "g", "generation": 1, "partitions": [[["t"], 0]]}, "a topic has to be a text"),

@@ -90,6 +90,20 @@ def test_what_is_told_outside_of_the_action_is_not_of_it():
     assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
+def test_what_was_done_to_topics_may_be_noticed_during_the_next_action_and_nothing_else_may():
+    gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
+    left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
+    told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]
+
+    found = [(v.truth, v.named, v.verdict) for v in judge(OURS, [gone, left], told)]
+
+    assert sorted(found) == [
+        ("(nothing)", "NEW_MEMBER", "wrong"),
+        ("MEMBER_LEFT", "MEMBER_LEFT", "right"),
+        ("TOPIC_DELETED", "TOPIC_DELETED", "right"),
+    ]
+
+
 def test_broader_names_have_their_reason_in_the_table():
     loose = [truth for truth in TRUTHS.values() if truth.also or truth.broader]
 

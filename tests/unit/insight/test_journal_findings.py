@@ -228,6 +228,15 @@ def test_a_timeline_of_a_modern_group_and_its_end():
     assert [mark.kind for mark in b.marks] == ["removed"]
 
 
+def test_a_member_that_has_had_the_same_ever_since_has_its_lane():
+    entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A)
+
+    a, b = find_timeline(entries, group="g", from_ms=5_000, until_ms=9_000).lanes
+
+    assert (spells(a), spells(b)) == ([(5_000, None, ("t-0",))], [(5_000, None, ("t-1",))])
+    assert find_timeline(entries[:3], group="g", from_ms=0, until_ms=9_000).lanes[1].who.member_id == "b-1"
+
+
 def test_an_empty_journal_is_an_empty_timeline():
     found = find_timeline([], group="g", from_ms=0, until_ms=1)
 

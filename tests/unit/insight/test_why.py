@@ -380,6 +380,16 @@ class TestAMemberThatJoinsAgain:
         assert (explanation.cause, explanation.confidence) == ("COOPERATIVE_FOLLOWUP", "proof")
         assert rebalance.parent == generation + 1
 
+    def test_with_other_partitions_where_the_round_before_withheld_none_is_not_sure_of_more(self, stage):
+        ids, _ = trio(stage)
+        other = (("range", subscription("t", owned=[("t", 1)])),)
+        stage.join(ids["demo-1"], client_id="demo-1", protocols=other)
+
+        _, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("METADATA_CHANGED", "medium")
+        assert "owns other partitions" in explanation.sentence
+
 
 class TestARoundThatWaits:
     def test_in_vain_names_who_did_not_rejoin(self, stage):

@@ -30,7 +30,8 @@ def test_an_offset_index_is_written_as_kafka_writes_it():
 
 
 @pytest.mark.parametrize(
-    "entries", [(1,), (1, 5, 1, 6), (1, 5, 2, 5), (-1, 5), (1, -5), (1, 999), (5, 50, 0, 0), (1, 5, 2)]
+    "entries",
+    [(1,), (1, 5, 1, 6), (1, 5, 2, 5), (-1, 5), (1, -5), (1, 999), (5, 50, 0, 0), (1, 5, 2), (1, 5, 9, 6, 4, 7)],
 )
 def test_what_is_no_offset_index_is_refused(entries):
     with pytest.raises(ValueError, match=r"its|it "):
@@ -65,7 +66,38 @@ def test_a_time_index_is_written_as_kafka_writes_it():
     assert TimeIndex.parse(data).last == (2000, 4)
 
 
-@pytest.mark.parametrize("data", [b"x", struct.pack(">qiqi", 5, 1, 5, 2), struct.pack(">qiqi", 5, 3, 6, 2)])
+def test_what_a_time_index_read_from_its_file_is_not_written_again():
+    index = TimeIndex.parse(struct.pack(">qi", 1000, 4))
+    index.maybe_append(2000, 9)
+
+    assert index.unsaved() == struct.pack(">qi", 2000, 9)
+
+
+def test_the_batches_up_to_an_offset_are_gone_through_from_the_last_to_the_first():
+    index = OffsetIndex()
+    for offset, position in ((9, 100), (19, 250), (29, 400)):
+        index.append(offset, position)
+
+    assert list(index.floors(19)) == [(19, 250), (9, 100)]
+    assert list(index.floors(8)) == []
+
+
+def test_a_log_may_begin_at_time_and_offset_zero():
+    assert TimeIndex.parse(struct.pack(">qi", 0, 0)).last == (0, 0)
+    assert list(OffsetIndex.parse(struct.pack(">ii", 0, 0), 100)) == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x",
+        struct.pack(">qiqi", 5, 1, 5, 2),
+        struct.pack(">qiqi", 5, 3, 6, 2),
+        struct.pack(">qi", -1, 2),
+        struct.pack(">qi", 1, -2),
+        struct.pack(">qiqiqi", 5, 3, 6, 4, 7, 2),
+    ],
+)
 def test_what_is_no_time_index_is_refused(data):
-    with pytest.raises(ValueError, match="its"):
+    with pytest.raises(ValueError, match=r"its|it "):
         TimeIndex.parse(data)

@@ -118,7 +118,7 @@ def test_a_bad_batch_in_an_older_segment_ends_the_log_there(stage):
     end = bases[2] - 1
     assert f"at offset {end} from {bases[1]:020d}.log: CRC" in notes[0]
     later = f"deleted {len(bases) - 2} later segments ({lost} bytes), from {bases[2]:020d}.log on"
-    assert notes[1] == f"orders-0: {later}"
+    assert notes[1] == f"orders-0: {later}; the log had reached offset 30"
     assert values_from(stage.log, 0) == names[:end]
     assert stage.files(".log") == [f"{base:020d}.log" for base in bases[:2]]
     assert stage.log.leader_epoch == 1
@@ -223,7 +223,10 @@ def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(stage):
 
     notes = stage.crash()
 
-    assert notes == ["orders-0: the stop was clean, but the log ends at 1, and its last producer snapshot is of 2"]
+    assert notes == [
+        "orders-0: the stop was clean, but the log ends at 1, and its last producer snapshot is of 2",
+        "orders-0: offsets 1 to 1 are missing: they were on the disk, by recovery-point-offset-checkpoint",
+    ]
     assert stage.log.producers.get(1).last_sequence == 0
     assert stage.log.leader_epoch == 1
 

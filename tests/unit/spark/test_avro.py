@@ -167,6 +167,8 @@ def deep(levels: int) -> str:
         ('{"type": "fixed", "name": "F", "size": "x"}', "value.avro.schema: "),
         ('{"type": "enum", "name": "E", "symbols": 3}', "value.avro.schema: "),
         ('{"type": "enum", "name": "E", "symbols": ["a", "a"]}', "value.avro.schema: "),
+        ('{"type": "fixed", "name": "F", "size": Infinity}', "expected a whole number as 'size', found Infinity"),
+        ('{"type": "bytes", "logicalType": "decimal", "scale": Infinity}', "expected a whole number as 'scale'"),
         ('{"type": {"a": 1}}', "expected a type"),
         ('{"type": 5}', "expected a type"),
     ],

@@ -177,6 +177,66 @@ def test_a_file_that_is_no_store_is_told_so_in_one_sentence(tmp_path):
         StoreReader(tmp_path / "nothing.sqlite")
 
 
+def test_who_could_not_open_a_file_holds_no_lock_of_it(path):
+    path.parent.mkdir()
+    path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="is not a database"):
+            WatchStore(path)
+
+
+def changed(path, *commands):
+    with sqlite3.connect(path) as db:
+        for command in commands:
+            db.execute(command)
+    db.close()
+
+
+def test_columns_that_hold_something_else_are_no_entries_and_no_positions(path):
+    store = WatchStore(path)
+    store.save([PlacedEntry(entry(), 0, at, 0) for at in range(4)], {0: 4, 1: 7}, NOTHING, 5)
+    store.close()
+    changed(
+        path,
+        "UPDATE entries SET value = 5 WHERE id = 1",
+        "UPDATE entries SET value = NULL WHERE id = 2",
+        "UPDATE entries SET position = 'x' WHERE id = 3",
+        "UPDATE positions SET next = 'x' WHERE partition = 1",
+        "UPDATE about SET value = '²' WHERE name = 'until_ms'",
+    )
+
+    again = WatchStore(path)
+    assert again.positions() == {0: 4}
+    assert [at for at, _ in again.entries_since(0, 10)] == [4]
+    assert again.entries("g") == [entry(), entry()]
+    again.close()
+    reader = StoreReader(path)
+    assert reader.until_ms is None
+    assert reader.entries("g") == ([entry(), entry()], 4)
+    reader.close()
+
+
+@pytest.mark.parametrize("column", ["grp = 5", "topic = x'ff'", "next = 'x'", "at_ms = NULL"])
+def test_a_commit_that_is_none_is_not_gone_on_from(path, column):
+    store = WatchStore(path)
+    store.save([], {}, ChangedState({}, [CommitKept("g", "t", 0, CommitSeen(5, 1, 1))]), 5)
+    store.close()
+    changed(path, f"UPDATE commits SET {column}")
+
+    again = WatchStore(path)
+    with pytest.raises(ValueError, match=r"a commit of|no name"):
+        list(again.commits())
+    again.close()
+
+
+def test_names_in_a_damaged_file_that_are_no_text_are_told_as_the_rest(path):
+    WatchStore(path).close()
+    changed(path, "UPDATE about SET value = CAST(x'ff' AS TEXT)")
+
+    with pytest.raises(StorageError, match=r"c\.sqlite cannot be used"):
+        WatchStore(path)
+
+
 def test_a_store_of_another_version_is_left_alone(path):
     WatchStore(path).close()
     with sqlite3.connect(path) as db:

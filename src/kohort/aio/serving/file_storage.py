@@ -4,6 +4,9 @@ Appends go to the page cache with ``pwritev`` and outlive the process; ``flush``
 hands that to one thread, so that ending a segment of a gigabyte does not hold up the broker; another thread removes
 what is large (``start_delete``, ``start_delete_folder``). The folder is locked while it is open, with the lock that
 Kafka takes, so neither a second broker nor a Kafka uses it by mistake.
+
+What is made is for the owner, and for the owner's group as far as the umask lets it; for nobody else. Secrets are for
+the owner alone. A folder that is there already keeps its mode: whoever made it chose it.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ REPLACEMENT: Final = ".tmp"
 LEAVING: Final = ".deleted"
 """What a file is called between its removal from the log and its own end; a start removes what is left of that name."""
 IOV_MAX: Final = 1024
+FOLDER_MODE: Final = 0o770
+FILE_MODE: Final = 0o640
+SECRET_MODE: Final = 0o600
 
 _open_here: set[Path] = set()
 """Folders open in this process: POSIX locks do not keep a process from itself."""
@@ -60,7 +66,7 @@ class RealFile:
                 self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 self._new = False
             except FileNotFoundError:
-                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
                 self._new = True
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
@@ -184,7 +190,7 @@ class FileStorage:
         self._root = Path(root).resolve()
         self._sync = sync
         with _saying(f"make the data folder {self._root}"):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
         self.flushes = Durations()
@@ -211,7 +217,7 @@ class FileStorage:
         if self._root in _open_here:
             raise DataDirInUse(f"the data folder {self._root} is in use by another broker of this process")
         with _saying(f"lock the data folder {self._root}"):
-            fd = os.open(self._root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(self._root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):
@@ -265,7 +271,7 @@ class FileStorage:
 
     def make_folder(self, folder: str) -> None:
         with _saying(f"make the folder {folder}"):
-            (self._root / folder).mkdir(exist_ok=True)
+            (self._root / folder).mkdir(FOLDER_MODE, exist_ok=True)
 
     def rename_folder(self, folder: str, new: str) -> None:
         with _saying(f"rename the folder {folder} to {new}"):
@@ -296,7 +302,7 @@ class FileStorage:
     def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
         path = self._root / name
         making = path.with_name(path.name + REPLACEMENT)
-        mode = 0o600 if private else 0o644
+        mode = SECRET_MODE if private else FILE_MODE
         with _saying(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:

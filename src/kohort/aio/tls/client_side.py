@@ -8,12 +8,14 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from kohort.aio.addresses import connect_to
 from kohort.aio.tls.failures import WANTS_CERTIFICATE, BrokerAsked, TlsRefusal, of_broker, speaks_no_tls
 from kohort.aio.tls.tls_filter import ALERT_RECORD, HANDSHAKE_RECORD, TlsFilter
 from kohort.aio.tls.tls_socket import Above, ReadInto, TlsSocket
 
 LOOK_S: Final = 3.0
 """How long it may take to look who is there, for the words."""
+LIMIT_S: Final = 10.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
 """ApiVersions 0, which whoever speaks Kafka's protocol answers."""
 LENGTH_BYTES: Final = 4
@@ -40,11 +42,14 @@ class TlsClient:
         self._authorities = authorities
         self._has_certificate = has_certificate
 
-    async def connect(self, host: str, port: int, link: AboveClient) -> None:
-        """Connect ``link``; done when the handshake is. Raises OSError, and TlsRefusal in words."""
+    async def connect(self, host: str, port: int, link: AboveClient, limit_s: float = LIMIT_S) -> None:
+        """Connect ``link``; done when the handshake is. The host's addresses share ``limit_s`` seconds.
+
+        Raises OSError, and TlsRefusal in words.
+        """
         asked = BrokerAsked(host, port, self._authorities, self._has_certificate)
         try:
-            await _connect(self._context(), asked, link)
+            await _connect(self._context(), asked, link, limit_s)
         except ssl.SSLCertVerificationError as error:
             raise of_broker(error, asked, await _certificate_at(asked)) from None
         except ssl.SSLError as error:
@@ -55,7 +60,7 @@ class TlsClient:
             raise speaks_no_tls(" (it closed the connection at the first bytes of TLS)", is_lasting=False) from None
 
 
-async def _connect(context: ssl.SSLContext, asked: BrokerAsked, link: AboveClient) -> None:
+async def _connect(context: ssl.SSLContext, asked: BrokerAsked, link: AboveClient, limit_s: float = LOOK_S) -> None:
     loop = asyncio.get_running_loop()
     try:
         tls = TlsFilter(context, server_side=False, server_hostname=asked.host)
@@ -63,7 +68,8 @@ async def _connect(context: ssl.SSLContext, asked: BrokerAsked, link: AboveClien
         raise TlsRefusal(f"{asked.host!r} is no name that a certificate can be for: {error}", is_lasting=True) from None
     shaken: asyncio.Future[None] = loop.create_future()
     socket = _ClientSocket(tls, link, asked, shaken)
-    await loop.create_connection(lambda: socket, asked.host, asked.port)
+    connected = await connect_to(asked.host, asked.port, limit_s)
+    await loop.create_connection(lambda: socket, sock=connected)
     try:
         await shaken
     except BaseException:

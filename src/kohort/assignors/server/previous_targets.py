@@ -43,8 +43,8 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a member subscribes to a topic whose partitions nobody counted."""
-    # Members mostly share one set: it is looked through once.
-    for topics in {id(member.topics): member.topics for member in members.values()}.values():
+    # Members mostly share one set, which remembers its hash: it is looked through once.
+    for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()
             raise UsageError(f"a member subscribes to topic id {missing}, of which no partition count is given")

@@ -156,7 +156,7 @@ class Cluster:
         changes = [
             (topic, index, completed(placement, self.live))
             for topic in self.topics
-            for index, placement in enumerate(self.placements(topic))
+            for index, placement in enumerate(self._placements.get(topic.topic_id, []))
         ]
         self._change(changes, needs_disk=False)
 
@@ -182,6 +182,11 @@ class Cluster:
         if self._only is not None:
             return self._only
         return self.placements(topic)[index].leader
+
+    def has_place(self, topic: Topic, index: int) -> bool:
+        """Tell whether it is written where a partition lives. It is not yet where the disk refused that: then whoever
+        asks for its leader tries again, and everybody is told (LeadersMoved)."""
+        return self._only is not None or index < len(self._placements.get(topic.topic_id, []))
 
     def _usual_replicas(self, topic: Topic) -> int:
         config = self._config

@@ -4,7 +4,8 @@ Kafka has a coordinator on each broker, and brokers ask each other for markers. 
 there is one of these for all of them, read once when the process starts: who leads a partition of
 ``__transaction_state`` only says whom producers are to ask. The end is written, then its markers, then a record that
 the markers are there: all before the answer, unless there are very many or the disk refuses; then the rest follows, and
-the next transaction has to wait, as in Kafka.
+the next transaction has to wait, as in Kafka. What of it is to be on the disk before its answer, ``take_unflushed``
+tells.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from itertools import chain
 from typing import Final, Literal
 
 from kohort.broker.cluster.node_messages import NodeMessage, PartitionAppended, TransactionMarked
+from kohort.broker.cluster.transaction_room import TransactionRoom
+from kohort.broker.flush_waits import Needed
 from kohort.broker.log_items import slices_of
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
@@ -24,9 +27,11 @@ from kohort.coordinator.transactions import decide
 from kohort.coordinator.transactions.states import AT_REST, DECIDED, TransactionState
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
 from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, StorageError
+from kohort.log.append_result import AppendResult
+from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic, Topics
 from kohort.model import ProducerIdAndEpoch, TopicPartition
-from kohort.notes import Note, failure
+from kohort.notes import Note, failure, warning
 from kohort.steps import Steps, in_order
 from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import NewRecord, build_batch
@@ -34,8 +39,6 @@ from kohort.wire.record_batch import NewRecord, build_batch
 NAME: Final = "__transaction_state"
 MARKERS_RETRY_MS: Final = 1_000
 MARKED_AT_ONCE: Final = 200
-EXPIRY_CHECK_MS: Final = 3_600_000
-"""Kafka's ``transaction.remove.expired.transaction.cleanup.interval.ms``."""
 
 TransactionTimer = Literal["deadline", "markers", "expiry"]
 
@@ -58,8 +61,11 @@ class TransactionCoordinator:
         self._place = place
         self._tell = tell
         self._by_id: dict[str, Transaction] = {}
+        self.room = TransactionRoom(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
         """Of transactions that are decided, the partitions that have no marker yet, the first one last."""
+        self._unflushed: dict[PartitionLog, int] = {}
+        """Logs in which something of a transaction is to be on the disk before it is told, with its last offset."""
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TransactionTimer, str]] = Timers()
         self.notes: list[Note] = []
@@ -107,7 +113,7 @@ class TransactionCoordinator:
             self._arm(known)
             if known.state in DECIDED:
                 self._complete(known, now_ms)
-        self._timers.set(("expiry", ""), now_ms + EXPIRY_CHECK_MS)
+        self._timers.set(("expiry", ""), now_ms + self._config.transaction_remove_expired_interval_ms)
 
     def _load_one(self, item: LogItem, skipped: Skipped) -> None:
         """Take in one thing that the log holds. Nothing of the broker's is in a transaction there, nor a marker."""
@@ -122,10 +128,23 @@ class TransactionCoordinator:
             skipped.add(error)
 
     def _replay(self, transactional_id: str, written: Transaction | None) -> None:
+        self.room.changed(self._by_id.get(transactional_id), written)
         if written is None:
             self._by_id.pop(transactional_id, None)
         else:
             self._by_id[transactional_id] = written
+
+    def _check_room(self, known: Transaction | None, made: Transaction, now_ms: int) -> None:
+        """Raise COORDINATOR_NOT_AVAILABLE, as ids may be forgotten, where they hold too much for this one."""
+        if self.room.takes(known, made):
+            return
+        for unused in list(self.room.to_forget(self._by_id.values(), now_ms)):
+            self._write(unused.transactional_id, None, now_ms)
+        if not self.room.takes(known, made):
+            self.room.refused += 1
+            problem = "transactional ids hold as much memory as they may (transaction.coordinator.max.bytes)"
+            self._topics.tell(warning(f"{problem}: new ones are refused", "transactional ids"))
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; it may try again")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
         """Append, then replay. Raises ApiError, and nothing has happened, where it cannot be written."""
@@ -133,13 +152,23 @@ class TransactionCoordinator:
         try:
             key, value = build_record(transactional_id, written)
             batch = build_batch([NewRecord(key, value, (), now_ms)])
-            topic.partitions[partition].append(batch, now_ms, from_client=False)
+            log = topic.partitions[partition]
+            self._appended(log, log.append(batch, now_ms, from_client=False))
         except (ApiError, StorageError, ProtocolError) as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME}-{partition}: {error}") from error
         self._tell(PartitionAppended((topic.topic_id, partition), len(batch)))
         self._replay(transactional_id, written)
         if written is not None:
             self._arm(written)
+
+    def _appended(self, log: PartitionLog, appended: AppendResult) -> None:
+        if appended.awaits_flush:
+            self._unflushed[log] = appended.last_offset
+
+    def take_unflushed(self) -> list[Needed]:
+        """Return what ``init`` or ``end`` has written that has to be on the disk before its answer."""
+        needs, self._unflushed = list(self._unflushed.items()), {}
+        return needs
 
     def _arm(self, known: Transaction) -> None:
         deadline_ms = known.deadline_ms
@@ -148,7 +177,7 @@ class TransactionCoordinator:
         else:
             self._timers.set(("deadline", known.transactional_id), deadline_ms)
         if ("expiry", "") not in self._timers:
-            self._timers.set(("expiry", ""), known.updated_ms + EXPIRY_CHECK_MS)
+            self._timers.set(("expiry", ""), known.updated_ms + self._config.transaction_remove_expired_interval_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
         """Return what is written of a transactional id. Raises ApiError where its partition could not be read."""
@@ -176,8 +205,10 @@ class TransactionCoordinator:
                 f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms is {most_ms}",
             )
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
+        self._unflushed.clear()  # what others wrote before is theirs, and its log may be gone
         made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
         if made != known:
+            self._check_room(known, made, now_ms)
             self._write(transactional_id, made, now_ms)
         if made.state is TransactionState.PREPARE_ABORT:
             self._complete(made, now_ms)
@@ -196,6 +227,7 @@ class TransactionCoordinator:
         known = self.get(transactional_id)
         made = decide.decide_add(known, producer, partitions, version, now_ms)
         if made is not known:
+            self._check_room(known, made, now_ms)
             self._write(transactional_id, made, now_ms)
 
     def verify(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
@@ -207,11 +239,24 @@ class TransactionCoordinator:
     ) -> ProducerIdAndEpoch:
         """Commit or abort; with which id and epoch the producer goes on. Raises ApiError."""
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
+        self._unflushed.clear()
         made = decide.decide_end(known, producer, version, new_id, now_ms, commit=commit)
         if made is not known:
             self._write(transactional_id, made, now_ms)
             self._complete(made, now_ms)
+        else:
+            self._wait_again(now_ms)
         return decide.goes_on_as(made)
+
+    def _wait_again(self, now_ms: int) -> None:
+        """Have a repeated end wait for whatever waits for the disk, as the first one may have failed there."""
+        for log in chain.from_iterable(topic.partitions for topic in self._topics):
+            try:
+                awaited = log.awaited_offset(now_ms)
+            except ApiError as error:
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+            if awaited is not None:
+                self._unflushed[log] = awaited
 
     # ---------------------------------------------------------------- markers
 
@@ -243,7 +288,8 @@ class TransactionCoordinator:
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return
         try:
-            topic.partitions[place.partition].end_transaction(marker, now_ms)
+            log = topic.partitions[place.partition]
+            self._appended(log, log.end_transaction(marker, now_ms))
         except ApiError as error:
             if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 return
@@ -281,7 +327,7 @@ class TransactionCoordinator:
             self._complete(made, now_ms)
 
     def _expire(self, now_ms: int) -> None:
-        self._timers.set(("expiry", ""), now_ms + EXPIRY_CHECK_MS)
+        self._timers.set(("expiry", ""), now_ms + self._config.transaction_remove_expired_interval_ms)
         for known in list(self._by_id.values()):
             unused_ms = now_ms - known.updated_ms
             if known.state in AT_REST and unused_ms >= self._config.transactional_id_expiration_ms:

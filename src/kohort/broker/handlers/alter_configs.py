@@ -31,7 +31,7 @@ from kohort.wire.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 
-REFUSE_US: Final = 20
+REFUSE_US: Final = 600
 WRITE_US: Final = 6_000
 
 

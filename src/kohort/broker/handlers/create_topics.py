@@ -60,6 +60,8 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                     results.append(CreatableTopicResult(name=asked.name))
             except KohortError as error:
                 results.append(_refused(asked.name, error))
+                if pace.is_due(TELL_US):
+                    yield
         if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
     yield from seen.let_go(pace)

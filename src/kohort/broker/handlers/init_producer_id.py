@@ -39,7 +39,9 @@ def init_producer_id(state: BrokerState, request: Request) -> Answer:
         if code is ErrorCode.PRODUCER_FENCED and request.version < FIRST_WITH_PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return _refused(code)
-    return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+    answer = InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+    needs = state.cluster.transactions.take_unflushed()
+    return state.flushes.answer(request, needs, answer, _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:

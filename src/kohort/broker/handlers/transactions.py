@@ -190,7 +190,9 @@ def end_txn(state: BrokerState, request: Request) -> Answer:
         after = transactions.end(message.transactional_id, producer, version, request.now_ms, commit=message.committed)
     except KohortError as error:
         return EndTxnResponse(error_code=_code(error, request.version))
-    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+    ended = EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+    refused = EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return state.flushes.answer(request, transactions.take_unflushed(), ended, refused)
 
 
 def txn_offset_commit(state: BrokerState, request: Request) -> Answer:

@@ -17,13 +17,16 @@ from kohort.client.requests.promise import Promise
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
-from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.wire.schema import Message
 
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
+UNFITTING: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
+"""What an operation runs into where a broker answers in the right form something else than was asked: no result, two,
+none that has the name; StopIteration in a generator is a RuntimeError."""
 CONNECTION_RETRIES: Final = 1
 """How often a request is repeated because no broker could be reached; whoever waits should soon know."""
 
@@ -188,6 +191,13 @@ class AdminMachine:
         except KohortError as error:
             self._running.remove(running)
             running.promise.fail(error)
+        except UNFITTING as error:
+            self._running.remove(running)
+            if answers is None:
+                raise  # nobody has answered yet
+            unfitting = ProtocolError(f"{running.name}: an answer does not fit what was asked ({error!r})")
+            unfitting.__cause__ = error
+            running.promise.fail(unfitting)
         else:
             if isinstance(step, Pause):
                 running.resume_at_ms = now_ms + self._backoff.delay_ms(step.attempt)

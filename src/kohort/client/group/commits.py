@@ -138,9 +138,10 @@ class Commits:
         return Poll(unsent, wake_at_ms)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(sent.request, OffsetCommitRequest)
         assert isinstance(response, OffsetCommitResponse)
         commit: _Commit = sent.context
-        errors = commit_errors(response, self._metadata.topic_name)
+        errors = commit_errors(sent.request, response)
         code = next(iter(errors.values()), None)
         if code is None:
             self._metrics.wrote(commit.offsets)

@@ -20,7 +20,7 @@ from kohort.client.requests.request_state import TimedRequests, TimedRequestStat
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.errors import ApiTimeout, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.wire.messages.offsets import OffsetFetchResponse
+from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.schema import Message
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
@@ -95,8 +95,9 @@ class CommittedOffsets:
         return Poll([self._send(node_id, query) for query in self._waiting.take_due(now_ms)], wake_at_ms)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(sent.request, OffsetFetchRequest)
         assert isinstance(response, OffsetFetchResponse)
-        code, found = fetched_offsets(response, self._metadata.topic_name)
+        code, found = fetched_offsets(sent.request, response)
         failed = {p: f.code for p, f in found.items() if f.code is not ErrorCode.NONE}
         if code is ErrorCode.NONE and not failed:
             self._troubles.mended(COMMITTED, f"the committed offsets of group {self._group_id!r} are known", now_ms)

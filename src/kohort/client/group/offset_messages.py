@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.client.group.membership import Generation
@@ -27,7 +27,6 @@ BY_NAME_FETCH: Final = 9
 GROUPS_FROM: Final = 8
 REQUIRE_STABLE_FROM: Final = 7
 
-TopicName = Callable[[bytes], str | None]
 TopicIds = Mapping[str, bytes | None]
 
 
@@ -72,11 +71,13 @@ def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitReq
     )
 
 
-def commit_errors(response: OffsetCommitResponse, name_of: TopicName) -> dict[TopicPartition, ErrorCode]:
-    """Return the partitions that were refused, and why."""
+def commit_errors(request: OffsetCommitRequest, response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
+    """Return the partitions that were refused, and why. What an id stands for is what the request said, whatever is
+    known of topics by now."""
+    names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
-        name = topic.name or name_of(topic.topic_id) or ""
+        name = topic.name or names.get(topic.topic_id, "")
         for partition in topic.partitions:
             if partition.error_code:
                 found[TopicPartition(name, partition.partition_index)] = error_code(partition.error_code)
@@ -116,14 +117,16 @@ def shape_fetch(request: Message, version: int) -> Message:
 
 
 def fetched_offsets(
-    response: OffsetFetchResponse, name_of: TopicName
+    request: OffsetFetchRequest, response: OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """Return the error of the whole answer, and what it says of each partition."""
+    """Return the error of the whole answer, and what it says of each partition. What an id stands for is what the
+    request said: a topic that is not known any more would have no offset else, and be read from its reset again."""
+    names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}
     if response.groups:
         group = response.groups[0]
         for topic in group.topics:
-            name = topic.name or name_of(topic.topic_id) or ""
+            name = topic.name or names.get(topic.topic_id, "")
             for p in topic.partitions:
                 found[TopicPartition(name, p.partition_index)] = _fetched(
                     p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code

@@ -21,7 +21,8 @@ class Addresses:
     def of(self, node_id: int) -> tuple[str, int] | None:
         """Return the address of a node or of a stand-in; None for a node that has left."""
         if node_id <= FIRST_STAND_IN:
-            return self.bootstrap[FIRST_STAND_IN - node_id]
+            at = FIRST_STAND_IN - node_id
+            return self.bootstrap[at] if at < len(self.bootstrap) else None
         node = self._metadata.node(node_id)
         return None if node is None else (node.host, node.port)
 

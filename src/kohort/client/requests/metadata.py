@@ -30,6 +30,8 @@ LASTING: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """What no further try mends."""
 
 IDS_FROM: Final = 12
+LEARNT_MOST: Final = 1_000
+"""Nodes that are known from other answers than Metadata: then the one that was named the longest ago is forgotten."""
 """The first version of Metadata that takes topic ids."""
 
 
@@ -147,8 +149,14 @@ class Metadata:
         return self._nodes.get(node_id) or self._learnt.get(node_id)
 
     def learn_node(self, node: Node) -> None:
-        """Remember where a node is that an answer other than Metadata named (FindCoordinator, KIP-951)."""
+        """Remember where a node is that an answer other than Metadata named (FindCoordinator, KIP-951); not one whose
+        id is below zero, as those stand for the user's addresses."""
+        if node.node_id < 0:
+            return
+        self._learnt.pop(node.node_id, None)
         self._learnt[node.node_id] = node
+        if len(self._learnt) > LEARNT_MOST:
+            del self._learnt[next(iter(self._learnt))]
 
     def begin_anew(self) -> None:
         """Forget where nodes are: they are somebody else's addresses by now. What is known of topics stays until the
@@ -280,7 +288,9 @@ class Metadata:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         if response.brokers:
-            self._nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+            self._nodes = {
+                b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers if b.node_id >= 0
+            }
             self._learnt = {i: node for i, node in self._learnt.items() if i not in self._nodes}
         topics: dict[str, TopicInfo] = {}
         errors: dict[str, ErrorCode] = {}

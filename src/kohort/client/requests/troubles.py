@@ -16,6 +16,8 @@ from kohort.errors import ErrorCode
 AGAIN_MS: Final = 60_000
 PASSING_MS: Final = 1000
 """How long a healthy cluster may answer so: topics are being made, leaders and coordinators move."""
+KNOWN_MOST: Final = 10_000
+"""Then the oldest trouble is forgotten, and told anew when it goes on."""
 READING: Final = "reading"
 WRITING: Final = "writing"
 AT_ONCE: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
@@ -48,6 +50,8 @@ class Troubles:
         trouble = self._known.get(about)
         if trouble is None:
             trouble = self._known[about] = _Trouble(now_ms)
+            if len(self._known) > KNOWN_MOST:
+                del self._known[next(iter(self._known))]
         elif not trouble.goes_on:
             trouble.since_ms, trouble.goes_on, trouble.is_told = now_ms, True, False
         for_ms = now_ms - trouble.since_ms

@@ -48,7 +48,7 @@ class ProduceBatch:
         "append_time_ms", "attempts", "base_offset", "base_sequence", "callbacks", "codec", "count", "deadline_ms",
         "done", "error", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms", "partition",
         "payload", "producer_epoch", "producer_id", "ready_at_ms", "refused", "size", "timestamps", "topic",
-        "transactional", "values",
+        "transactional", "unanswered", "values",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, codec: Codec, *, ready_at_ms: int, deadline_ms: int) -> None:
@@ -71,6 +71,8 @@ class ProduceBatch:
         self.producer_id = self.producer_epoch = self.base_sequence = NO_SEQUENCE
         self.transactional = False
         self.attempts = 0
+        self.unanswered = False
+        """Whether it may be on the log of an attempt that was not answered."""
         self.last_error: KohortError | None = None
         self.halves: tuple[ProduceBatch, ProduceBatch] | None = None
         self.done = False

@@ -80,6 +80,18 @@ class Lineage:
     next epoch."""
     not_before_ms: int = 0
 
+    def is_past(self, batch: ProduceBatch) -> bool:
+        """Tell whether one that comes after the batch is written, so that the batch is: a broker takes them in order.
+
+        It knows repetitions among the last five. An older one comes again where its answer was lost by one leader, and
+        the next leader took what followed meanwhile. One whose every attempt was refused is not written: there a
+        broker that had forgotten this producer took what followed for its first.
+        """
+        if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
+            return False
+        behind = (self.acked_sequence - batch.base_sequence) % SEQUENCES
+        return self.acked_sequence >= 0 and behind < SEQUENCES // 2
+
 
 class Sender:
     """The request source of a producer. Without idempotence its batches have no ``numbering``; the transactions number
@@ -268,6 +280,7 @@ class Sender:
         self._metadata.request_refresh()
         for batch in sent.context:
             self._land(batch)
+            batch.unanswered = True
             if error.retriable:
                 self._retry(batch, error, now_ms)
             else:
@@ -300,7 +313,10 @@ class Sender:
         if code in TOO_LARGE and batch.count > 1:
             self._split(tp, batch)
         elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
-            self._out_of_order(tp, batch, error, now_ms)
+            if self._lineages[tp].is_past(batch):
+                self._succeed(batch, -1, -1, now_ms)
+            else:
+                self._out_of_order(tp, batch, error, now_ms)
         elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             if self._numbering is not None:
                 self._numbering.identity_lost()

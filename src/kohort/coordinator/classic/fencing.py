@@ -12,6 +12,7 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import OffsetMove
+from kohort.coordinator.memorable_names import beginning_of
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 
@@ -38,7 +39,7 @@ def note_fenced(
         return
     api = type(request.message).__name__.removesuffix("Request")
     ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
-    key = (member_id, api, error.code.name)
+    key = (beginning_of(member_id), api, error.code.name)
     fenced = group.round.fenced
     if key in fenced or len(fenced) >= FENCED_MAX:
         return

@@ -37,6 +37,7 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.coordinator.memorable_names import beginning_of
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
@@ -117,7 +118,7 @@ def _turn_away(
 ) -> None:
     """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    key = (request.client_id + request.client_host, "JoinGroup", ErrorCode.GROUP_MAX_SIZE_REACHED.name)
+    key = (beginning_of(request.client_id) + request.client_host, "JoinGroup", ErrorCode.GROUP_MAX_SIZE_REACHED.name)
     this = group.round
     if key not in this.fenced and len(this.fenced) < FENCED_MAX:
         this.fenced.add(key)

@@ -14,6 +14,7 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
+from kohort.coordinator.memorable_names import beginning_of
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
 
@@ -54,7 +55,8 @@ def note_fenced_in_consumer_group(
     api = type(message).__name__.removesuffix("Request")
     if not is_full:
         ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
-    key = (request.client_id + request.client_host if is_full else member_id, api, error.code.name)
+    who_asks = beginning_of(request.client_id) + request.client_host if is_full else beginning_of(member_id)
+    key = (who_asks, api, error.code.name)
     if key in soft.fenced or len(soft.fenced) >= FENCED_MAX:
         return
     soft.fenced.add(key)

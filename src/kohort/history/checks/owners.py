@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from kohort.history.facts import NEVER, GroupFacts, HistoryFacts, Holding
+from kohort.history.facts import NEVER, SILENT_US, GroupFacts, HistoryFacts, Holding
 
 TOGETHER_US: Final = 5_000_000
 """Members that are told of one generation within so long are of one life of their group: a group that was deleted and
@@ -37,12 +37,13 @@ def _until(facts: HistoryFacts, holding: Holding) -> int:
 
 def _judge(facts: HistoryFacts, group: GroupFacts, log: int, earlier: Holding, later: Holding) -> None:
     client = facts.clients[earlier.client]
+    if client.instance and client.instance == facts.clients[later.client].instance:
+        return  # of one instance id the newcomer takes the place, in the same generation; the other learns of it later
     in_one = group.classic and earlier.generation == later.generation >= 0
     if in_one and later.since - earlier.since < TOGETHER_US:
         pass  # a generation gives a partition once, to whoever is a zombie or not
     elif earlier.revoked:
-        session_us = client.session_us
-        if session_us is not None and client.silent_us(later.since) >= session_us:
+        if client.silent_us(later.since) >= (client.session_us or SILENT_US):
             return  # it stood still, came back, and asked before it was told that it is no member any more
     else:
         contacts = client.contacts

@@ -71,7 +71,8 @@ CHANGE_CAUSES: Final = (
     CauseEntry(
         code="METADATA_CHANGED",
         sentence="A member joined again with other metadata, of which the broker cannot read more.",
-        proof="its subscription differs in its bytes, and in nothing that is named above",
+        proof="its subscription differs in its bytes, and in nothing that is named above; medium where it owns other "
+        "partitions, as it may come late for what was done before",
         look_alikes=(("COOPERATIVE_FOLLOWUP", "it owns other partitions, and the round before took some away"),),
         kafka_log=_REJOINED,
     ),

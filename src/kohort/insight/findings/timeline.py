@@ -83,12 +83,13 @@ def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, 
         if entry.at_ms <= until_ms:
             drawing.take(entry)
     rebalances = [r for r in find_rebalances(entries) if r.end != "no_rebalance" and r.opened_at_ms <= until_ms]
+    lanes = [lane.finding(from_ms) for lane in drawing.lanes.values()]
     return TimelineFinding(
         group=group,
         from_ms=from_ms,
         until_ms=until_ms,
         columns=_columns(rebalances, drawing.first_ms, from_ms),
-        lanes=tuple(lane.finding() for lane in drawing.lanes.values() if lane.spells or lane.marks),
+        lanes=tuple(lane for lane in lanes if lane.spells or lane.marks),
     )
 
 
@@ -131,10 +132,10 @@ class _Lane:
     begun_ms: int | None = None
     has: frozenset[Place] = frozenset()
 
-    def finding(self) -> LaneFinding:
+    def finding(self, from_ms: int) -> LaneFinding:
         spells = list(self.spells)
         if self.begun_ms is not None:
-            spells.append(_spell(self.begun_ms, None, self.has))
+            spells.append(_spell(max(self.begun_ms, from_ms), None, self.has))
         return LaneFinding(who=member_ref(self.who), spells=tuple(spells), marks=tuple(self.marks))
 
 

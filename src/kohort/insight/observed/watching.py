@@ -219,7 +219,7 @@ class ObservedGroups:
         for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
                 raise ValueError(f"not the state of a watched group: {error}") from error
             self._groups[group.group] = group
             if group.round is not None:

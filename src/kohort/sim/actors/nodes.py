@@ -184,7 +184,7 @@ class ClusterActor:
         """Return the machine that leads a partition and has taken it up, if one does."""
         cluster = self.cluster
         topic = cluster.topics.get(partition.topic) if cluster is not None else None
-        if cluster is None or topic is None:
+        if cluster is None or topic is None or not cluster.has_place(topic, partition.partition):
             return None
         host = self._hosts.get(cluster.leader_of(topic, partition.partition))
         if host is None or host.broker is None or cluster.inbox(host.broker.node.node_id):

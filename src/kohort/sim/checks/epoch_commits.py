@@ -1,8 +1,8 @@
 """A commit to a modern group is taken from a member alone, for what it had when it had the epoch that it names.
 
 Of a commit that is answered the member is looked at as it is then. Where requests were sent one behind the other, the
-coordinator has decided on all of them before the first is answered: a commit, then a leave. Whoever is gone by then is
-looked at as it was before this event.
+coordinator has decided on all of them before the first is answered: a commit, then a leave. Whoever is gone by then, or
+gone for a while as static members go, is looked at as it was before this event.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kohort.coordinator.consumer.assignment import Current
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Exchange, Watcher
+from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 
 TopicName = Callable[[bytes], str | None]
@@ -49,7 +50,9 @@ class EpochCommits(Watcher):
 
     def check_may(self, group: ModernGroup, asked: OffsetCommitRequest, taken: set[tuple[str | None, int]]) -> None:
         member, epoch = group.members.get(asked.member_id), asked.generation_id_or_member_epoch
-        current = self._before.get(asked.member_id) if member is None else member.current
+        current = None if member is None else member.current
+        if current is None or current.epoch == LEAVING_FOR_A_WHILE_EPOCH:
+            current = self._before.get(asked.member_id)
         if current is None:
             raise CheckFailed(f"a commit of {asked.member_id!r} is taken, which is no member")
         if epoch > current.epoch:

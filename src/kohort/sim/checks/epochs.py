@@ -51,11 +51,18 @@ class Epochs(Watcher):
                 self.check_goes_up(answer.member_id, answer.generation_id)
         elif isinstance(asked, ConsumerGroupHeartbeatRequest) and isinstance(answer, ConsumerGroupHeartbeatResponse):
             if not answer.error_code and answer.member_epoch > JOINING_EPOCH:
-                self.check_was_told(asked.member_id, asked.member_epoch)
+                if exchange.client != self._strangers or not self._is_guessed(asked):
+                    self.check_was_told(asked.member_id, asked.member_epoch)
                 self.check_goes_up(answer.member_id or asked.member_id, answer.member_epoch)
             elif exchange.error in FENCING and asked.member_epoch > JOINING_EPOCH:
                 self._fenced.add((exchange.link_id, asked.member_id))
                 self.fenced += 1
+
+    def _is_guessed(self, asked: ConsumerGroupHeartbeatRequest) -> bool:
+        """Tell whether a stranger named the epoch that the member has, though the answer that told of it was lost."""
+        group = self._group()
+        member = None if group is None else group.members.get(asked.member_id)
+        return member is not None and member.current.epoch == asked.member_epoch
 
     def check_goes_up(self, member_id: str, epoch: int) -> None:
         """Check that a member is told no epoch below an earlier one, in one stretch of the group's life."""

@@ -37,18 +37,25 @@ class ModernGroupHolds(Watcher):
         self._interval_ms = interval_ms
         self._target = (0, 0)
         self._epoch = 0
+        self._last_asked: dict[str, Exchange] = {}
         self.states: set[str] = set()
         """What was reached."""
+
+    def asked(self, exchange: Exchange) -> None:
+        if isinstance(exchange.asked, ConsumerGroupHeartbeatRequest):
+            self._last_asked[exchange.asked.member_id] = exchange
 
     def answered(self, exchange: Exchange) -> None:
         """Check that a member that has left is gone at once, and one that will be back is not.
 
-        Under an id that a stranger speaks for somebody may have joined again by now.
+        Under an id that a stranger speaks for somebody may have joined again by now; so may the member itself, with a
+        request that it sent behind this one.
         """
         asked, group = exchange.asked, self._group()
         if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest) or asked.member_id in self._spoken_for:
             return
-        if not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
+        is_last = self._last_asked.get(asked.member_id) is exchange
+        if not is_last or not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
             return
         if asked.member_epoch == LEAVING_EPOCH:
             self.check_left(group, asked.member_id, exchange.error)
@@ -117,8 +124,14 @@ def why_not_reconciled(group: ModernGroup) -> str | None:
     return None
 
 
-def check_modern_balance(owned: Mapping[str, Sequence[TopicPartition]], group: ModernGroup, topics: int) -> None:
-    """Check a settled group by the assignor that its members prefer, all of which read the same topics."""
+def check_modern_balance(
+    owned: Mapping[str, Sequence[TopicPartition]], group: ModernGroup, topics: int, converted_at: int | None
+) -> None:
+    """Check a settled group by the assignor that its members prefer, all of which read the same topics.
+
+    A group that was converted goes on with the shares that it had, of ``range`` maybe, until something raises its epoch
+    (``converted_at``), as in Kafka.
+    """
     votes = group.assignor_votes
     assignor = max(votes, key=lambda name: votes[name]) if votes else "uniform"
-    check_balance(owned, assignor, topics)
+    check_balance(owned, "range" if group.epoch == converted_at else assignor, topics)

@@ -33,7 +33,8 @@ class ModernOwners(Watcher):
     is nobody's then to the coordinator, which may give it away, while the member has not been told, or its user has not
     given it up yet. So, as in Kafka, it may have two owners, until the member joins again (it is told to by its next
     heartbeat) and takes what SyncGroup says. Just that is left out here: what a member of the classic protocol had
-    beside its share when the group was converted, for as long as it goes on to have it, up to that moment.
+    beside its share when the group was converted, for as long as it goes on to have it, up to that moment. So it is,
+    too, with a member of the classic protocol that was taken out, does not know it, and joins again under its old id.
 
     ``spoken_for`` has the ids of members of whom a stranger says, in their own words of before, that they own little or
     nothing, or that they begin anew: as in Kafka the coordinator has to believe it, and these are not looked at.
@@ -51,9 +52,14 @@ class ModernOwners(Watcher):
         self._stretches = stretches
         self._spoken_for = spoken_for
         self._stretch = -1
+        self.converted_at: int | None = None
+        """The epoch at which the group was converted last: as long as it has it, its shares are those of the members of
+        the classic protocol."""
         self._holders: dict[str, _Holder] = {}
         self._leftover: dict[str, frozenset[TopicPartition]] = {}
         """What a member had beside its share when the group was converted, by the name of its client."""
+        self._counted: set[str] = set()
+        """Member ids that were counted in when this was checked last."""
         self._synced: set[str] = set()
         """Member ids that the modern group has told their assignments since."""
         self._names: dict[bytes, str] = {}
@@ -89,6 +95,8 @@ class ModernOwners(Watcher):
             self._stretch = self._stretches()
             self._synced.clear()
             self._leftover.clear()
+            self.converted_at = group.epoch if any(m.speaks_classic for m in group.members.values()) else None
+        came, self._counted = group.members.keys() - self._counted, set(group.members)
         for holder in self._holders.values():
             member = group.members.get(holder.member_id)
             if not holder.held or member is None or holder.consumer.member_id != holder.member_id:
@@ -96,8 +104,9 @@ class ModernOwners(Watcher):
             if holder.member_id in self._spoken_for:
                 continue
             more = holder.held - self._held(holder.member_id, member.current)
-            if begins and member.speaks_classic:
+            if (begins or holder.member_id in came) and member.speaks_classic:
                 self._leftover[holder.consumer.name] = more
+                self._synced.discard(holder.member_id)
             if more := more - self._leftover.get(holder.consumer.name, frozenset()):
                 raise CheckFailed(
                     f"{holder.consumer.name} believes to own {min(more)}, and the coordinator, which counts it in with "

@@ -16,10 +16,12 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.outcome import TimerKind
 from kohort.model import SubscriptionPattern
 from kohort.sim.actors.admins import AdminActor
+from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.actors.either_protocol import CLASSIC, CONSUMER, EitherProtocol
 from kohort.sim.actors.faults import LEAVE_ENDS_MS, OwnFaults
 from kohort.sim.actors.modern_strangers import ModernStrangers, Overheard
 from kohort.sim.checks.balance import check_balance
+from kohort.sim.checks.calm import check_settled
 from kohort.sim.checks.epoch_commits import EpochCommits
 from kohort.sim.checks.epochs import Epochs
 from kohort.sim.checks.life import GroupLife
@@ -261,6 +263,25 @@ class ModernGroups(ThreeNodes):
         more_ms = 3 * self.options.interval_ms + (REGEX_SETTLES_MS if self.options.regex else 0)
         return super().settles_within_ms + more_ms
 
+    def settle_within(self, bound_ms: int) -> None:
+        """Run until all is settled. A stranger may have asked in a member's name, and been told what it owns. The
+        member never hears of that, as in Kafka, until whoever operates the group restarts it."""
+        self.run_until_settled(bound_ms)
+        if self.why_not_settled() is not None and (untold := self._untold()):
+            self.history.add("world", "restarts by hand", ", ".join(consumer.name for consumer in untold))
+            for consumer in untold:
+                consumer.kill("restarted by hand")
+                consumer.restart_later()
+            self.run_until_settled(bound_ms)
+        check_settled(self.why_not_settled(), bound_ms)
+
+    def _untold(self) -> list[ConsumerActor]:
+        """Return the members in whose name strangers spoke, and that do not own what the coordinator has for them."""
+        group = self.modern_group()
+        members = {} if group is None else group.members
+        found = [c for c in self.consumers if c.member_id in self.overheard.spoken_for and c.member_id in members]
+        return [c for c in found if len(list(members[c.member_id].current.held())) != len(c.assigned)]
+
     def check_end(self) -> None:
         super().check_end()
         if not (self.plan.faults or self.options.converts):
@@ -268,7 +289,7 @@ class ModernGroups(ThreeNodes):
         owned = {c.name: sorted(c.assigned) for c in self.consumers}
         group, machine = self.modern_group(), self.consumers[0].machine
         if group is not None:
-            check_modern_balance(owned, group, len(self.plan.topics))
+            check_modern_balance(owned, group, len(self.plan.topics), self.owners.converted_at)
         else:
             assert machine is not None
             assignor = machine.group.membership.generation.protocol_name or ""

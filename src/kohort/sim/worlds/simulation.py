@@ -48,6 +48,8 @@ class Simulation(ABC):
     """Whose records the group reads."""
     members: Sequence[ConsumerActor]
     """The members of the group, the double excepted."""
+    double: ConsumerActor
+    """The first member, started a second time by mistake."""
 
     def __init__(self, plan: Plan, *, decode_all: bool = False) -> None:
         self.plan = plan

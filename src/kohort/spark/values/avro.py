@@ -186,7 +186,7 @@ class _Checked:
         if schema["type"] == "enum":
             made["symbols"] = _inside(schema, "symbols")
         elif schema["type"] == "fixed":
-            made |= {"size": int(_inside(schema, "size")), **_logical("fixed", schema)}
+            made |= {"size": _whole(_inside(schema, "size"), "size"), **_logical("fixed", schema)}
         else:
             self._types[full] = made  # before its fields: a record may hold records like itself
             self._open.append(full)
@@ -226,4 +226,14 @@ def _logical(plain: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     known = _LOGICAL.get((plain, name)) if isinstance(name, str) else None
     if known is None or (known == "kohort-uuid" and plain == "fixed" and schema.get("size") != 16):
         return {}
-    return {"logicalType": known} | ({"kohort-scale": int(schema.get("scale", 0))} if name == "decimal" else {})
+    scale = {"kohort-scale": _whole(schema.get("scale", 0), "scale")} if name == "decimal" else {}
+    return {"logicalType": known} | scale
+
+
+def _whole(found: Any, key: str) -> int:
+    """Return a number of a schema. Raises ConfigError."""
+    try:
+        return int(found)
+    except (TypeError, ValueError, OverflowError):
+        shown = json.dumps(found)[:80]
+        raise ConfigError(f"value.avro.schema: expected a whole number as {key!r}, found {shown}") from None

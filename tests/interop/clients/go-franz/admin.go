@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -39,6 +40,10 @@ func topics(client *kadm.Client, topic string) {
 	grown, err := client.UpdatePartitions(ctx, 3, topic)
 	check(err)
 	check(grown.Error())
+	// A broker of Apache Kafka may learn of it a little later than the controller has answered.
+	for tries := 0; len(partitions(client, topic)) == 2 && tries < 100; tries++ {
+		time.Sleep(100 * time.Millisecond)
+	}
 	say(map[string]any{"grown": len(partitions(client, topic))})
 	listed, err := client.ListTopics(ctx)
 	check(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -32,6 +33,10 @@ func topics(client sarama.ClusterAdmin, topic string) {
 	say(map[string]any{"created": len(partitions(client, topic))})
 	say(map[string]any{"refused": errors.Is(client.CreateTopic(topic, wanted, false), sarama.ErrTopicAlreadyExists)})
 	check(client.CreatePartitions(topic, 3, nil, false))
+	// A broker of Apache Kafka may learn of it a little later than the controller has answered.
+	for tries := 0; len(partitions(client, topic)) == 2 && tries < 100; tries++ {
+		time.Sleep(100 * time.Millisecond)
+	}
 	say(map[string]any{"grown": len(partitions(client, topic))})
 	listed, err := client.ListTopics()
 	check(err)

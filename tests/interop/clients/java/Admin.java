@@ -60,6 +60,10 @@ final class Admin {
             say("refused", e.getCause() instanceof TopicExistsException);
         }
         client.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
+        // A broker of Apache Kafka may learn of it a little later than the controller has answered.
+        for (int tries = 0; calls.describe(topic).partitions().size() == 2 && tries < 100; tries++) {
+            Thread.sleep(100);
+        }
         say("grown", calls.describe(topic).partitions().size());
         say("listed", client.listTopics().names().get().contains(topic) ? calls.describe(topic).partitions().size() : 0);
         List<Object> rows = new ArrayList<>();

@@ -186,6 +186,10 @@ async function topics (admin, topic) {
   say({ created: (await partitions()).length })
   say({ refused: !(await admin.createTopics(wanted)) })
   await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
+  // A broker of Apache Kafka may learn of it a little later than the controller has answered.
+  for (let tries = 0; (await partitions()).length === 2 && tries < 100; tries++) {
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
   say({ grown: (await partitions()).length })
   const every = (await admin.fetchTopicMetadata()).topics.find(t => t.name === topic)
   say({ listed: (await admin.listTopics()).includes(topic) ? every.partitions.length : 0 })

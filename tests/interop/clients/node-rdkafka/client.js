@@ -115,6 +115,10 @@ async function admin (bootstrap, topic, group, there, timeMs) {
   const again = await asked(done => client.createTopic(wanted, WAIT_MS, done)).catch(error => error)
   say({ refused: again.code === Kafka.CODES.ERRORS.ERR_TOPIC_ALREADY_EXISTS })
   await asked(done => client.createPartitions(topic, 3, WAIT_MS, done))
+  // A broker of Apache Kafka may learn of it a little later than the controller has answered.
+  for (let tries = 0; (await partitions()).length === 2 && tries < 100; tries++) {
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
   say({ grown: (await partitions()).length })
   const cluster = await every()
   say({ listed: cluster.topics.find(t => t.name === topic).partitions.length })

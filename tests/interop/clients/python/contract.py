@@ -53,6 +53,15 @@ def say(**what):
     print(json.dumps(what), flush=True)
 
 
+def say_grown(partitions):
+    """Say how many partitions there are, of two, once there are more: a broker of Apache Kafka may learn of it a little
+    later than the controller has answered."""
+    deadline = time.monotonic() + WAIT_S
+    while partitions() == 2 and time.monotonic() < deadline:
+        pass
+    say(grown=partitions())
+
+
 def gained(partitions):
     say(gained=sorted(p.partition for p in partitions), at=time.time() * 1000)
 

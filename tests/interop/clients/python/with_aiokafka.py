@@ -141,6 +141,10 @@ async def topics(client, topic):
     again = await client.create_topics([wanted])
     contract.say(refused=[code for _, code, *_ in again.topic_errors] == [EXISTS])
     await client.create_partitions({topic: NewPartitions(3)})
+    # A broker of Apache Kafka may learn of it a little later than the controller has answered.
+    async with asyncio.timeout(contract.WAIT_S):
+        while len(await partitions()) == 2:
+            pass
     contract.say(grown=len(await partitions()))
     every = {t["topic"]: t["partitions"] for t in await client.describe_topics()}
     contract.say(listed=len(every[topic]) if topic in await client.list_topics() else None)

@@ -172,7 +172,7 @@ def topics(client, topic):
     except KafkaException as error:
         contract.say(refused=error.args[0].name() == "TOPIC_ALREADY_EXISTS")
     only(client.create_partitions([NewPartitions(topic, 3)]))
-    contract.say(grown=partitions())
+    contract.say_grown(partitions)
     listed = client.list_topics(timeout=WAIT_S).topics[topic].partitions
     contract.say(listed=len(listed))
     if hasattr(client, "describe_topics"):

@@ -382,6 +382,9 @@ tests:
     assert refused(text.replace("raw: x", "raw: no")) == (
         "line 20: given: raw is text, and YAML reads False here: put it into quotes"
     )
+    assert refused(text.replace("[{value: {id: 1}, key: a}, {raw: x}, {value: null}]", "{input: 7}")) == (
+        "line 20: given: expected a list of records of 'input'"
+    )
     assert refused(text.replace("given: [", "given: {other: [").replace("null}]", "null}]}")) == (
         "line 20: given: no source is called 'other'; there is input"
     )

@@ -26,6 +26,8 @@ def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> Pipe
             raise PipelineError(
                 section.file, given_line, f"given: no source is called {source!r}; there is {', '.join(sources)}"
             )
+        if not isinstance(records, list | None):
+            raise PipelineError(section.file, given_line, f"given: expected a list of records of {source!r}")
         for record in records or ():
             _check_record(record, section.file, given_line)
     test = PipelineTest(

@@ -1,0 +1,1 @@
+"""The console: a page that shows groups live, and what happened to them."""

@@ -1,0 +1,219 @@
+"""What is answered about groups: the same results as the commands', of now or as it was known at a time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
+from kohort.console.sources import ConsoleSource, GroupsKnown
+from kohort.insight.findings.doctor import SEVERITIES, examine
+from kohort.insight.findings.events import find_events
+from kohort.insight.findings.fenced import find_fenced
+from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.findings.timeline import find_timeline
+from kohort.insight.names import printable
+from kohort.insight.patterns import find_patterns
+from kohort.nearest import did_you_mean
+from kohort.results.console import CauseBucket, CausesTold, ConsoleGroups, LagHistoryTold, Offender
+from kohort.results.groups import GroupRebalances
+from kohort.results.journal import GroupEvents, GroupFenced, GroupTimeline
+from kohort.results.lag import DoctorReport, GroupStatusTold
+from kohort.verbs.group_rows import row_of, worst_first
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.coordinator.journal import JournalEntry
+    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.model import RebalanceFinding
+
+BUCKETS: Final = 48
+DAY_MS: Final = 86_400_000
+MOST_OFFENDERS: Final = 20
+MOST_EVENTS: Final = 5_000
+MOST_REBALANCES: Final = 500
+"""The youngest of a time are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSpan:
+    """Which time is asked about; ``at_ms`` is as it was known then."""
+
+    from_ms: int | None = None
+    until_ms: int | None = None
+    at_ms: int | None = None
+
+    @property
+    def end_ms(self) -> int | None:
+        """The last moment that counts; None is now."""
+        return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
+
+
+class ConsoleAnswers:
+    """Answers of one source."""
+
+    def __init__(self, source: ConsoleSource) -> None:
+        self._source = source
+
+    def groups(self, span: AskedSpan) -> ConsoleGroups:
+        """Return all groups, the worst first."""
+        known = self._source.groups(span.at_ms)
+        rows = [row_of(found) for found in worst_first(known.groups.values())]
+        return ConsoleGroups(
+            at_ms=known.at_ms, groups=rows, trends=self.trends([row.group for row in rows], known.at_ms)
+        )
+
+    def trends(self, groups: Iterable[str], at_ms: int) -> dict[str, list[int | None]]:
+        """Return the lag of the last 15 minutes of each group of which any is known."""
+        found = {}
+        for group in groups:
+            points = _within(self._source.lag_points(group), at_ms - TREND_MS, at_ms)
+            if points:
+                found[group] = [point.lag for point in thinned(points, TREND_POINTS)]
+        return found
+
+    def status(self, group: str, span: AskedSpan) -> GroupStatusTold:
+        """Return one group."""
+        return GroupStatusTold(status=self.finding(group, span.at_ms))
+
+    def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
+        """Return one group. Raises NothingThere, with a guess at what was meant."""
+        known = self._source.groups(at_ms)
+        found = known.groups.get(group)
+        if found is None:
+            when = "" if at_ms is None else " at that time"
+            raise NothingThere(f"there is no group {printable(group)!r}{when}{did_you_mean(group, list(known.groups))}")
+        return found
+
+    def timeline(self, group: str, span: AskedSpan) -> GroupTimeline:
+        """Return who had what when."""
+        entries = self._entries(group, span)
+        until_ms = self._end_ms(span, entries)
+        from_ms = span.from_ms if span.from_ms is not None else entries[0].at_ms
+        return GroupTimeline(timeline=find_timeline(entries, group=group, from_ms=from_ms, until_ms=until_ms))
+
+    def rebalances(self, group: str, span: AskedSpan) -> GroupRebalances:
+        """Return the rebalances of a time, and what they mean together."""
+        entries = self._entries(group, span)
+        found = find_rebalances(entries)
+        from_ms = span.from_ms or 0
+        shown = [this for this in found if this.opened_at_ms + (this.took_ms or 0) >= from_ms][-MOST_REBALANCES:]
+        known = sum(this.end != "no_rebalance" for this in found)
+        patterns = find_patterns(shown, self._end_ms(span, entries))
+        return GroupRebalances(group=group, known=known, patterns=patterns, rebalances=shown)
+
+    def events(self, group: str, span: AskedSpan, kinds: Sequence[str] = ()) -> GroupEvents:
+        """Return what happened, of some kinds or of all."""
+        wanted = [entry for entry in self._entries(group, span) if entry.at_ms >= (span.from_ms or 0)]
+        found = [event for event in find_events(wanted) if not kinds or event.kind in kinds]
+        return GroupEvents(group=group, events=found[-MOST_EVENTS:])
+
+    def fenced(self, group: str, span: AskedSpan) -> GroupFenced:
+        """Return the refused requests, by who sent them."""
+        found = find_fenced(self._entries(group, span))
+        return GroupFenced(group=group, fenced=[this for this in found if this.last_at_ms >= (span.from_ms or 0)])
+
+    def lag_history(self, group: str, span: AskedSpan) -> LagHistoryTold:
+        """Return the lag over time, in at most 1,000 points."""
+        self.finding(group, span.at_ms)
+        points = thinned(_within(self._source.lag_points(group), span.from_ms, span.end_ms), MOST_OF_GROUP)
+        most: Counter[str] = Counter()
+        for point in points:
+            for topic, lag in point.topics.items():
+                most[topic] = max(most[topic], lag or 0)
+        topics = sorted(topic for topic, _ in most.most_common(MOST_TOPICS))
+        return LagHistoryTold(
+            group=group,
+            times_ms=[point.at_ms for point in points],
+            lag=[point.lag for point in points],
+            lag_ms=[point.lag_ms for point in points],
+            topics={topic: [point.topics.get(topic) for point in points] for topic in topics},
+        )
+
+    def doctor(self, group: str | None, span: AskedSpan) -> DoctorReport:
+        """Return what the rules find in a group, or in all."""
+        known = self._source.groups(span.at_ms)
+        groups = list(known.groups.values()) if group is None else [self.finding(group, span.at_ms)]
+        found = [one for this in groups for one in examine(this, rebalances_known(known, this.group))]
+        found.sort(key=lambda one: (SEVERITIES.index(one.severity), one.group))
+        return DoctorReport(examined=len(groups), findings=found)
+
+    def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesTold:
+        """Return causes over time, who was behind them, and how much of the time groups did not rebalance."""
+        end_ms = span.end_ms if span.end_ms is not None else self._source.now_ms()
+        covered = self._source.about().journal.since_ms
+        if since_ms is None:
+            since_ms = max(end_ms - DAY_MS, covered or 0)
+        told = self._source.all_rebalances(since_ms, span.end_ms)
+        of_groups = {name: _real(found) for name, found in told.items() if group in (None, name)}
+        every = [this for found in of_groups.values() for this in found]
+        wide = max(1, end_ms - since_ms)
+        return CausesTold(
+            buckets=_buckets(every, since_ms, end_ms),
+            offenders=_offenders(every),
+            stable_share={
+                name: round(1 - min(1.0, sum(this.took_ms or 0 for this in found) / wide), 6)
+                for name, found in of_groups.items()
+            },
+        )
+
+    def _entries(self, group: str, span: AskedSpan) -> Sequence[JournalEntry]:
+        entries = self._source.entries(group, span.end_ms)
+        if not entries:
+            about = self._source.about().journal
+            self.finding(group, span.at_ms)
+            why = f": {about.why_not}" if about.kind is None and about.why_not else ""
+            raise NothingThere(f"the journal has nothing of group {printable(group)!r} in that time{why}")
+        return entries
+
+    def _end_ms(self, span: AskedSpan, entries: Sequence[JournalEntry]) -> int:
+        return span.end_ms if span.end_ms is not None else max(self._source.now_ms(), entries[-1].at_ms)
+
+
+def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:
+    """Return the rebalances of a group in the last hour; None where that is not known."""
+    return None if known.rebalances is None else known.rebalances.get(group, [])
+
+
+def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | None) -> list[LagPoint]:
+    first, last = from_ms or 0, until_ms
+    return [point for point in points if point.at_ms >= first and (last is None or point.at_ms <= last)]
+
+
+def _real(found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
+    """Return rebalances, the second rounds of cooperative ones left out."""
+    return [this for this in found if this.end != "no_rebalance" and this.parent is None]
+
+
+def _buckets(found: Iterable[RebalanceFinding], from_ms: int, until_ms: int) -> list[CauseBucket]:
+    wide = max(1, -(-(until_ms - from_ms) // BUCKETS))
+    counts: Mapping[int, Counter[str]] = defaultdict(Counter)
+    for this in found:
+        counts[min(BUCKETS - 1, max(0, this.opened_at_ms - from_ms) // wide)][this.cause] += 1
+    return [
+        CauseBucket(from_ms=from_ms + n * wide, until_ms=from_ms + (n + 1) * wide, by_cause=dict(counts[n]))
+        for n in range(BUCKETS)
+    ]
+
+
+def _offenders(found: Iterable[RebalanceFinding]) -> list[Offender]:
+    causes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for this in found:
+        names = {("group", this.group), *(("topic", move.topic) for move in this.moves)}
+        if this.trigger is not None:
+            names |= {("host", this.trigger.host), ("client", this.trigger.client_id)}
+        for place in names:
+            if place[1]:
+                causes[place][this.cause] += 1
+    worst = sorted(causes, key=lambda place: (-causes[place].total(), place))[:MOST_OFFENDERS]
+    return [
+        Offender(
+            kind=kind,  # type: ignore[arg-type]  # one of the four above
+            name=name,
+            rebalances=causes[kind, name].total(),
+            cause=causes[kind, name].most_common(1)[0][0],
+        )
+        for kind, name in worst
+    ]

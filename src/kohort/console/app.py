@@ -1,0 +1,305 @@
+"""The console as an ASGI application: the guard, then the page or the API; what blocks runs on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote
+
+from kohort.console import guard
+from kohort.console.answers import ConsoleAnswers
+from kohort.console.asked_of_cluster import ChangesAtCluster
+from kohort.console.changes import Changes
+from kohort.console.failures import failure_of
+from kohort.console.guard import Hosts, Rejected
+from kohort.console.login_page import login_html
+from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin
+from kohort.console.page import ConsolePage
+from kohort.console.routes import AskedRoute, Routes, params_of, segments_of
+from kohort.console.sources import ConsoleSource, SourceNews
+from kohort.console.stream import Hub
+from kohort.console.told_json import json_of
+from kohort.extras import needs
+from kohort.insight.findings.events import find_events
+from kohort.results.console import ConsoleCluster
+from kohort.results.journal import GroupEvents
+from kohort.results.lag import GroupStatusTold
+from kohort.verbs.group_rows import row_of
+from kohort.version import VERSION
+
+with needs("console", "the console"):
+    import anyio
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+API: Final = "/api/v1"
+THREADS: Final = 8
+BODY_S: Final = 10.0
+ROWS_AT_ONCE: Final = 200
+"""More groups that changed at once are loaded anew."""
+NO_STORE: Final = {"cache-control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOptions:
+    """What a console may do, and for whom. ``login`` is None where everybody who reaches it may look; ``secure`` is
+    whether it is served over TLS."""
+
+    allow_changes: bool = False
+    hosts: Hosts = field(default_factory=Hosts)
+    login: TryLogin | None = None
+    secure: bool = False
+    pipelines: Sequence[Path] = ()
+
+
+class ConsoleApp:
+    """The application. ``begin`` and ``end`` are called on the loop that it runs on."""
+
+    def __init__(
+        self,
+        source: ConsoleSource,
+        options: ConsoleOptions | None = None,
+        page: ConsolePage | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source, self._options = source, options or ConsoleOptions()
+        self._page = page or ConsolePage()
+        self._answers = ConsoleAnswers(source)
+        changes = Changes(clock, source.now_ms) if self._options.allow_changes else None
+        self._routes = Routes(self._answers, ChangesAtCluster(source, self._options.pipelines), changes)
+        self._sessions, self._attempts = Sessions(clock), Attempts(clock)
+        self._token = secrets.token_urlsafe(32)
+        self._groups_told: tuple[int, bytes] = (-1, b"")
+        self.hub = Hub()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads: anyio.CapacityLimiter | None = None
+        self._login_threads: anyio.CapacityLimiter | None = None
+
+    def begin(self) -> None:
+        """Begin to hear of news."""
+        self._loop = asyncio.get_running_loop()
+        self._threads, self._login_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(2)
+        self._source.listen(self._heard)
+
+    def end(self) -> None:
+        """Let streams end."""
+        self._source.listen(lambda _: None)
+        self.hub.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._answered(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - every error is told as an answer
+            status, failure = failure_of(error)
+            response = _json(json_of(failure), status)
+        for name, value in guard.ALWAYS.items():
+            response.headers.setdefault(name, value)
+        response.headers.setdefault("content-security-policy", guard.policy())
+        await response(scope, receive, send)
+
+    async def _answered(self, request: Request) -> Response:
+        raw_path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+        guard.check_target(raw_path, request.scope["query_string"])
+        guard.check_host(request.headers, self._options.hosts)
+        if request.method not in ("GET", "HEAD", "POST"):
+            raise Rejected(405, f"{request.method} is not for this", "use GET")
+        path = raw_path.decode("latin-1")
+        session = self._sessions.of(request.cookies.get(COOKIE)) if self._options.login else None
+        if path == "/login":
+            return await self._login(request)
+        if path.startswith("/static/"):
+            return self._static(request, "/".join(segments_of(raw_path)[1:]))
+        if path == API or path.startswith(f"{API}/"):
+            if self._options.login is not None and session is None:
+                raise Rejected(401, "nobody is logged in", "log in at /login")
+            return await self._api(request, segments_of(raw_path)[2:], session)
+        if request.method == "POST":
+            raise Rejected(405, "POST is not for this", "use GET")
+        if self._options.login is not None and session is None:
+            return RedirectResponse(f"/login?next={quote(path, safe='/%')}", 303)
+        return Response(
+            self._page.index,
+            media_type="text/html",
+            headers={"content-security-policy": guard.policy(self._page.hashes), "cache-control": "no-cache"},
+        )
+
+    def _static(self, request: Request, name: str) -> Response:
+        found = self._page.file(name)
+        if found is None:
+            raise Rejected(404, "there is no such file", "load the page anew")
+        headers = {"etag": found.tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == found.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, headers={**headers, "content-type": found.kind})
+
+    # The API
+
+    async def _api(self, request: Request, segments: list[str], session: ConsoleSession | None) -> Response:
+        guard.check_not_foreign(request.headers)
+        token = self._token if session is None else session.token
+        body = b""
+        if request.method == "POST":
+            guard.check_origin(request.headers, request.scope["scheme"])
+            guard.check_type(request.headers, guard.JSON_TYPE)
+            guard.check_token(request.headers, token)
+            body = await _body(request)
+        params = params_of(request.scope["query_string"])
+        method = "GET" if request.method == "HEAD" else request.method
+        if segments == ["stream"] and method == "GET":
+            return await self._stream(request, params.get("group") or None)
+        if segments == ["logout"] and method == "POST":
+            self._sessions.end(request.cookies.get(COOKIE))
+            return _json(b"{}")
+        who = None if session is None else session.who
+        if segments == ["cluster"] and method == "GET":
+            return _json(await self._blocking(lambda: json_of(self._cluster(who, token, params))))
+        clients = who.clients if who is not None and who.clients is not None else self._source.clients()
+        asked = AskedRoute(params, body, clients, None if who is None else who.user)
+        handler, names = self._routes.find(method, segments)
+        if segments == ["groups"] and asked.span.at_ms is None:
+            return _json(await self._blocking(self._groups_now))
+        return _json(await self._blocking(lambda: json_of(handler(asked, names))))
+
+    def _groups_now(self) -> bytes:
+        """Return the groups of now; of one sample they are made into bytes once."""
+        at_ms = self._source.groups(None).at_ms
+        if self._groups_told[0] != at_ms:
+            self._groups_told = at_ms, json_of(self._answers.groups(AskedRoute({}, b"", None, None).span))
+        return self._groups_told[1]
+
+    def _cluster(self, who: LoggedIn | None, token: str, params: dict[str, str]) -> ConsoleCluster:
+        about = self._source.about()
+        at_ms = AskedRoute(params, b"", None, None).span.at_ms
+        unseen: list[str] = []
+        try:
+            unseen = list(self._source.groups(None).unseen)
+        except Exception as error:  # noqa: BLE001 - what the cluster says against it is told here
+            unseen = [failure_of(error)[1].error]
+        return ConsoleCluster(
+            cluster_id=about.cluster_id,
+            address=about.address,
+            version=VERSION,
+            now_ms=self._source.now_ms() if at_ms is None else at_ms,
+            kind=about.kind,
+            title=about.title,
+            allow_changes=self._options.allow_changes and about.kind == "live",
+            journal=about.journal,
+            unseen=unseen,
+            user=None if who is None else who.user,
+            token=token,
+        )
+
+    async def _blocking(self, work: Callable[[], bytes]) -> bytes:
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+    async def _stream(self, request: Request, group: str | None) -> Response:
+        if self.hub.is_full:
+            raise Rejected(503, "too many tabs are open", "close some")
+        first = await self._blocking(lambda: self._status_of(group)) if group is not None else b""
+        headers = {**NO_STORE, "x-accel-buffering": "no"}
+        content = self.hub.stream(group, request.headers.get("last-event-id"), first)
+        return StreamingResponse(content, media_type="text/event-stream", headers=headers)
+
+    def _status_of(self, group: str) -> bytes:
+        """Return the event that says how a group is; nothing for one that is not there."""
+        known = self._source.groups(None).groups.get(group)
+        return b"" if known is None else b"event: group\ndata: " + json_of(GroupStatusTold(status=known)) + b"\n\n"
+
+    def _heard(self, news: SourceNews) -> None:
+        """Take news on whichever thread it comes, make bytes of it there, and publish them on the loop."""
+        told: list[tuple[str, bytes, str | None]] = []
+        if len(news.changed) > ROWS_AT_ONCE:
+            told.append(("resync", b"{}", None))
+        elif news.changed or news.gone:
+            rows = [row_of(found) for found in news.changed]
+            trends = self._answers.trends([row.group for row in rows], self._source.now_ms())
+            told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
+        wanted = [found for found in news.changed if self.hub.wants(found.group)]
+        told += [("group", json_of(GroupStatusTold(status=found)), found.group) for found in wanted]
+        by_group: dict[str, list[Any]] = {}
+        for entry in news.entries:
+            by_group.setdefault(entry.group, []).append(entry)
+        for group, entries in by_group.items():
+            told.append(("entries", json_of(GroupEvents(group=group, events=find_events(entries))), group))
+        loop = self._loop
+        if told and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._publish, told)
+
+    def _publish(self, told: Sequence[tuple[str, bytes, str | None]]) -> None:
+        for name, data, group in told:
+            self.hub.publish(name, data, group)
+
+    # Logins
+
+    async def _login(self, request: Request) -> Response:
+        wanted = _next_of(params_of(request.scope["query_string"]).get("next", "/"))
+        if self._options.login is None:
+            return RedirectResponse("/", 303)
+        if request.method != "POST":
+            return _html(login_html(wanted, ""))
+        guard.check_origin(request.headers, request.scope["scheme"])
+        guard.check_type(request.headers, guard.FORM_TYPE)
+        fields = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=10)
+        name, password = (fields.get(field, [""])[0] for field in ("name", "password"))
+        address = request.client.host if request.client else ""
+        wait_s = self._attempts.wait_s(address)
+        if wait_s > 0:
+            response = _html(login_html(wanted, f"Too many attempts: wait {wait_s:.0f} seconds."), 429)
+            response.headers["retry-after"] = f"{wait_s:.0f}"
+            return response
+        tried, who = self._options.login, None
+        if max(len(name), len(password)) <= LONGEST:
+            self._attempts.failed(address)  # until it is known to be right, so that attempts side by side count
+            who = await anyio.to_thread.run_sync(lambda: tried(name, password), limiter=self._login_threads)
+        if who is None:
+            return _html(login_html(wanted, "The name or the password is wrong."), 403)
+        self._attempts.succeeded(address)
+        answer = RedirectResponse(wanted, 303)
+        cookie = self._sessions.begin(who)
+        answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=self._options.secure, path="/")
+        return answer
+
+
+def _next_of(text: str) -> str:
+    """Return where to go after a login: a path here, never another site."""
+    good = text.startswith("/") and not text.startswith(("//", "/\\", "/login")) and text.isprintable()
+    return text if good and len(text) <= guard.MOST_TARGET else "/"
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body. Raises Rejected for one that is too long, or does not come."""
+    said = request.headers.get("content-length", "0")
+    parts, size = [], 0
+    if not (said.isdecimal() and len(said) < 12 and int(said) <= guard.MOST_BODY):
+        raise Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "ask for less")
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > guard.MOST_BODY:
+                    raise Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "ask for less")
+                parts.append(part)
+    except TimeoutError:
+        raise Rejected(408, f"the body has not come within {BODY_S:g} s", "send it at once") from None
+    return b"".join(parts)
+
+
+def _json(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type="application/json", headers=NO_STORE)
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="text/html", headers=NO_STORE)

@@ -1,0 +1,228 @@
+"""What is asked of the cluster when somebody wants it: members in full, records, nodes, topics, what-if, pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kohort.console.sources import ConsoleSource
+from kohort.errors import UsageError
+from kohort.model import TopicPartition, uuid_to_text
+from kohort.results.console import ConsoleNodes, ConsolePipelines
+from kohort.results.groups import GroupDescribed, GroupPeek
+from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
+from kohort.results.what_if import GroupReplayed, GroupWhatIf
+from kohort.verbs.describing import described
+from kohort.verbs.group_state import describe, ends_of, states_of, unowned
+from kohort.verbs.node_list import nodes_of
+from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
+from kohort.verbs.pipelines import pipeline_stands
+from kohort.verbs.predicting import compared, scenario_of
+from kohort.verbs.refusals import NothingThere
+from kohort.verbs.topic_list import topic_about
+from kohort.watch.asking import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.watch.opening import WatchClients
+
+MOST_RECORDS: Final = 100
+MOST_NEWCOMERS: Final = 1_000
+MOST_NAMES: Final = 100
+
+
+class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a what-if: as the options of ``kohort group what-if``."""
+
+    add: int | None = None
+    remove: list[str] = []
+    kill: list[str] = []
+    assignor: str | None = None
+    partitions: dict[str, int] | list[str] = []
+    rolling_restart: bool = False
+    static: bool = False
+    to_consumer: bool = False
+    in_rate: float | None = None
+    drain_rate: float | None = None
+    compare: bool = False
+
+
+class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a replay: one rebalance by its id, and the assignor that is wanted; without them all."""
+
+    rebalance: str | None = None
+    assignor: str | None = None
+
+
+class ChangesAtCluster:
+    """Asks; every call takes the clients to ask with, which may be those of whoever is logged in."""
+
+    def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = ()) -> None:
+        self._source, self._pipelines = source, pipelines
+
+    def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
+        """Return a group with the targets and epochs of its members."""
+        with clients.admin() as admin:
+            about = describe(admin, group)
+            left = unowned(admin, [about])[group]
+            return described(states_of(admin, [about])[0], left, lambda _group, _member: None)
+
+    def nodes(self, clients: WatchClients) -> ConsoleNodes:
+        """Return the nodes, and which groups each coordinates."""
+        groups: dict[str, list[str]] = {}
+        for name, found in sorted(self._source.groups(None).groups.items()):
+            if found.coordinator_id is not None:
+                groups.setdefault(str(found.coordinator_id), []).append(name)
+        with clients.admin() as admin:
+            return ConsoleNodes(nodes=nodes_of(admin)[0], groups=groups)
+
+    def topics(self, clients: WatchClients) -> TopicsListed:
+        """Return all topics that are not the brokers' own."""
+        with clients.admin() as admin:
+            listed = admin.list_topics(timeout_ms=ADMIN_MS)
+            told = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}
+            rows = [
+                TopicRow(
+                    name=name,
+                    topic_id=uuid_to_text(told[name].topic_id),
+                    partitions=len(told[name].partitions),
+                    internal=told[name].internal,
+                )
+                for name in sorted(topic.name for topic in listed)
+                if name not in getattr(told, "errors", {})
+            ]
+        return TopicsListed(topics=rows)
+
+    def topic(self, clients: WatchClients, name: str) -> TopicsDescribed:
+        """Return one topic."""
+        with clients.admin() as admin:
+            return TopicsDescribed(
+                topics=[topic_about(admin, admin.describe_topics([name], timeout_ms=ADMIN_MS)[name])]
+            )
+
+    def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
+        """Return the records around what a group has committed: so many before it, and from it on."""
+        with clients.admin() as admin:
+            committed, start, end = where_it_is(admin, group, place)
+        return self._records(clients, group, place, (committed, start, end), around)
+
+    def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
+        """Return records of a partition: from an offset on, else the last; ``committed`` is where they begin."""
+        with clients.admin() as admin:
+            starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
+        if place not in ends:
+            raise NothingThere(f"{place}: no such partition")
+        first = max(starts[place], ends[place] - many if at is None else min(at, ends[place]))
+        return self._records(clients, "", place, (first, starts[place], ends[place]), (0, many))
+
+    def _records(
+        self,
+        clients: WatchClients,
+        group: str,
+        place: TopicPartition,
+        known: tuple[int, int, int],
+        around: tuple[int, int],
+    ) -> GroupPeek:
+        committed, start, end = known
+        before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
+        first, behind = max(start, committed - before), min(end, committed + after)
+        with clients.consumer(PEEK_OPTIONS) as consumer:
+            records = read_between(consumer, place, first, behind) if first < behind else []
+        return GroupPeek(
+            group=group,
+            topic=place.topic,
+            partition=place.partition,
+            committed=committed,
+            log_start_offset=start,
+            log_end_offset=end,
+            records=[peeked(record, committed) for record in records],
+        )
+
+    def what_if(self, clients: WatchClients | None, group: str, asked: WhatIfAsked) -> GroupWhatIf:
+        """Return what a change would do; asks for racks, and executes nothing. Raises UsageError for what cannot be
+        asked, NothingThere for a group that was not seen."""
+        from kohort.insight.lag import lag_of
+        from kohort.insight.what_if.draining import flow_of
+        from kohort.insight.what_if.predict import Surroundings, what_if
+        from kohort.insight.what_if.scenario import Assumptions
+        from kohort.watch.replicas import racks_of
+
+        check_asked(asked)
+        looks = self._looks(group)
+        snapshot, racks = looks[-1], {}
+        if clients is not None:
+            with clients.admin() as admin:
+                racks = racks_of(admin, snapshot.partition_counts, timeout_ms=ADMIN_MS)
+        scenario = scenario_of(snapshot, _as_options(asked))
+        rates = partial(flow_of, lag_of(looks), in_per_s=asked.in_rate, drain_per_s=asked.drain_rate)
+        around, assume = Surroundings(racks, rates), Assumptions()
+        found = what_if(snapshot, scenario, assume, around)
+        rows = compared(snapshot, scenario, assume, around) if asked.compare else []
+        return GroupWhatIf(group=group, prediction=found, compare=rows)
+
+    def _looks(self, group: str) -> Sequence[GroupSnapshot]:
+        """Return looks at a group; of a recording, what its journal tells of its end."""
+        from kohort.console.told_snapshot import told_snapshot
+
+        looks = self._source.snapshots(group)
+        if looks:
+            return looks
+        now_ms = self._source.now_ms()
+        told = told_snapshot(group, self._source.entries(group, None), now_ms)
+        if told is None:
+            raise NothingThere(f"there is no group {group!r}")
+        return [told[0]]
+
+    def replay(self, group: str, asked: ReplayAsked) -> GroupReplayed:
+        """Return what recorded rebalances would have moved with other assignors."""
+        from kohort.insight.findings.rebalances import find_rebalances
+        from kohort.insight.what_if.replaying import recorded_generations, replay
+
+        entries = self._source.entries(group, None)
+        generations = recorded_generations(entries)
+        if asked.rebalance is not None:
+            chosen = next((r for r in find_rebalances(entries) if r.id == asked.rebalance), None)
+            if chosen is None:
+                raise NothingThere(f"the journal has no rebalance {asked.rebalance!r}")
+            done_ms = chosen.opened_at_ms + (chosen.took_ms or 0)
+            after = next((n for n, one in enumerate(generations) if one.at_ms >= chosen.opened_at_ms), len(generations))
+            last = next((n for n, one in enumerate(generations) if one.at_ms > done_ms and n > after), len(generations))
+            generations = generations[max(0, after - 1) : last]
+        if len(generations) < 2:
+            raise NothingThere(f"the journal has nothing of group {group!r} in that time to replay")
+        found = replay(group, generations)
+        if asked.assignor is not None:
+            told = tuple(one for one in found.replays if one.assignor == asked.assignor)
+            if not told:
+                raise UsageError(f"{asked.assignor!r} is none of {', '.join(one.assignor for one in found.replays)}")
+            found = msgspec.structs.replace(found, replays=type(found.replays)(told))
+        return GroupReplayed(group=group, replay=found)
+
+    def pipelines(self) -> ConsolePipelines:
+        """Return the pipelines whose files were given."""
+        return ConsolePipelines(pipelines=[pipeline_stands(path) for path in self._pipelines])
+
+
+def check_asked(asked: WhatIfAsked) -> None:
+    """Raise UsageError for what does not go together, or is too much."""
+    if asked.static and not (asked.add or asked.rolling_restart):
+        raise UsageError("static goes with add or rolling_restart")
+    if asked.rolling_restart and (asked.add or asked.remove or asked.kill):
+        raise UsageError("rolling_restart does not go with add, remove or kill")
+    if asked.add is not None and not 1 <= asked.add <= MOST_NEWCOMERS:
+        raise UsageError(f"add: expected 1 to {MOST_NEWCOMERS}")
+    if max(len(asked.remove), len(asked.kill), len(asked.partitions)) > MOST_NAMES:
+        raise UsageError(f"remove, kill, partitions: at most {MOST_NAMES} of each")
+    if (asked.in_rate is not None and asked.in_rate < 0) or (asked.drain_rate is not None and asked.drain_rate <= 0):
+        raise UsageError("in_rate and drain_rate: expected records a second")
+
+
+def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:
+    options: dict[str, Any] = msgspec.structs.asdict(asked)
+    if isinstance(asked.partitions, dict):
+        options["partitions"] = [f"{topic}={count}" for topic, count in asked.partitions.items()]
+    return options

@@ -1,0 +1,77 @@
+"""The lag of groups over time, as samples have shown it: so many points in all, however many groups there are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.groups import GroupFinding
+
+MOST_POINTS: Final = 200_000
+"""Of all groups together."""
+MOST_OF_GROUP: Final = 1_000
+LEAST_OF_GROUP: Final = 20
+MOST_GROUPS: Final = MOST_POINTS // LEAST_OF_GROUP
+MOST_TOPICS: Final = 10
+TREND_MS: Final = 900_000
+TREND_POINTS: Final = 60
+
+
+class LagPoint(msgspec.Struct, frozen=True, gc=False):
+    """Lag at one moment, in records and in milliseconds; by topic, of those with the most."""
+
+    at_ms: int
+    lag: int | None
+    lag_ms: int | None
+    topics: dict[str, int | None]
+
+
+class LagHistory:
+    """Points of each group, the oldest going first."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[LagPoint]] = {}
+
+    def add(self, found: Iterable[GroupFinding]) -> None:
+        """Take a sample of all groups; what is known of groups that are gone goes with them."""
+        groups = list(found)[:MOST_GROUPS]
+        most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
+        kept, self._points = self._points, {}
+        for group in groups:
+            points = kept.get(group.group)
+            if points is None or points.maxlen != most:
+                points = deque(points or (), most)
+            points.append(point_of(group))
+            self._points[group.group] = points
+
+    def of(self, group: str) -> list[LagPoint]:
+        """Return the points of a group, oldest first."""
+        return list(self._points.get(group, ()))
+
+    def trend(self, group: str, now_ms: int) -> list[int | None]:
+        """Return the lag of the last 15 minutes in at most 60 numbers, oldest first."""
+        return [
+            point.lag for point in thinned([p for p in self.of(group) if p.at_ms > now_ms - TREND_MS], TREND_POINTS)
+        ]
+
+
+def point_of(found: GroupFinding) -> LagPoint:
+    """Return the lag of a group as one point."""
+    topics: dict[str, int | None] = {}
+    for one in found.partitions:
+        before = topics.get(one.topic)
+        topics[one.topic] = before if one.lag is None else one.lag + (before or 0)
+    most = sorted(topics, key=lambda topic: (-(topics[topic] or 0), topic))[:MOST_TOPICS]
+    return LagPoint(found.at_ms, found.lag, found.lag_ms, {topic: topics[topic] for topic in sorted(most)})
+
+
+def thinned(points: Sequence[LagPoint], most: int) -> list[LagPoint]:
+    """Return at most so many points, evenly chosen, the last among them."""
+    if len(points) <= most:
+        return list(points)
+    step = (len(points) - 1) / (most - 1)
+    return [points[round(i * step)] for i in range(most)]

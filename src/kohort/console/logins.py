@@ -1,0 +1,130 @@
+"""Logins of the console: sessions in a cookie, attempts that are held up, and how a name and a password are tried."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kohort.watch.opening import WatchClients
+
+COOKIE: Final = "kohort_session"
+IDLE_S: Final = 12 * 3600.0
+LIFE_S: Final = 7 * 24 * 3600.0
+MOST_SESSIONS: Final = 1_000
+FAILURES: Final = 5
+"""So many wrong passwords of an address, or twenty times as many of all, within ``FAILED_S``."""
+FAILED_S: Final = 60.0
+MOST_ADDRESSES: Final = 1_000
+LONGEST: Final = 1_024
+"""Of a name or a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """Who has logged in, and with which clients what they change or peek at is done; None: with the console's own."""
+
+    user: str
+    clients: WatchClients | None = None
+
+
+TryLogin = Callable[[str, str], LoggedIn | None]
+"""Tries a name and a password, and may ask a cluster; None where they are wrong."""
+
+
+@dataclass(slots=True)
+class ConsoleSession:
+    """A login that goes on; ``token`` is what its POSTs carry."""
+
+    who: LoggedIn
+    since_s: float
+    seen_s: float
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+
+class Sessions:
+    """Sessions by the hash of their cookie; the one that was idle longest gives way."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: OrderedDict[bytes, ConsoleSession] = OrderedDict()
+
+    def begin(self, who: LoggedIn) -> str:
+        """Begin a session, and return its cookie."""
+        cookie, now_s = secrets.token_urlsafe(32), self._clock()
+        self._known[_hash(cookie)] = ConsoleSession(who, now_s, now_s)
+        while len(self._known) > MOST_SESSIONS:
+            self._known.popitem(last=False)
+        return cookie
+
+    def of(self, cookie: str | None) -> ConsoleSession | None:
+        """Return the session of a cookie; None where there is none, or it has ended."""
+        if not cookie:
+            return None
+        key, now_s = _hash(cookie), self._clock()
+        found = self._known.get(key)
+        if found is None:
+            return None
+        if now_s - found.seen_s > IDLE_S or now_s - found.since_s > LIFE_S:
+            del self._known[key]
+            return None
+        found.seen_s = now_s
+        self._known.move_to_end(key)
+        return found
+
+    def end(self, cookie: str | None) -> None:
+        """End a session."""
+        self._known.pop(_hash(cookie or ""), None)
+
+
+class Attempts:
+    """Counts wrong passwords, by address and in all, and says for how long the next attempt has to wait."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+        self._all: deque[float] = deque(maxlen=20 * FAILURES)
+
+    def wait_s(self, address: str) -> float:
+        """Return after how many seconds an address may try; 0 is now."""
+        now_s = self._clock()
+        found = 0.0
+        for times, most in ((self._failed.get(address), FAILURES), (self._all, 20 * FAILURES)):
+            if times is not None and len(times) >= most:
+                found = max(found, times[-most] + FAILED_S - now_s)
+        return max(0.0, found)
+
+    def failed(self, address: str) -> None:
+        """Count a wrong password."""
+        now_s = self._clock()
+        self._failed.setdefault(address, deque(maxlen=FAILURES)).append(now_s)
+        self._failed.move_to_end(address)
+        self._all.append(now_s)
+        while len(self._failed) > MOST_ADDRESSES:
+            self._failed.popitem(last=False)
+
+    def succeeded(self, address: str) -> None:
+        """Forget the wrong ones of an address: what was counted turned out to be right."""
+        self._failed.pop(address, None)
+        if self._all:
+            self._all.pop()
+
+
+def by_password(password: str, user: str = "operator") -> TryLogin:
+    """Return a login by one password, whatever the name."""
+    wanted = hashlib.sha256(password.encode()).digest()
+
+    def tried(name: str, said: str) -> LoggedIn | None:
+        is_it = hmac.compare_digest(hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest(), wanted)
+        return LoggedIn(name.strip() or user) if is_it else None
+
+    return tried
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,114 @@
+"""The page: its files, the policy that its import map needs, and the same page as one HTML file that asks nobody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import mimetypes
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.console.told_json import json_in_html
+from kohort.errors import ConfigError
+
+STATIC: Final = Path(__file__).parent / "static"
+INLINE: Final = re.compile(r"<script type=\"importmap\">(.*?)</script>", re.DOTALL)
+MODULE: Final = re.compile(r"[ \t]*<script type=\"module\" src=\"/static/([^\"]+)\"></script>\n?")
+STYLE: Final = re.compile(r"<link rel=\"stylesheet\" href=\"/static/([^\"]+)\">")
+ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
+IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
+KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+OF_OTHERS: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
+ALONE: Final = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+)
+"""The policy of the one file: it runs what is in it, and reaches nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file as it is served."""
+
+    content: bytes
+    kind: str
+    tag: str
+
+
+class ConsolePage:
+    """The files of the page. Raises ConfigError, saying what to do, where some of them are missing."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = (folder or STATIC).resolve()
+        missing = [name for name in OF_OTHERS if not (self._folder / "vendor" / name).is_file()]
+        if missing or not (self._folder / "index.html").is_file():
+            what = ", ".join(missing) or "index.html"
+            raise ConfigError(
+                f"the console's page is not whole: {what} is missing in {self._folder}. In a clone, with a network "
+                "that reaches npm's registry: python tools/vendor.py"
+            )
+        self.index = (self._folder / "index.html").read_text(encoding="utf-8")
+        self.hashes = tuple(_sha256(text) for text in INLINE.findall(self.index))
+
+    def file(self, name: str) -> StaticFile | None:
+        """Return a file by its path below the folder; None where there is none."""
+        path = self._folder / name
+        if "\x00" in name or not path.resolve().is_relative_to(self._folder) or not path.is_file():
+            return None
+        content = path.read_bytes()
+        kind = KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        text = kind.startswith("text/") or kind.endswith("+xml")
+        return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
+
+    def alone(self, answers: Mapping[str, Any]) -> str:
+        """Return the page as one HTML file that carries these answers, by their paths without ``/api/v1``."""
+        names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
+        imports = {
+            f"kohort:{name}": _as_url(_with_names(path.read_text("utf-8"), name)) for name, path in names.items()
+        }
+        for one in INLINE.findall(self.index):
+            for name, at in json.loads(one)["imports"].items():
+                imports[name] = imports.get(f"kohort:{at}", at)
+        html = ICON.sub("", self.index)
+        html = STYLE.sub(lambda m: f"<style>\n{self._style(m.group(1))}\n</style>", html)
+        begins = [f"/static/{name}" for name in MODULE.findall(html)]
+        html = MODULE.sub("", html)
+        html = INLINE.sub("", html)
+        head = (
+            f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">\n'
+            f'<script type="importmap">{json_in_html({"imports": imports})}</script>\n'
+            f'<script type="application/json" id="kohort-data">{json_in_html(answers)}</script>\n'
+        )
+        start = "".join(f'<script type="module">import "kohort:{name}";</script>\n' for name in begins)
+        return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
+
+    def _modules(self) -> list[Path]:
+        return sorted(path for path in self._folder.rglob("*") if path.suffix in (".js", ".mjs") and path.is_file())
+
+    def _style(self, name: str) -> str:
+        found = self.file(name)
+        return "" if found is None else found.content.decode("utf-8").replace("</", "<\\/")
+
+
+def _with_names(text: str, name: str) -> str:
+    """Return a module whose relative imports are names of the import map: from a data URL nothing is relative."""
+    folder = posixpath.dirname(name)
+
+    def named(found: re.Match[str]) -> str:
+        quote = found.group(2)
+        return f"{found.group(1)}{quote}kohort:{posixpath.normpath(posixpath.join(folder, found.group(3)))}{quote}"
+
+    return IMPORT.sub(named, text)
+
+
+def _as_url(text: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _sha256(content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    return base64.b64encode(hashlib.sha256(data).digest()).decode()

@@ -1,0 +1,130 @@
+"""A recording as a source: the entries of a journal from a file, or of a simulated seed; its end is "now"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kohort.console.kept_journal import MIB, ConsoleJournal
+from kohort.console.lag_history import LagPoint
+from kohort.console.live import groups_told
+from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
+from kohort.coordinator.journal import SCHEMA, JournalEntry, parse_entry
+from kohort.errors import UsageError
+from kohort.insight.observed.generation_records import BASELINE_MS
+from kohort.results.console import JournalTold
+from kohort.watch.store_reader import StoreReader
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.watch.opening import WatchClients
+
+SQLITE: Final = b"SQLite format 3\x00"
+MOST_BYTES: Final = 512 * MIB
+"""Of the entries of a recording."""
+SHOWN: Final = 60
+
+
+class RecordedSource:
+    """Entries that were recorded. Raises UsageError for a recording that tells nothing."""
+
+    def __init__(self, entries: Iterable[JournalEntry], title: str, *, until_ms: int | None = None) -> None:
+        self._kept = ConsoleJournal(MOST_BYTES)
+        self._kept.add(entries)
+        if self._kept.until_ms is None:
+            raise UsageError(f"{title}: no entry of a journal is in it")
+        self._title, self._until_ms = title, max(until_ms or 0, self._kept.until_ms)
+        self._known: GroupsKnown | None = None
+
+    def about(self) -> SourceAbout:
+        told = JournalTold(kind="recording", since_ms=self._kept.since_ms, until_ms=self._until_ms)
+        return SourceAbout("recorded", self._title, journal=told)
+
+    def now_ms(self) -> int:
+        return self._until_ms
+
+    def groups(self, at_ms: int | None) -> GroupsKnown:
+        if at_ms is not None and at_ms < self._until_ms:
+            return groups_told(self._kept, at_ms)
+        if self._known is None:
+            self._known = groups_told(self._kept, self._until_ms)
+        return self._known
+
+    def snapshots(self, group: str) -> Sequence[GroupSnapshot]:  # noqa: ARG002 - nobody looked
+        return ()
+
+    def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
+        return self._kept.entries(group, until_ms)
+
+    def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
+        return self._kept.rebalances(since_ms, until_ms, BASELINE_MS)
+
+    def lag_points(self, group: str) -> Sequence[LagPoint]:  # noqa: ARG002 - the journal tells no offsets
+        return ()
+
+    def clients(self) -> WatchClients | None:
+        return None
+
+    def listen(self, tell: Callable[[SourceNews], object]) -> None:
+        """Do nothing: nothing new comes."""
+
+    def begin(self) -> None:
+        """Do nothing: everything is there."""
+
+    def end(self) -> None:
+        """Do nothing: nothing runs."""
+
+
+def read_recording(path: Path) -> RecordedSource:
+    """Return what a file holds: a watcher's store, or what ``kohort group events --output ndjson`` (or ``json``) wrote.
+
+    Raises UsageError that names the line that is no entry, StorageError for a store that cannot be read, OSError.
+    """
+    with path.open("rb") as file:
+        is_store = file.read(len(SQLITE)) == SQLITE
+    if is_store:
+        reader = StoreReader(path)
+        try:
+            return RecordedSource(reader.entries(None)[0], f"recording {path.name}", until_ms=reader.until_ms)
+        finally:
+            reader.close()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: neither a watcher's store nor lines of JSON") from error
+    return RecordedSource(_entries_of(path, text), f"recording {path.name}")
+
+
+def _entries_of(path: Path, text: str) -> list[JournalEntry]:
+    try:
+        whole = json.loads(text)
+        lines = [(1, event) for event in whole["events"]] if "events" in whole else [(1, whole)]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        lines = [
+            (number, _line(path, number, line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+        ]
+    return [_entry(path, number, event) for number, event in lines]
+
+
+def _line(path: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{path}: line {number} is no JSON: {line[:SHOWN]!r}") from None
+
+
+def _entry(path: Path, number: int, event: Any) -> JournalEntry:
+    """Return the entry that an event was made from."""
+    try:
+        about = {"kind": event["kind"], "at_ms": event["at_ms"], "group": event["group"]}
+        if event.get("observed"):
+            about["observed"] = True
+        return parse_entry(json.dumps({"schema": SCHEMA, **event.get("entry", {}), **about}).encode())
+    except (KeyError, TypeError, AttributeError, ValueError, msgspec.ValidationError) as error:
+        told = "what `kohort group events --output ndjson` writes"
+        raise UsageError(f"{path}: line {number} is not {told}: {error}") from error

@@ -1,0 +1,141 @@
+"""The server of a console: uvicorn on a thread and a loop of its own; it ends at once, whatever streams are open."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kohort.console.app import ConsoleApp
+from kohort.console.sources import ConsoleSource
+from kohort.errors import ConfigError, KohortError
+from kohort.extras import needs
+
+with needs("console", "the console"):
+    import uvicorn
+
+HEADERS: Final = 256 << 10
+"""Bytes of a request before its body: three for each byte of a long name."""
+AT_ONCE: Final = 512
+"""Connections; more are answered 503."""
+GRACE_S: Final = 1
+FAREWELL_S: Final = 0.1
+"""For the last event of streams."""
+END_S: Final = 5.0
+START_S: Final = 10.0
+BACKLOG: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolePlace:
+    """Where a console listens; with a certificate and its key, over TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    cert: Path | None = None
+    key: Path | None = None
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the program that it is part of."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let what is under way end for a moment; who has not read it by then is cut off."""
+        if self.server_state.tasks:
+            await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        await super().shutdown(sockets)
+
+
+@contextmanager
+def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) -> Iterator[str]:
+    """Serve a console while the block runs, and yield its address. Raises ConfigError where it cannot listen."""
+    listening = _listening(place)
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=AT_ONCE,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_S,
+        h11_max_incomplete_event_size=HEADERS,
+        ssl_certfile=place.cert,
+        ssl_keyfile=place.key,
+    )
+    try:
+        config.load()
+    except (OSError, ValueError) as error:
+        listening.close()
+        raise ConfigError(f"the console's certificate cannot be used: {error}") from error
+    running = _Running(_Server(config), app, listening)
+    source.begin()
+    try:
+        running.begin()
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        yield f"{'https' if config.is_ssl else 'http'}://{shown}:{port}/"
+    finally:
+        running.end()
+        source.end()
+
+
+class _Running:
+    """The thread."""
+
+    def __init__(self, server: _Server, app: ConsoleApp, listening: socket.socket) -> None:
+        self._server, self._app, self._listening = server, app, listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kohort-console", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+        if not self._is_ready.wait(START_S):
+            raise KohortError("the console's server did not start")
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._app.begin()
+        self._is_ready.set()
+        await self._server.serve(sockets=[self._listening])
+
+    def end(self) -> None:
+        self._server.should_exit = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._app.end)
+        self._thread.join(END_S)
+        self._listening.close()
+
+
+def _listening(place: ConsolePlace) -> socket.socket:
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((place.host, place.port))
+        listening.listen(BACKLOG)  # who comes before the server is up waits
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"the console cannot listen on {place.host}:{place.port}: {error.strerror}") from error
+    return listening

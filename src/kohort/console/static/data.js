@@ -1,0 +1,134 @@
+/**
+ * All that the page asks, and whom: the server's API; or, in a page that is one file, the answers that it carries.
+ * Nothing else in the page talks to anybody.
+ */
+
+const API = "/api/v1";
+const TIMEOUT_MS = 30_000;
+
+/** An answer that is none: what was wrong, and what to do. */
+export class AskError extends Error {
+  /**
+   * @param {number} status 0 where nobody answered
+   * @param {string} message
+   * @param {string} whatToDo
+   * @param {unknown} [body]
+   */
+  constructor(status, message, whatToDo, body) {
+    super(message);
+    this.status = status;
+    this.whatToDo = whatToDo;
+    this.body = body;
+  }
+}
+
+const embedded = readEmbedded();
+let token = null;
+
+function readEmbedded() {
+  const element = document.getElementById("kohort-data");
+  return element ? JSON.parse(element.textContent) : null;
+}
+
+/** Whether this page is one file that needs no server. */
+export function isOneFile() {
+  return embedded !== null;
+}
+
+/** Keep the token that changes are asked with. */
+export function setToken(value) {
+  token = value;
+}
+
+/**
+ * The query of `params`, sorted by name; null and undefined are left out.
+ * @param {Record<string, unknown>} params
+ */
+function queryOf(params) {
+  const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  given.sort(([a], [b]) => (a < b ? -1 : 1));
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text ? `?${text}` : "";
+}
+
+/**
+ * Ask for a finding.
+ * @param {string} path such as "/groups"
+ * @param {Record<string, unknown>} [params]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function getJson(path, params = {}, signal) {
+  const query = queryOf(params);
+  if (embedded) return fromFile(path, query);
+  return answerOf(() => fetch(API + path + query, { signal: withTimeout(signal), headers: { Accept: "application/json" } }));
+}
+
+/**
+ * Ask for something with a body: a prediction, or a change.
+ * @param {string} path
+ * @param {object} body
+ * @returns {Promise<any>}
+ */
+export async function post(path, body) {
+  if (embedded) throw new AskError(0, "this page is a file, and asks no server", "run kohort console for that");
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  if (token) headers["X-Kohort-Token"] = token;
+  const request = { method: "POST", headers, body: JSON.stringify(body), signal: withTimeout() };
+  return answerOf(() => fetch(API + path, request));
+}
+
+function withTimeout(signal) {
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  return signal ? AbortSignal.any([signal, timeout]) : timeout;
+}
+
+function fromFile(path, query) {
+  const found = embedded[path + query] ?? embedded[path];
+  if (found === undefined) {
+    throw new AskError(404, "this file does not hold that", "open the console that it was made with: kohort console");
+  }
+  return found;
+}
+
+async function answerOf(ask) {
+  let response;
+  try {
+    response = await ask();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    const late = error.name === "TimeoutError";
+    throw new AskError(0, late ? "the console's server did not answer in time" : "the console's server cannot be reached",
+      "see whether its process still runs; the page shows what it knew last");
+  }
+  const body = await response.json().catch(() => null);
+  if (response.ok && body !== null) return body;
+  throw new AskError(response.status, body?.error ?? `the server answered ${response.status}`,
+    body?.what_to_do ?? "see the server's log", body);
+}
+
+const EVENTS = ["groups", "group", "entries", "resync", "bye"];
+
+/**
+ * Listen to what changes. Returns a function that ends it.
+ * @param {{group: string|null, onEvent: (kind: string, data: any) => void, onState: (state: "open"|"lost") => void}} asked
+ * @returns {() => void}
+ */
+export function openStream({ group, onEvent, onState }) {
+  if (embedded) return () => {};
+  const source = new EventSource(`${API}/stream${queryOf({ group })}`);
+  source.onopen = () => onState("open");
+  source.onerror = () => onState("lost");
+  for (const kind of EVENTS) {
+    source.addEventListener(kind, (event) => onEvent(kind, parsed(event.data)));
+  }
+  return () => source.close();
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,20 @@
+/** One polite line for who listens to the page instead of looking at it; at most one sentence in five seconds. */
+
+const BETWEEN_MS = 5000;
+let waiting = null;
+let timer = null;
+let lastMs = -BETWEEN_MS;
+
+/** Say a sentence soon; a later one takes the place of one that still waits. */
+export function announce(sentence) {
+  waiting = sentence;
+  const wait = Math.max(0, lastMs + BETWEEN_MS - performance.now());
+  timer ??= setTimeout(say, wait);
+}
+
+function say() {
+  timer = null;
+  lastMs = performance.now();
+  const line = document.getElementById("announced");
+  if (line) line.textContent = waiting;
+}

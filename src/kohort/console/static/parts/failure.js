@@ -1,0 +1,46 @@
+/** What went wrong, and what to do: in a sentence, beside what is still known. */
+import { Component } from "preact";
+import { html } from "./html.js";
+import { Icon } from "./badge.js";
+import { visible } from "./words.js";
+
+/** @param {{error: Error & {whatToDo?: string}, retry?: () => void}} props */
+export function Failure({ error, retry }) {
+  return html`<div class="failure" role="alert">
+    <${Icon} name="cross" />
+    <div><strong>${sentence(error.message)}</strong>${error.whatToDo && html`<div>${sentence(error.whatToDo)}</div>`}</div>
+    ${retry && html`<button type="button" class="small" onClick=${retry}>try again</button>`}
+  </div>`;
+}
+
+/** With a capital letter and a full stop. */
+function sentence(text) {
+  const shown = visible(text);
+  return shown.charAt(0).toUpperCase() + shown.slice(1) + (/[.!?]$/.test(shown) ? "" : ".");
+}
+
+/** Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error. */
+export function Answer({ of, children }) {
+  const { body, error, loading, reload } = of;
+  return html`${error && html`<${Failure} error=${error} retry=${reload} />`}
+    ${loading && html`<p class="soft loading">Loading …</p>`}
+    ${body && children(body)}`;
+}
+
+/** Keeps a fault of one view from taking the whole page. */
+export class Guarded extends Component {
+  constructor(props) {
+    super(props);
+    this.state = { error: null };
+  }
+
+  componentDidCatch(error) {
+    this.setState({ error });
+    console.error(error);
+  }
+
+  render({ children }, { error }) {
+    if (!error) return children;
+    return html`<${Failure} error=${{ message: `this view could not be drawn: ${error.message}`, whatToDo: "go to another view, or load the page anew; it is a fault of kohort's" }} />`;
+  }
+}

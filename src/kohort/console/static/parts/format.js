@@ -1,0 +1,99 @@
+/**
+ * Numbers and times as people read them. Pure functions; null is for the caller to show as unknown.
+ */
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/**
+ * A duration: "40 ms", "8.1 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
+ * @param {number} ms
+ * @returns {string}
+ */
+export function duration(ms) {
+  const size = Math.abs(ms);
+  if (size < 100) return `${Math.round(ms)} ms`;
+  if (size < 2 * MINUTE) return `${(ms / SECOND).toFixed(1)} s`;
+  if (size < HOUR) return twoUnits(ms, MINUTE, "min", SECOND, "s");
+  if (size < DAY) return twoUnits(ms, HOUR, "h", MINUTE, "min");
+  return twoUnits(ms, DAY, "d", HOUR, "h");
+}
+
+function twoUnits(ms, big, bigName, small, smallName) {
+  const whole = Math.trunc(ms / big);
+  const rest = Math.trunc((Math.abs(ms) % big) / small);
+  return rest ? `${whole} ${bigName} ${rest} ${smallName}` : `${whole} ${bigName}`;
+}
+
+/**
+ * How long ago, seen from `nowMs`.
+ * @param {number} atMs
+ * @param {number} nowMs
+ * @returns {string}
+ */
+export function ago(atMs, nowMs) {
+  const passed = nowMs - atMs;
+  if (passed < 0) return `in ${roughly(-passed)}`;
+  return passed < SECOND ? "now" : `${roughly(passed)} ago`;
+}
+
+/** A duration in one unit: "20 s", "3 min", "2 h". */
+export function roughly(ms) {
+  if (ms < SECOND) return `${Math.round(ms)} ms`;
+  if (ms < 100 * SECOND) return `${Math.round(ms / SECOND)} s`;
+  if (ms < 100 * MINUTE) return `${Math.round(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `${Math.round(ms / HOUR)} h`;
+  return `${Math.round(ms / DAY)} d`;
+}
+
+const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
+
+/** A number with all its digits: "12,345". */
+export function number(value) {
+  return whole.format(value);
+}
+
+/** A number in few letters: "12.3K". */
+export function compact(value) {
+  return Math.abs(value) < 10000 ? whole.format(value) : short.format(value);
+}
+
+/** "no members", "1 member", "2 members". */
+export function count(value, thing) {
+  return `${value === 0 ? "no" : number(value)} ${thing}${value === 1 ? "" : "s"}`;
+}
+
+/** A rate: "0.5/s", "120/s". */
+export function rate(perSecond) {
+  const digits = Math.abs(perSecond) < 10 && perSecond !== 0 ? perSecond.toFixed(1) : number(perSecond);
+  return `${digits}/s`;
+}
+
+/** A share of one: "87 %". */
+export function share(value) {
+  return `${Math.round(value * 100)} %`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayAndClock = new Intl.DateTimeFormat("en-GB", {
+  day: "2-digit",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+});
+
+/** A time of day where the reader is; with the day where it is not `nowMs`'s. */
+export function timeOfDay(atMs, nowMs) {
+  const sameDay = nowMs !== undefined && new Date(atMs).toDateString() === new Date(nowMs).toDateString();
+  return (sameDay ? clock : dayAndClock).format(atMs);
+}
+
+/** A time as ISO 8601 in UTC; an impossible one as its number. */
+export function utc(atMs) {
+  const date = new Date(atMs);
+  return Number.isNaN(date.getTime()) ? String(atMs) : date.toISOString();
+}

@@ -1,0 +1,42 @@
+/** The head of a view: what it is, in a sentence, and how to take it elsewhere. */
+import { html } from "./html.js";
+import { Copy } from "./copy.js";
+
+/**
+ * @param {{title: any, sentence?: any, command?: string, markdown?: () => string, children?: any, level?: 1|2}} props
+ *   `command`: the kohort command that tells the same.
+ */
+export function Heading({ title, sentence, command, markdown, children, level = 1 }) {
+  return html`<div class="heading">
+    <div class="heading-words">${level === 1 ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}${sentence && html`<p class="sentence">${sentence}</p>`}</div>
+    <div class="heading-tools">${children}
+      ${command && html`<${Copy} label="Copy as command" text=${() => command} />`}
+      ${markdown && html`<${Copy} label="Copy as Markdown" text=${markdown} />`}</div>
+  </div>`;
+}
+
+/** A field that filters what is below; its text stands in the address. */
+export function Search({ value, onInput, label = "Filter", placeholder = "text or /regex/" }) {
+  return html`<label class="search"><span class="hidden">${label}</span>
+    <input type="search" data-search placeholder=${placeholder} value=${value} onInput=${(event) => onInput(event.target.value)} /></label>`;
+}
+
+/**
+ * Whether any of the texts matches: as part of it, or, written between slashes, as a regular expression.
+ * @param {string} filter
+ * @returns {(texts: unknown[]) => boolean}
+ */
+export function matcher(filter) {
+  if (!filter) return () => true;
+  const pattern = /^\/(.+)\/$/.exec(filter);
+  if (pattern) {
+    try {
+      const found = new RegExp(pattern[1], "i");
+      return (texts) => texts.some((text) => found.test(String(text ?? "")));
+    } catch {
+      return () => true; // not whole yet
+    }
+  }
+  const wanted = filter.toLowerCase();
+  return (texts) => texts.some((text) => String(text ?? "").toLowerCase().includes(wanted));
+}

@@ -1,0 +1,93 @@
+/**
+ * A finding in a component: asked for when it is first shown, and again when the moment or the news say so.
+ */
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { getJson } from "../data.js";
+import { isFrozen, onNews, useLive } from "./live.js";
+
+const BETWEEN_MS = 2000;
+const KEPT = 40;
+
+/** Answers by what was asked, so that a view that was seen before is there at once. @type {Map<string, any>} */
+const remembered = new Map();
+
+function remember(key, body) {
+  remembered.delete(key);
+  remembered.set(key, body);
+  if (remembered.size > KEPT) remembered.delete(remembered.keys().next().value);
+}
+
+/**
+ * @param {string|null} path null: nothing is asked
+ * @param {Record<string, unknown>} [params]
+ * @param {{on?: string[], merge?: (body: any, kind: string, news: any) => any}} [options]
+ *   `on`: news that make it ask again, at most every two seconds. `merge`: takes news into what is there, without
+ *   asking; what it returns is shown, or undefined.
+ * @returns {{body: any, error: Error|null, loading: boolean, reload: () => void}}
+ */
+export function useJson(path, params = {}, { on = [], merge } = {}) {
+  const { at } = useLive();
+  const key = path === null ? "" : `${path} ${JSON.stringify(params)} ${at ?? ""}`;
+  const [state, setState] = useState({ key: "", path: "", body: null, error: null });
+  const asked = useRef({ params, merge, on, stop: null });
+  asked.current.params = params;
+  asked.current.merge = merge;
+  asked.current.on = on;
+
+  const load = useCallback(() => {
+    asked.current.stop?.abort();
+    if (path === null) return;
+    const stop = new AbortController();
+    asked.current.stop = stop;
+    getJson(path, { ...asked.current.params, at }, stop.signal).then(
+      (body) => {
+        remember(key, body);
+        setState({ key, path, body, error: null });
+      },
+      (error) => {
+        if (error.name !== "AbortError") setState((old) => ({ key, path, body: old.path === path ? old.body : null, error }));
+      },
+    );
+  }, [key]);
+
+  useLayoutEffect(() => {
+    if (path === null) return undefined;
+    if (isFrozen() && state.path === path && state.body) return undefined;
+    if (remembered.has(key)) setState({ key, path, body: remembered.get(key), error: null });
+    load();
+    return () => asked.current.stop?.abort();
+  }, [key]);
+
+  useEffect(() => followNews(asked, load, setState), [load]);
+
+  const mine = state.path === path;
+  const body = mine ? state.body : (remembered.get(key) ?? null);
+  const error = mine ? state.error : null;
+  return { body, error, loading: path !== null && !body && !error, reload: load };
+}
+
+/** Take news into a component's state, or ask again, but not more often than every two seconds. */
+function followNews(asked, load, setState) {
+  let timer = null;
+  const soon = () => {
+    timer ??= setTimeout(() => {
+      timer = null;
+      load();
+    }, BETWEEN_MS);
+  };
+  const stop = onNews((kind, news) => {
+    if (isFrozen()) return;
+    if (kind === "resync" || asked.current.on.includes(kind)) soon();
+    else if (asked.current.merge) {
+      setState((old) => {
+        if (!old.body) soon(); // what was asked for may be older than the news
+        const body = old.body && asked.current.merge(old.body, kind, news);
+        return body ? { ...old, body } : old;
+      });
+    }
+  });
+  return () => {
+    stop();
+    clearTimeout(timer);
+  };
+}

@@ -1,0 +1,98 @@
+/** The frame of every view: where one is, what time is shown, what could not be seen. */
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { getJson, setToken } from "../data.js";
+import { html } from "./html.js";
+import { Icon } from "./badge.js";
+import { Failure, Guarded } from "./failure.js";
+import { HelpDialog } from "./keys.js";
+import { setCluster, useLive } from "./live.js";
+import { usePlace } from "./router.js";
+import { Link } from "./text.js";
+import { setTheme, theme } from "./theme.js";
+import { TimeBar } from "./timebar.js";
+import { visible } from "./words.js";
+import { viewOf } from "../views/index.js";
+
+const SECTIONS = [
+  ["groups", "Groups"],
+  ["doctor", "Doctor"],
+  ["causes", "Causes"],
+  ["topics", "Topics"],
+  ["brokers", "Brokers"],
+  ["pipelines", "Pipelines"],
+];
+const ASK_AGAIN_MS = 3000;
+
+export function Shell() {
+  const place = usePlace();
+  const { cluster } = useLive();
+  const [error, setError] = useState(null);
+  useLayoutEffect(() => askCluster(setError), []);
+  useEffect(() => nameWindow(place, cluster), [place.path, cluster]);
+  return html`
+    <a class="skip" href="#main" onClick=${toMain}>to the content</a>
+    <header class="top">
+      <${Link} to="/groups" class="brand" aria-label="kohort, all groups"><img src="/static/icon.svg" alt="" width="20" height="20" />kohort<//>
+      <nav aria-label="Sections"><ul>${SECTIONS.map((one) => html`<${Section} name=${one[0]} title=${one[1]} here=${place.segments[0]} />`)}</ul></nav>
+      <span class="grow"></span>
+      <${ThemeSwitch} />
+      <${HelpDialog} />
+    </header>
+    ${cluster && html`<${TimeBar} />`}
+    <main id="main" tabindex="-1">
+      ${error && html`<${Failure} error=${error} />`}
+      ${cluster && html`<${Unseen} cluster=${cluster} />`}
+      ${cluster && html`<${Guarded} key=${place.path}>${viewOf(place)}<//>`}
+      ${!cluster && !error && html`<p class="soft">Asking the cluster …</p>`}
+    </main>`;
+}
+
+function toMain(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+/** Ask what cluster this is, until somebody answers. */
+function askCluster(setError) {
+  let timer = null;
+  const ask = async () => {
+    try {
+      const cluster = await getJson("/cluster");
+      setToken(cluster.token ?? null);
+      setError(null);
+      setCluster(cluster);
+    } catch (error) {
+      setError(error);
+      timer = setTimeout(ask, ASK_AGAIN_MS);
+    }
+  };
+  ask();
+  return () => clearTimeout(timer);
+}
+
+function nameWindow({ segments }, cluster) {
+  const where = visible(segments.slice(0, 3).reverse().join(" · ") || "groups").slice(0, 80);
+  document.title = `${where} – ${visible(cluster?.title || cluster?.address || "kohort console")}`;
+}
+
+function Section({ name, title, here }) {
+  return html`<li><${Link} to=${`/${name}`} aria-current=${(here ?? "groups") === name ? "page" : null}>${title}<//></li>`;
+}
+
+/** What this page cannot show, in sentences; closed by default, since it seldom changes. */
+function Unseen({ cluster }) {
+  if (!cluster.unseen?.length) return null;
+  const many = cluster.unseen.length;
+  return html`<details class="notseen"><summary><${Icon} name="info" />${many === 1 ? "One thing is" : `${many} things are`} not visible from here</summary>
+    <ul>${cluster.unseen.map((line) => html`<li>${visible(line)}</li>`)}</ul></details>`;
+}
+
+function ThemeSwitch() {
+  const [chosen, setChosen] = useState(theme);
+  const change = (event) => {
+    setTheme(event.target.value);
+    setChosen(event.target.value);
+  };
+  return html`<label class="themes"><span class="hidden">Colours</span><select value=${chosen} onChange=${change}>
+    <option value="system">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>`;
+}

@@ -1,0 +1,85 @@
+/** Small things that every view writes: text from the cluster, the unknown, numbers, times, members, links. */
+import { useState } from "preact/hooks";
+import { html } from "./html.js";
+import { ago, compact, duration, number, timeOfDay, utc } from "./format.js";
+import { nowMs } from "./live.js";
+import { hrefOf } from "./router.js";
+import { cut, memberName, visible } from "./words.js";
+
+const LONG = 120;
+
+/**
+ * Text that came from a cluster. What is long is cut; a button shows the whole.
+ * @param {{value: unknown, limit?: number}} props
+ */
+export function Text({ value, limit = LONG }) {
+  const [whole, setWhole] = useState(false);
+  const text = String(value ?? "");
+  if (text.length <= limit) return html`<bdi>${visible(text)}</bdi>`;
+  if (whole) {
+    return html`<bdi class="whole" tabindex="0" role="group" aria-label="the whole text">${visible(text)}</bdi>
+      <button type="button" class="small" onClick=${() => setWhole(false)}>less</button>`;
+  }
+  return html`<bdi>${visible(cut(text, limit))}</bdi>
+    <button type="button" class="small" onClick=${() => setWhole(true)}>all ${number(text.length)} letters</button>`;
+}
+
+/** Text in one line without a button; what is cut is in the tip. */
+export function Brief({ value, limit = 60 }) {
+  const text = visible(cut(String(value ?? ""), 4000));
+  if (text.length <= limit) return html`<bdi>${text}</bdi>`;
+  return html`<bdi data-tip=${cut(text, 600)}>${cut(text, limit)}</bdi>`;
+}
+
+/**
+ * What is not known, and why.
+ * @param {{why: string}} props
+ */
+export function Unknown({ why }) {
+  return html`<span class="unknown" role="img" tabindex="0" aria-label=${`unknown: ${visible(why)}`} data-tip=${`unknown: ${visible(why)}`}>–</span>`;
+}
+
+/**
+ * A value, or why there is none.
+ * @param {{value: any, why?: string, as?: (value: any) => any}} props
+ */
+export function Known({ value, why = "it was not told", as = number }) {
+  return value === null || value === undefined ? html`<${Unknown} why=${why} />` : as(value);
+}
+
+/** A number of records, short, with all digits in the tip. */
+export function Records({ value, why, least = false }) {
+  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "no lag is known"} />`;
+  const text = `${least ? "≥ " : ""}${compact(value)}`;
+  return Math.abs(value) < 10000 ? text : html`<span data-tip=${number(value)}>${text}</span>`;
+}
+
+/** For how long the next record has waited. */
+export function Waited({ value, complete = true, why }) {
+  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "when the next record was written is not known"} />`;
+  return `${complete ? "" : "≥ "}${duration(value)}`;
+}
+
+/** A time of day; UTC in the tip. */
+export function Time({ ms, why = "it was not told" }) {
+  if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
+  return html`<time datetime=${utc(ms)} data-tip=${utc(ms)}>${timeOfDay(ms, nowMs())}</time>`;
+}
+
+/** How long ago; the time in the tip. */
+export function Ago({ ms, why = "it was not told" }) {
+  if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
+  return html`<time datetime=${utc(ms)} data-tip=${`${timeOfDay(ms)} (${utc(ms)})`}>${ago(ms, nowMs())}</time>`;
+}
+
+/** A member by its name; where it runs in the tip. */
+export function Member({ who, none = "nobody" }) {
+  if (!who) return html`<span class="soft">${none}</span>`;
+  const about = [who.client_id && `client ${who.client_id}`, who.instance_id && `static ${who.instance_id}`, who.host && `at ${who.host}`, who.member_id];
+  return html`<bdi class="name" data-tip=${cut(visible(about.filter(Boolean).join("\n")), 400)}>${cut(visible(memberName(who)), 60)}</bdi>`;
+}
+
+/** A link inside this page. */
+export function Link({ to, params, children, ...rest }) {
+  return html`<a href=${hrefOf(to, params)} data-link ...${rest}>${children}</a>`;
+}

@@ -1,0 +1,116 @@
+/** Which time is shown: LIVE, paused, or a moment of the past; and of what span the views tell. */
+import { useEffect, useState } from "preact/hooks";
+import { html } from "./html.js";
+import { Icon } from "./badge.js";
+import { duration, timeOfDay, utc } from "./format.js";
+import { goLive, nowMs, pause, showAt, useLive } from "./live.js";
+import { choose, usePlace } from "./router.js";
+import { Ago } from "./text.js";
+import { visible } from "./words.js";
+
+const HOUR_MS = 3_600_000;
+export const SPANS = [
+  [900_000, "15 min"],
+  [HOUR_MS, "1 h"],
+  [6 * HOUR_MS, "6 h"],
+  [24 * HOUR_MS, "24 h"],
+  [7 * 24 * HOUR_MS, "7 d"],
+];
+const SPEEDS = [1, 10, 60];
+
+/**
+ * The span that views of the past show: two times of the address, or so much until now; of a recording all of it.
+ * @returns {{from: number, until: number}}
+ */
+export function useSpan() {
+  const { params } = usePlace();
+  const { cluster, at } = useLive();
+  const recorded = cluster?.kind === "recorded";
+  const until = Number(params.until) || at || (recorded ? cluster.journal?.until_ms : null) || roundedNow();
+  const whole = recorded && !params.span ? cluster.journal?.since_ms : null;
+  const from = Number(params.from) || whole || until - (Number(params.span) || HOUR_MS);
+  return { from, until };
+}
+
+/** Now, to the next ten seconds: so that what is asked does not change with every stroke of the clock. */
+function roundedNow() {
+  return Math.ceil(nowMs() / 10_000) * 10_000;
+}
+
+export function TimeBar() {
+  const { mode, at, cluster, stream } = useLive();
+  return html`<section class="timebar" aria-label="Time">
+    <span class="cluster" data-tip=${clusterTip(cluster)}>${visible(cluster.title || cluster.address || cluster.cluster_id || "cluster")}</span>
+    <${Now} mode=${mode} at=${at} stream=${stream} />
+    ${cluster.journal?.since_ms && html`<${Scrubber} cluster=${cluster} at=${at} />`}
+    <span class="grow"></span>
+    <${SpanChoice} />
+    <${Source} cluster=${cluster} />
+  </section>`;
+}
+
+function clusterTip(cluster) {
+  return visible([cluster.address && `at ${cluster.address}`, cluster.cluster_id && `cluster ${cluster.cluster_id}`, cluster.version && `version ${cluster.version}`, cluster.user && `as ${cluster.user}`].filter(Boolean).join("; "));
+}
+
+const MODES = {
+  live: ["dot", "LIVE"],
+  paused: ["pause", "PAUSED"],
+  replay: ["back", "REPLAY"],
+  recorded: ["square", "RECORDED"],
+};
+
+function Now({ mode, at, stream }) {
+  const lost = mode === "live" && stream === "lost";
+  const [icon, word] = lost ? ["cross", "NOT CONNECTED"] : MODES[mode];
+  return html`<span class=${`mode ${lost ? "lost" : mode}`} data-mode=${mode} data-stream=${stream}><${Icon} name=${icon} />${word}</span>
+    ${at !== null && html`<time datetime=${utc(at)} data-tip=${utc(at)}>${timeOfDay(at)}</time>`}
+    ${mode === "live" && html`<button type="button" class="small" onClick=${pause}>Pause</button>`}
+    ${(mode === "paused" || mode === "replay") && html`<button type="button" class="small" onClick=${goLive}>${"Back to now"}</button>`}
+    ${lost && html`<span class="soft">what is shown was true when the server was last heard</span>`}`;
+}
+
+/** A slider over what the journal tells of, with steps and a clock that runs. */
+function Scrubber({ cluster, at }) {
+  const since = cluster.journal.since_ms;
+  const until = cluster.kind === "recorded" ? (cluster.journal.until_ms ?? cluster.now_ms) : Math.max(cluster.now_ms, at ?? 0, nowMs());
+  const [speed, setSpeed] = useState(0);
+  const shown = at ?? until;
+  useEffect(() => {
+    if (!speed || at === null) return undefined;
+    const timer = setTimeout(() => (at + speed * 1000 < until ? showAt(at + speed * 1000) : setSpeed(0)), 1000);
+    return () => clearTimeout(timer);
+  }, [speed, at]);
+  const step = (ms) => showAt(Math.min(until, Math.max(since, shown + ms)));
+  const play = () => {
+    if (at === null) showAt(Math.max(since, until - 900_000));
+    setSpeed(speed ? 0 : SPEEDS[1]);
+  };
+  return html`<span class="scrubber">
+    <button type="button" class="small" data-tip="a minute earlier" onClick=${() => step(-60_000)}>−1 min</button>
+    <input type="range" aria-label="moment that is shown" min=${since} max=${Math.round(until)} step="1000" value=${Math.round(shown)} aria-valuetext=${`${timeOfDay(shown)}, ${duration(until - shown)} before the end`} onChange=${(event) => showAt(Number(event.target.value))} />
+    <button type="button" class="small" data-tip="a minute later" onClick=${() => step(60_000)}>+1 min</button>
+    <button type="button" class="small" aria-pressed=${speed > 0} onClick=${play}>${speed ? "Stop" : "Play"}</button>
+    ${speed > 0 && html`<label><span class="hidden">Speed</span><select value=${speed} onChange=${(event) => setSpeed(Number(event.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label>`}
+  </span>`;
+}
+
+function SpanChoice() {
+  const { params } = usePlace();
+  const { cluster } = useLive();
+  const fixed = params.from || params.until;
+  const chosen = fixed ? "fixed" : (params.span ?? (cluster.kind === "recorded" ? "" : String(HOUR_MS)));
+  const change = (event) => choose({ span: event.target.value, from: null, until: null });
+  return html`<label class="span">Span <select value=${chosen} onChange=${change}>
+    ${fixed && html`<option value="fixed">as in the address</option>`}
+    ${cluster.kind === "recorded" && html`<option value="">all of it</option>`}
+    ${SPANS.map(([ms, name]) => html`<option value=${String(ms)}>${name}</option>`)}</select></label>`;
+}
+
+function Source({ cluster }) {
+  const journal = cluster.journal;
+  if (!journal?.kind) {
+    return html`<span class="chip warn" tabindex="0" data-tip=${visible(journal?.why_not ?? "nobody keeps one")}>no journal</span>`;
+  }
+  return html`<span class="chip" tabindex="0" data-tip=${`what happened is told by the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
+}

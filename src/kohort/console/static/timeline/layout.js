@@ -1,0 +1,240 @@
+/**
+ * From a timeline and its rebalances to what is drawn: rows, and marks in time. Nothing here knows of pixels. Pure.
+ *
+ * @typedef {{from: number, until: number, style: number, hue: number, place: number, text: string, say: string}} Span
+ * @typedef {{key: string, label: string, under: string, gone: boolean, places: number, spans: Span[]}} Row
+ */
+import { duration } from "../parts/format.js";
+import { memberName, plain, visible } from "../parts/words.js";
+import { KEPT, MOVED, NOBODY, OWNED, SOME, TAIL } from "./styles.js";
+import { byPartition, gapsOf, givePlaces, ownedSpans, partsOf, rowsOfLanes } from "./lanes.js";
+import { glyphsOf } from "./glyphs.js";
+import { blockersOf, columnsOf, familiesOf, roundsOf } from "./rounds.js";
+
+export const HUES = 8;
+/** So many partitions at once have chips of their own in a row; more are counted. */
+export const CHIPS_MOST = 12;
+/** So many chips, over all rows. */
+export const CHIPS_OF_ALL = 64;
+
+/**
+ * @param {{timeline: object, rebalances?: object[], events?: object[], mode?: "members"|"partitions"}} given
+ * @returns the model: {rows, columns, rounds, families, blockers, arrivals, glyphs, from, until, chips, topics, marks}
+ */
+export function layOut({ timeline, rebalances = [], events = [], mode = "members" }) {
+  const lanes = rowsOfLanes(timeline);
+  const rounds = roundsOf(timeline, rebalances);
+  const columns = columnsOf(timeline);
+  const topics = topicsOf(timeline);
+  const rowAt = rowNumbers(lanes);
+  const members = mode === "members";
+  const { rows, chips } = members ? memberRows(lanes, columns, topics, timeline) : partitionRows(lanes, rebalances, timeline);
+  const onRows = members ? { blockers: blockersOf(rounds, rowAt), ...glyphsOf(timeline, rebalances, events, rowAt) } : NOTHING;
+  return {
+    mode,
+    rows,
+    chips,
+    columns,
+    rounds,
+    families: familiesOf(rounds),
+    ...onRows,
+    topics,
+    from: timeline.from_ms < (columns[0]?.from ?? 0) ? columns[0].from : timeline.from_ms,
+    until: Math.max(timeline.until_ms, timeline.from_ms + 1),
+    marks: rows.reduce((sum, row) => sum + row.spans.length, 0) + onRows.glyphs.length + onRows.arrivals.length,
+  };
+}
+
+const NOTHING = { blockers: [], glyphs: [], arrivals: [] };
+
+/** The row of each member id. */
+function rowNumbers(lanes) {
+  const at = new Map();
+  lanes.forEach((row, number) => {
+    for (const lane of row.lanes) at.set(lane.who.member_id, number);
+    if (row.who.instance_id) at.set(`static ${row.who.instance_id}`, number);
+  });
+  return (who) => at.get(who.member_id) ?? at.get(`static ${who.instance_id}`);
+}
+
+function topicsOf(timeline) {
+  const found = new Set();
+  for (const lane of timeline.lanes) {
+    for (const spell of lane.spells) for (const partition of spell.partitions) found.add(partsOf(partition)[0]);
+  }
+  return [...found].sort();
+}
+
+function memberRows(lanes, columns, topics, timeline) {
+  const hues = new Map(topics.map((topic, number) => [topic, number % HUES]));
+  const made = lanes.map((row) => {
+    const owned = row.lanes.flatMap((lane) => ownedSpans(lane, timeline.until_ms));
+    return { row, owned, places: givePlaces(owned) };
+  });
+  const chips =
+    made.every(({ places }) => places <= CHIPS_MOST) && made.reduce((sum, { places }) => sum + places, 0) <= CHIPS_OF_ALL;
+  const most = Math.max(1, ...made.map(({ places }) => places));
+  const rows = made.map(({ row, owned, places }) => ({
+    key: row.key,
+    label: visible(row.who.instance_id ?? (row.who.client_id || row.who.member_id)),
+    under: underOf(row),
+    name: visible(memberName(row.who)),
+    gone: row.lanes.at(-1).spells.at(-1)?.until_ms !== null,
+    breaks: row.breaks,
+    lives: livesOf(row, timeline.until_ms),
+    places: chips ? Math.max(1, places) : 1,
+    spans: chips ? chipsOf(owned, columns, topics.length === 1, hues) : countsOf(row, owned, columns, most, timeline.until_ms),
+  }));
+  return { rows, chips };
+}
+
+/** Where it runs, and its id: what tells it from others of the same client. */
+function underOf(row) {
+  const id = visible(memberName({ ...row.who, instance_id: null, client_id: row.who.client_id }));
+  const host = visible(row.who.host.replace(/^\//, ""));
+  const tail = id.split(/[-/]/).at(-1).slice(0, 8);
+  const gone = row.lanes.at(-1).spells.at(-1)?.until_ms !== null;
+  return [gone ? "gone" : "", host, tail].filter(Boolean).join(" · ");
+}
+
+/** When it was a member: [{from, until}], joined where one spell follows another. */
+function livesOf(row, untilMs) {
+  const lives = [];
+  for (const spell of row.lanes.flatMap((lane) => lane.spells)) {
+    const until = spell.until_ms ?? untilMs;
+    if (lives.length > 0 && lives.at(-1).until >= spell.from_ms && !row.breaks.includes(spell.from_ms)) lives.at(-1).until = until;
+    else lives.push({ from: spell.from_ms, until });
+  }
+  return lives;
+}
+
+/** A span for each partition: what came with a rebalance is MOVED until the next one, what went fades. */
+function chipsOf(owned, columns, oneTopic, hues) {
+  const spans = [];
+  for (const { partition, from, until, open, place } of owned) {
+    const [topic, number] = partsOf(partition);
+    const text = oneTopic ? String(number) : visible(partition);
+    const about = { hue: hues.get(topic), place, text, partition: visible(partition) };
+    const settledMs = movedUntil(columns, from);
+    const cut = Math.min(settledMs, until);
+    if (cut > from) spans.push({ ...about, from, until: cut, style: MOVED, say: "moved in" });
+    if (until > cut) spans.push({ ...about, from: cut, until, style: KEPT, text: cut > from ? "" : text, say: "kept" });
+    if (!open) spans.push({ ...about, from: until, until: nextAt(owned, place, until), style: TAIL, text: "", say: "given up" });
+  }
+  return spans;
+}
+
+/** Until when what is got at `from` counts as new: to the next rebalance; not at all where nothing was before. */
+function movedUntil(columns, from) {
+  let at = -1;
+  for (const column of columns) {
+    if (column.from > from) return at >= 0 && !columns[at].first ? column.from : from;
+    at += 1;
+  }
+  return at >= 0 && !columns[at].first ? Infinity : from;
+}
+
+/** When the next span of a place begins: a tail has room up to there. */
+function nextAt(owned, place, ms) {
+  let next = Infinity;
+  for (const other of owned) if (other.place === place && other.from >= ms) next = Math.min(next, other.from);
+  return next;
+}
+
+/** A span for each time in which the number of partitions stays the same. */
+function countsOf(row, owned, columns, most, untilMs) {
+  const spans = [];
+  const sorted = [...owned].sort((a, b) => a.from - b.from);
+  let at = 0;
+  for (const spell of row.lanes.flatMap((lane) => lane.spells)) {
+    const has = spell.partitions.length;
+    let fresh = 0;
+    while (at < sorted.length && sorted[at].from < spell.from_ms) at += 1;
+    for (let i = at; i < sorted.length && sorted[i].from === spell.from_ms; i += 1) fresh += 1;
+    if (movedUntil(columns, spell.from_ms) === spell.from_ms) fresh = 0;
+    const level = has === 0 ? 0 : 1 + Math.min(3, Math.floor((has / most) * 3.999));
+    const text = fresh > 0 ? `${has} (+${fresh})` : String(has);
+    spans.push({
+      from: spell.from_ms,
+      until: spell.until_ms ?? untilMs,
+      style: SOME + level,
+      hue: 0,
+      place: 0,
+      text,
+      fresh,
+      say: `${has} partition${has === 1 ? "" : "s"}${fresh > 0 ? `, ${fresh} of them new` : ""}`,
+    });
+  }
+  return spans;
+}
+
+/** A row for each partition: its owners one after the other, and the times in which nobody had it. */
+function partitionRows(lanes, rebalances, timeline) {
+  const found = new Map();
+  lanes.forEach((row, number) => {
+    for (const lane of row.lanes) {
+      for (const span of ownedSpans(lane, timeline.until_ms)) {
+        const made = found.get(span.partition) ?? [];
+        if (made.length === 0) found.set(span.partition, made);
+        made.push({ ...span, hue: number % HUES, owner: visible(memberName(lane.who)), label: visible(lane.who.instance_id ?? (lane.who.client_id || lane.who.member_id)) });
+      }
+    }
+  });
+  const moves = movesOf(rebalances);
+  const rows = [...found.keys()].sort(byPartition).map((partition) => {
+    const spans = found.get(partition).sort((a, b) => a.from - b.from);
+    const gaps = gapsOf(spans, moves.get(partition) ?? []);
+    return {
+      key: partition,
+      label: visible(partition),
+      under: "",
+      name: visible(partition),
+      gone: false,
+      breaks: [],
+      lives: [],
+      places: 1,
+      spans: [...ownersOf(spans, gaps), ...gaps.map(gapSpan)],
+    };
+  });
+  return { rows, chips: false };
+}
+
+function movesOf(rebalances) {
+  const moves = new Map();
+  for (const move of rebalances.flatMap((one) => one.moves)) {
+    const partition = `${move.topic}-${move.partition}`;
+    moves.set(partition, [...(moves.get(partition) ?? []), move]);
+  }
+  return moves;
+}
+
+/** The owners of a partition without the times in which it is said that nobody had it. */
+function ownersOf(spans, gaps) {
+  const found = [];
+  for (const span of spans) {
+    let from = span.from;
+    for (const gap of gaps) {
+      if (gap.until <= from || gap.from >= span.until) continue;
+      if (gap.from > from) found.push(ownerSpan(span, from, gap.from));
+      from = Math.max(from, gap.until);
+    }
+    if (from < span.until) found.push(ownerSpan(span, from, span.until));
+  }
+  return found;
+}
+
+const ownerSpan = (span, from, until) => ({ from, until, style: OWNED, hue: span.hue, place: 0, text: span.label, say: span.owner });
+
+function gapSpan({ from, until }) {
+  const took = duration(until - from);
+  return { from, until, style: NOBODY, hue: 0, place: 0, text: took, say: `nobody had it for ${took}` };
+}
+
+/** What a span is, in words. */
+export function sayOfSpan(row, span) {
+  const lasted = duration(span.until - span.from);
+  if (span.style === NOBODY) return `${row.name}: ${span.say}`;
+  if (span.style === TAIL) return `${row.name} gave up ${span.partition}`;
+  if (span.partition) return `${row.name}: ${span.partition}, ${plain(span.say)}, for ${lasted}`;
+  return `${row.name}: ${span.say}, for ${lasted}`;
+}

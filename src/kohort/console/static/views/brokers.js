@@ -1,0 +1,50 @@
+/** V10: the nodes, and which groups each coordinates. */
+import { html } from "../parts/html.js";
+import { Badge } from "../parts/badge.js";
+import { Answer } from "../parts/failure.js";
+import { count } from "../parts/format.js";
+import { Heading } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { pathOf } from "../parts/router.js";
+import { Table } from "../parts/table.js";
+import { Brief, Known, Link, Text } from "../parts/text.js";
+import { markdownTable, visible } from "../parts/words.js";
+
+const SHOWN = 12;
+
+export function BrokersView() {
+  const asked = useJson("/nodes", {}, { on: ["entries"] });
+  return html`<${Answer} of=${asked}>${(body) => html`<${Brokers} body=${body} />`}<//>`;
+}
+
+function groupsOf(body, node) {
+  return node.groups ?? body.groups?.[node.node] ?? null;
+}
+
+function Brokers({ body }) {
+  const down = body.nodes.filter((one) => one.state !== "up").length;
+  const sentence = `${count(body.nodes.length, "node")}${down ? `, ${down} of them stopped` : ", all up"}.`;
+  const columns = [
+    { key: "node", title: "Node", head: true, value: (one) => one.node, cell: (one) => html`${one.node}${one.controller ? html` <span class="chip">controller</span>` : ""}` },
+    { key: "state", title: "State", value: (one) => one.state, cell: (one) => html`<${Badge} icon=${one.state === "up" ? "check" : "cross"} tone=${one.state === "up" ? "ok" : "bad"}>${visible(one.state)}<//>` },
+    { key: "address", title: "Address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
+    { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
+    { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
+    { key: "groups", title: "Coordinates", width: "wide", value: (one) => groupsOf(body, one)?.length, cell: (one) => html`<${Groups} groups=${groupsOf(body, one)} />` },
+    { key: "lose", title: "Without it", cell: (one) => html`<code>kohort nodes what-if ${one.node}</code>` },
+  ];
+  return html`<${Heading} title="Brokers and coordination" sentence=${sentence} command="kohort nodes list" markdown=${() => asMarkdown(body)} />
+    <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="No node was told." />`;
+}
+
+function Groups({ groups }) {
+  if (groups === null) return html`<${Known} value=${null} why="which groups it coordinates was not told" />`;
+  if (!groups.length) return "no groups";
+  const links = (some) => some.map((group) => html`<${Link} to=${pathOf("groups", group, "overview")} class="among"><${Brief} value=${group} limit=${40} /><//> `);
+  if (groups.length <= SHOWN) return links(groups);
+  return html`${links(groups.slice(0, SHOWN))}<details><summary>${groups.length - SHOWN} more</summary>${links(groups.slice(SHOWN, 500))}</details>`;
+}
+
+function asMarkdown(body) {
+  return markdownTable(["Node", "State", "Leads", "Groups"], body.nodes.map((one) => [one.node, one.state, one.leads, (groupsOf(body, one) ?? []).length]));
+}

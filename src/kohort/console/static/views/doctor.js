@@ -1,0 +1,48 @@
+/** What is wrong, the worst first, and what to do: the rules of `kohort doctor`. */
+import { html } from "../parts/html.js";
+import { Confidence, Severity } from "../parts/badge.js";
+import { Advice, Evidence } from "../parts/evidence.js";
+import { Answer } from "../parts/failure.js";
+import { count } from "../parts/format.js";
+import { Heading, matcher, Search } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { choose, pathOf, usePlace } from "../parts/router.js";
+import { Brief, Link, Text } from "../parts/text.js";
+import { plain, visible } from "../parts/words.js";
+
+const SHOWN = 100;
+
+export function DoctorView() {
+  const asked = useJson("/doctor", {}, { on: ["groups"] });
+  const { params } = usePlace();
+  return html`<${Answer} of=${asked}>${(body) => {
+    const matches = matcher(params.filter);
+    const found = body.findings.filter((one) => matches([one.group, one.rule, one.sentence]));
+    return html`<${Heading} title="Doctor" sentence=${`${count(body.examined, "group")} examined: ${count(body.findings.length, "finding")}.`} command="kohort doctor" markdown=${() => findingsAsMarkdown(found)}>
+        <${Search} value=${params.filter ?? ""} label="Filter findings" onInput=${(filter) => choose({ filter })} />
+      <//>
+      <${Findings} findings=${found} named />`;
+  }}<//>`;
+}
+
+/** Findings as a list. @param {{findings: any[], named?: boolean}} props `named`: with the name of each one's group */
+export function Findings({ findings, named = false }) {
+  if (!findings.length) return html`<p class="empty">Nothing is wrong, as far as can be seen.</p>`;
+  return html`<ul class="findings">${findings.slice(0, SHOWN).map((one) => html`<${Finding} one=${one} named=${named} />`)}</ul>
+    ${findings.length > SHOWN && html`<p class="soft">${findings.length - SHOWN} more: filter to see them.</p>`}`;
+}
+
+function Finding({ one, named }) {
+  return html`<li>
+    <div class="finding-head"><${Severity} word=${one.severity} />
+      ${named && html`<${Link} to=${pathOf("groups", one.group, "overview")} class="name"><${Brief} value=${one.group} limit=${48} /><//>`}
+      <span class="chip">${visible(plain(one.rule.replace(/-/g, " ")))}</span><${Confidence} word=${one.confidence} /></div>
+    <p><${Text} value=${one.sentence} limit=${400} /></p>
+    <${Advice} text=${one.advice} />
+    ${one.evidence?.length > 0 && html`<details><summary>${count(one.evidence.length, "fact")}</summary><${Evidence} facts=${one.evidence} /></details>`}
+  </li>`;
+}
+
+export function findingsAsMarkdown(findings) {
+  return findings.map((one) => `- **${one.severity}** ${visible(one.group)}: ${visible(one.sentence)}\n  What to do: ${one.advice}`).join("\n");
+}

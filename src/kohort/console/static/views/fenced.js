@@ -1,0 +1,70 @@
+/** V7: refused requests and zombies, by who sent them, with what that means. */
+import { html } from "../parts/html.js";
+import { Badge } from "../parts/badge.js";
+import { Answer } from "../parts/failure.js";
+import { count, number } from "../parts/format.js";
+import { Heading } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { pathOf } from "../parts/router.js";
+import { Table } from "../parts/table.js";
+import { Known, Member, Text, Time } from "../parts/text.js";
+import { useSpan } from "../parts/timebar.js";
+import { plain, shellWord, visible } from "../parts/words.js";
+
+/** Verdicts, worst first: icon, tone, in words. */
+const VERDICTS = {
+  duplicate: ["square", "bad", "two processes of one instance id"],
+  zombie: ["bolt", "bad", "out of the group, and working on"],
+  unfenced: ["triangle", "warn", "no member, and not refused either"],
+  behind: ["triangle", "warn", "in the group, for an older generation"],
+  unknown: ["question", "none", "it cannot be told why"],
+  benign: ["check", "ok", "no fault: it tries again"],
+};
+
+/** @param {{group: string}} props */
+export function FencedView({ group }) {
+  const asked = useJson(pathOf("groups", group, "fenced"), useSpan(), { on: ["entries"] });
+  return html`<${Answer} of=${asked}>${(body) => {
+    const order = Object.keys(VERDICTS);
+    const found = [...body.fenced].sort((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict) || b.last_at_ms - a.last_at_ms);
+    return html`<${Heading} level=${2} title="Refused and suspicious requests" sentence=${sentenceOf(found)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
+      ${!found.length && html`<p class="empty">Here stand zombies (members that were put out and work on), processes that share an instance id, and commits that came too late. There were none.</p>`}
+      ${found.map((one) => html`<${Culprit} key=${`${one.who.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
+  }}<//>`;
+}
+
+function sentenceOf(found) {
+  if (!found.length) return "In this span nothing was refused.";
+  const serious = found.filter((one) => one.verdict !== "benign").length;
+  return `${count(found.length, "culprit")}, ${serious ? `${serious} of them not harmless` : "all of them harmless"}.`;
+}
+
+function Culprit({ one }) {
+  const [icon, tone, words] = VERDICTS[one.verdict] ?? VERDICTS.unknown;
+  return html`<section class="panel culprit">
+    <div class="finding-head"><${Badge} icon=${icon} tone=${tone}>${visible(one.verdict)}<//><span class="name"><${Member} who=${one.who} /></span><span class="soft">${words}</span></div>
+    <p><${Text} value=${one.sentence} limit=${500} /></p>
+    <dl class="facts">
+      <div><dt>Error</dt><dd>${visible(one.error)}</dd></div>
+      <div><dt>Generation</dt><dd>${one.generation}, the group was at ${one.current}</dd></div>
+      <div><dt>Requests noted</dt><dd>${Object.entries(one.by_api).map(([api, times]) => `${api} ${times}×`).join(", ")}</dd></div>
+      <div><dt>First, last</dt><dd><${Time} ms=${one.first_at_ms} />, <${Time} ms=${one.last_at_ms} /></dd></div>
+      ${one.removed_at_ms !== null && html`<div><dt>Out of the group</dt><dd><${Time} ms=${one.removed_at_ms} />: ${visible(plain(one.removed_why ?? "unknown"))}</dd></div>`}
+      ${one.others.length > 0 && html`<div><dt>Also as this one</dt><dd>${one.others.map((who) => html`<${Member} who=${who} /> at ${visible(who.host)} `)}</dd></div>`}
+    </dl>
+    ${one.tried.length > 0 && html`<${Tried} tried=${one.tried} />`}</section>`;
+}
+
+function Tried({ tried }) {
+  const columns = [
+    { key: "place", title: "Partition", head: true, cell: (row) => html`<${Text} value=${`${row.topic}-${row.partition}`} limit=${60} />` },
+    { key: "offset", title: "Tried to commit", kind: "number", cell: (row) => number(row.offset) },
+    { key: "committed", title: "Is committed", kind: "number", cell: (row) => html`<${Known} value=${row.committed} why="nothing" as=${number} />` },
+    { key: "again", title: "Read again", kind: "number", help: "what it had handled beyond what is committed", cell: (row) => html`<${Known} value=${row.committed === null ? null : Math.max(0, row.offset - row.committed)} why="nothing is committed to compare with" as=${number} />` },
+  ];
+  return html`<details><summary>What its last commit tried: ${count(tried.length, "partition")}</summary><${Table} caption="Offsets that were refused" columns=${columns} rows=${tried} keyOf=${(row) => `${row.topic}-${row.partition}`} sortParam="tried" /></details>`;
+}
+
+function asMarkdown(found) {
+  return found.map((one) => `- **${one.verdict}** ${visible(one.sentence)}`).join("\n");
+}

@@ -1,0 +1,58 @@
+/** One group: its name, its state in a sentence, and the views of it. */
+import { html } from "../parts/html.js";
+import { Health } from "../parts/badge.js";
+import { Failure } from "../parts/failure.js";
+import { useJson } from "../parts/json.js";
+import { pathOf } from "../parts/router.js";
+import { Link, Text } from "../parts/text.js";
+import { cut, visible } from "../parts/words.js";
+import { GroupCausesView } from "./causes.js";
+import { EventsView } from "./events.js";
+import { FencedView } from "./fenced.js";
+import { MembersView } from "./members.js";
+import { OffsetsView } from "./offsets.js";
+import { OverviewView } from "./overview.js";
+import { PartitionsView } from "./partitions.js";
+import { RebalanceView } from "./rebalance.js";
+import { RebalancesView } from "./rebalances.js";
+import { TimelineView } from "./timeline.js";
+import { WhatIfView } from "./what-if.js";
+
+/** Tabs: name in the address, title, view. */
+const TABS = [
+  ["overview", "Overview", OverviewView],
+  ["timeline", "Timeline", TimelineView],
+  ["rebalances", "Rebalances", RebalancesView],
+  ["members", "Members", MembersView],
+  ["partitions", "Partitions", PartitionsView],
+  ["fenced", "Fenced", FencedView],
+  ["causes", "Causes", GroupCausesView],
+  ["what-if", "What-if", WhatIfView],
+  ["offsets", "Offsets", OffsetsView],
+  ["events", "Events", EventsView],
+];
+
+/** Takes the finding of this group from the news. */
+function mergeStatus(group) {
+  return (_body, kind, news) => {
+    const status = kind === "group" ? (news.status ?? news) : null;
+    return status?.group === group ? { status } : undefined;
+  };
+}
+
+/** @param {{group: string, tab: string, id?: string}} props */
+export function GroupView({ group, tab, id }) {
+  const asked = useJson(pathOf("groups", group), {}, { merge: mergeStatus(group), on: ["entries"] });
+  const status = asked.body?.status ?? null;
+  const View = tab === "rebalances" && id !== undefined ? RebalanceView : (TABS.find(([name]) => name === tab)?.[2] ?? OverviewView);
+  return html`
+    <div class="group-head">
+      <nav aria-label="You are here" class="crumbs"><${Link} to="/groups">Groups<//> <span aria-hidden="true">›</span></nav>
+      <h1><bdi data-tip=${group.length > 70 ? cut(visible(group), 500) : null}>${cut(visible(group), 70)}</bdi></h1>
+      ${status && html`<${Health} word=${status.health} why=${status.reason} />`}
+    </div>
+    ${status && html`<p class="sentence"><${Text} value=${status.sentence} limit=${500} /></p>`}
+    ${asked.error && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
+    <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(([name, title]) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
+    <${View} group=${group} status=${status} id=${id} />`;
+}

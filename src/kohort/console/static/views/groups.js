@@ -1,0 +1,131 @@
+/** V1: all groups, the worst first. */
+import { useEffect, useMemo } from "preact/hooks";
+import { html } from "../parts/html.js";
+import { Health } from "../parts/badge.js";
+import { Cause } from "../parts/cause.js";
+import { Answer } from "../parts/failure.js";
+import { compact, count, duration, number } from "../parts/format.js";
+import { Heading, matcher, Search } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { choose, pathOf, usePlace } from "../parts/router.js";
+import { Sparkline } from "../parts/sparkline.js";
+import { Table } from "../parts/table.js";
+import { Ago, Brief, Known, Link, Records, Unknown, Waited } from "../parts/text.js";
+import { markdownTable, plain, visible } from "../parts/words.js";
+
+const WORDS = ["STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", null, "OK"];
+const ROW_PX = 46;
+
+/** Puts rows that changed into the list. */
+function mergeGroups(body, kind, news) {
+  if (kind !== "groups") return undefined;
+  const rows = news.groups ?? (Array.isArray(news) ? news : []);
+  const changed = new Map(rows.map((row) => [row.group, row]));
+  const gone = new Set(news.gone ?? []);
+  const groups = body.groups.filter((row) => !gone.has(row.group)).map((row) => take(changed, row));
+  groups.push(...changed.values());
+  groups.sort((a, b) => rank(a) - rank(b));
+  return { ...body, groups, trends: { ...body.trends, ...news.trends } };
+}
+
+/** The news of a row, which then is no longer new; its trend stays where no new one came. */
+function take(changed, row) {
+  const news = changed.get(row.group);
+  changed.delete(row.group);
+  return news ? { trend: row.trend, ...news } : row;
+}
+
+function rank(row) {
+  return WORDS.indexOf(row.health ?? null);
+}
+
+export function GroupsView() {
+  const asked = useJson("/groups", {}, { merge: mergeGroups });
+  return html`<${Answer} of=${asked}>${(body) => html`<${Groups} body=${body} />`}<//>`;
+}
+
+function Groups({ body }) {
+  const { params } = usePlace();
+  const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state]);
+  useEffect(() => performance.mark("kohort: groups drawn"), []);
+  const troubled = body.groups.filter((row) => rank(row) < WORDS.indexOf("REBALANCING"));
+  return html`
+    <${Heading} title="Groups" sentence=${sentenceOf(body.groups, troubled)} command="kohort groups" markdown=${() => markdownOf(shown)}>
+      <${Search} value=${params.filter ?? ""} label="Filter groups" onInput=${(filter) => choose({ filter })} />
+    <//>
+    <${Counts} groups=${body.groups} chosen=${params.health} />
+    <${Table} caption="Groups, the worst first" columns=${columnsFor(body)} rows=${shown} keyOf=${(row) => row.group} rowHeight=${ROW_PX} empty=${body.groups.length ? "No group matches the filter." : html`<${NoGroups} />`} />`;
+}
+
+function sentenceOf(groups, troubled) {
+  if (!groups.length) return "There are no groups.";
+  if (!troubled.length) return `${count(groups.length, "group")}; none needs attention.`;
+  const worst = troubled[0];
+  const needs = troubled.length === 1 ? "needs" : "need";
+  return html`<strong>${count(troubled.length, "group")} of ${number(groups.length)} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
+}
+
+function chosenRows(groups, { filter, health, state }) {
+  const matches = matcher(filter);
+  return groups.filter(
+    (row) =>
+      (!health || (row.health ?? "unknown") === health) &&
+      (!state || row.state === state) &&
+      matches([row.group, row.reason, row.state, row.health, row.assignor, row.last_rebalance?.cause]),
+  );
+}
+
+/** How many are how; each count is a filter. */
+function Counts({ groups, chosen }) {
+  return html`<div class="counts" role="group" aria-label="Filter by health">
+    <button type="button" aria-pressed=${!chosen} onClick=${() => choose({ health: null })}>all <b>${groups.length}</b></button>
+    ${WORDS.map((word) => {
+      const times = groups.filter((row) => (row.health ?? null) === word).length;
+      const name = word ?? "unknown";
+      return times > 0 && html`<button type="button" aria-pressed=${chosen === name} onClick=${() => choose({ health: chosen === name ? null : name })}><${Health} word=${word} /> <b>${times}</b></button>`;
+    })}
+  </div>`;
+}
+
+/** @returns {import("../parts/table.js").Column[]} */
+function columnsFor(body) {
+  return [
+    { key: "health", title: "Health", value: rank, cell: (row) => html`<${Health} word=${row.health} why=${row.reason} />` },
+    { key: "group", title: "Group, and why", value: (row) => row.group, head: true, width: "wide", cell: (row) => html`<${Name} row=${row} />` },
+    { key: "state", title: "State", needs: "middle", value: (row) => row.state, cell: (row) => html`${visible(row.state)}<div class="under">${visible(row.assignor || row.group_type)}</div>` },
+    { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`${row.members}<div class="under">${row.idle_members ? `${row.idle_members} idle` : ""}</div>` },
+    { key: "lag", title: "Lag", kind: "number", help: "records that wait", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions} partitions</div>` },
+    { key: "wait", title: "Waited", kind: "number", help: "for how long the next record has waited: the longest of its partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
+    { key: "trend", title: "15 min", needs: "middle", help: "lag in the last 15 minutes", cell: (row) => html`<${Trend} row=${row} values=${row.trend ?? body.trends?.[row.group]} />` },
+    { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour; the second round of a cooperative one is not counted", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="nobody keeps a journal" />` },
+    { key: "last", title: "Last rebalance", width: "brief", value: (row) => row.last_rebalance?.at_ms, cell: (row) => html`<${Last} row=${row} />` },
+    { key: "node", title: "Node", needs: "wide", kind: "number", help: "the broker that coordinates it", value: (row) => row.coordinator_id, cell: (row) => html`<${Known} value=${row.coordinator_id} why="its coordinator was not told" as=${String} />` },
+  ];
+}
+
+function Name({ row }) {
+  return html`<${Link} to=${pathOf("groups", row.group, "overview")} class="name"><${Brief} value=${row.group} limit=${48} /><//>
+    <div class="under reason">${row.health === "OK" ? "" : html`<${Brief} value=${row.reason} limit=${110} />`}</div>`;
+}
+
+function Trend({ row, values }) {
+  const drains = row.draining === "draining" && row.eta_ms !== null;
+  return html`<${Sparkline} values=${values} /><div class="under">${drains ? `done in ${duration(row.eta_ms)}` : row.lag ? plain(row.draining) : ""}</div>`;
+}
+
+function Last({ row }) {
+  const last = row.last_rebalance;
+  if (!last) return html`<${Unknown} why=${row.rebalances_1h === null ? "nobody keeps a journal" : "the journal tells of none"} />`;
+  return html`<${Ago} ms=${last.at_ms} />${last.took_ms !== null && `, ${duration(last.took_ms)}`}<div class="under"><${Cause} code=${last.cause} /></div>`;
+}
+
+function NoGroups() {
+  return html`No group has ever committed or joined here. To make one:<br /><code>kohort topics create orders --partitions 6</code><br /><code>kohort consume orders --group my-group</code>`;
+}
+
+function markdownOf(rows) {
+  return markdownTable(
+    ["Health", "Group", "State", "Members", "Lag", "Waited", "Why"],
+    rows.map((row) => [row.health ?? "unknown", row.group, row.state, row.members, row.lag === null ? null : compact(row.lag), row.lag_ms === null ? null : duration(row.lag_ms), row.reason]),
+  );
+}

@@ -1,0 +1,63 @@
+/** V6: the partitions: where the group is in each, how far behind, who has it; and the records around that. */
+import { html } from "../parts/html.js";
+import { Health } from "../parts/badge.js";
+import { count, duration, number, rate } from "../parts/format.js";
+import { Heading, matcher, Search } from "../parts/heading.js";
+import { choose, pathOf, usePlace } from "../parts/router.js";
+import { Table } from "../parts/table.js";
+import { Brief, Known, Member, Records, Waited } from "../parts/text.js";
+import { markdownTable, memberName, shellWord, visible } from "../parts/words.js";
+import { Peek } from "./peek.js";
+
+const WORDS = ["STOP", "STALL", "REWIND", "WARN", null, "OK"];
+/** Which partitions are shown: name in the address, title, test. */
+const ONLY = [
+  ["", "all", () => true],
+  ["lag", "with lag", (one) => one.lag > 0],
+  ["unowned", "without owner", (one) => !one.owner],
+  ["uncommitted", "never committed", (one) => one.committed === null],
+];
+
+/** @param {{group: string, status: any}} props */
+export function PartitionsView({ group, status }) {
+  const { params } = usePlace();
+  if (!status) return null;
+  const only = ONLY.find(([name]) => name === (params.only ?? "")) ?? ONLY[0];
+  const matches = matcher(params.filter);
+  const shown = status.partitions.filter((one) => only[2](one) && matches([`${one.topic}-${one.partition}`, one.owner && memberName(one.owner), one.status, one.reason]));
+  return html`<${Heading} level=${2} title="Partitions" sentence=${sentenceOf(status)} command=${`kohort group partitions ${shellWord(group)}`} markdown=${() => asMarkdown(shown)}>
+      <${Search} value=${params.filter ?? ""} label="Filter partitions" onInput=${(filter) => choose({ filter })} /><//>
+    <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => html`<button type="button" aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${status.partitions.filter(test).length}</b></button>`)}</div>
+    ${params.peek && html`<${Peek} path=${pathOf("groups", group, "peek")} place=${params.peek} command=${(topic, partition) => `kohort group peek ${shellWord(group)} ${shellWord(`${topic}:${partition}`)}`} />`}
+    <${Table} caption="Partitions" columns=${COLUMNS} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition is like that." />`;
+}
+
+function sentenceOf(status) {
+  const lagging = status.partitions.filter((one) => one.lag > 0).length;
+  return `${count(status.partitions.length, "partition")}, ${lagging} with lag, ${status.partitions.filter((one) => !one.owner).length} without an owner.`;
+}
+
+function rank(one) {
+  return WORDS.indexOf(one.status ?? null);
+}
+
+/** @type {import("../parts/table.js").Column[]} */
+const COLUMNS = [
+  { key: "status", title: "Status", value: rank, cell: (one) => html`<${Health} word=${one.status} why=${one.reason} />` },
+  { key: "place", title: "Partition, and why", head: true, width: "wide", value: (one) => `${one.topic}-${one.partition}`, cell: (one) => html`<span class="name"><${Brief} value=${`${one.topic}-${one.partition}`} limit=${48} /></span><div class="under reason">${one.status === "OK" ? "" : html`<${Brief} value=${one.reason} limit=${110} />`}</div>` },
+  { key: "owner", title: "Owner", value: (one) => one.owner && memberName(one.owner), cell: (one) => html`<${Member} who=${one.owner} />` },
+  { key: "committed", title: "Committed", kind: "number", value: (one) => one.committed, cell: (one) => html`<${Known} value=${one.committed} why="nothing was ever committed" as=${number} />` },
+  { key: "end", title: "End", kind: "number", help: "the end of the log; below it the last stable offset where a transaction is open", value: (one) => one.log_end, cell: (one) => html`<${Known} value=${one.log_end} as=${number} />${one.last_stable !== null && one.last_stable !== one.log_end ? html`<div class="under">stable ${number(one.last_stable)}</div>` : ""}` },
+  { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} why=${one.unknown} />` },
+  { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} />` },
+  { key: "lead", title: "Lead", kind: "number", help: "how far the next record is from the start of the log: at 0 records are about to be lost", value: (one) => one.lead, cell: (one) => html`<${Known} value=${one.lead} as=${number} />${one.lost ? html`<div class="under bad-text">${number(one.lost)} lost</div>` : ""}` },
+  { key: "in", title: "Written", kind: "number", value: (one) => one.written_per_s, cell: (one) => html`<${Known} value=${one.written_per_s} why="one look tells no rates" as=${rate} />` },
+  { key: "out", title: "Read", kind: "number", value: (one) => one.read_per_s, cell: (one) => html`<${Known} value=${one.read_per_s} why="one look tells no rates" as=${rate} />` },
+  { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="it does not get less, or no rates were seen" as=${duration} />` },
+  { key: "look", title: "Records", cell: (one) => html`<button type="button" class="small" aria-label=${visible(`peek at the records of ${one.topic}-${one.partition}`)} onClick=${() => choose({ peek: `${one.topic}-${one.partition}` }, { push: true })}>peek</button>` },
+];
+
+function asMarkdown(partitions) {
+  const rows = partitions.map((one) => [one.status, `${one.topic}-${one.partition}`, one.owner && memberName(one.owner), one.committed, one.log_end, one.lag, one.reason]);
+  return markdownTable(["Status", "Partition", "Owner", "Committed", "End", "Lag", "Why"], rows);
+}

@@ -1,0 +1,56 @@
+/** V12: pipelines: where each stands, and its ledger: every row that came in, and where it went. */
+import { html } from "../parts/html.js";
+import { Badge, Icon } from "../parts/badge.js";
+import { Answer } from "../parts/failure.js";
+import { count, number } from "../parts/format.js";
+import { Heading } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { pathOf } from "../parts/router.js";
+import { Table } from "../parts/table.js";
+import { Ago, Brief, Known, Link, Text } from "../parts/text.js";
+import { visible } from "../parts/words.js";
+
+export function PipelinesView() {
+  const asked = useJson("/pipelines");
+  return html`<${Answer} of=${asked}>${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. Their offsets are what their ledgers say; the group has what was committed after each batch.` : "No ledger of a pipeline was given to this console."} command="kohort pipeline status FILE" />
+      ${!body.pipelines.length && html`<p class="empty">Pipelines are told by their ledgers: start the console with the folder of one.</p>`}
+      ${body.pipelines.map((one) => html`<${Pipeline} one=${one} />`)}`}<//>`;
+}
+
+function Pipeline({ one }) {
+  const ledger = one.last_run?.ledger ?? null;
+  return html`<section class="panel"><h2><${Text} value=${one.name} limit=${60} /></h2>
+    <p>${one.running ? html`<span class="badge info"><${Icon} name="turn" />running</span> on <${Text} value=${one.running.host} limit=${40} /> (process ${one.running.pid}), since <${Ago} ms=${one.running.since_ms} />.` : "No run goes on."}</p>
+    ${one.problem && html`<p class="bad-text"><${Text} value=${one.problem} limit=${400} /></p>`}
+    ${ledger && html`<${Ledger} ledger=${ledger} />`}
+    ${one.sources.length > 0 && html`<h3>Sources</h3><${Table} caption="Sources" columns=${SOURCES} rows=${one.sources} keyOf=${(source) => source.name} sortParam="sources" />`}
+    ${one.batches.length > 0 && html`<h3>Batches</h3><${Table} caption="Batches" columns=${BATCHES} rows=${one.batches} keyOf=${(batch) => String(batch.batch)} order="batch.down" sortParam="batches" tall />`}</section>`;
+}
+
+/** Rows in against rows out; whether all are accounted for, in a word. */
+function Ledger({ ledger }) {
+  const into = (name, some) => Object.entries(some ?? {}).map(([key, rows]) => [`${name} ${key}`, rows]);
+  const rows = [["came in", ledger.rows_in], ["could not be decoded", ledger.undecoded], ["filtered", ledger.filtered], ...into("dropped by", ledger.dropped), ...into("quarantined by", ledger.quarantined), ["dead letters", ledger.dead_letters], ["late", ledger.late], ...into("written to", ledger.sinks), ["perhaps delivered twice", ledger.redelivered]];
+  return html`<h3>Ledger of the last run <${Badge} icon=${ledger.balanced ? "check" : "cross"} tone=${ledger.balanced ? "ok" : "bad"}>${ledger.balanced ? "every row is accounted for" : "does not add up"}<//></h3>
+    <dl class="facts">${rows.filter(([name, value]) => value || name === "came in").map(([name, value]) => html`<div><dt>${visible(name)}</dt><dd>${number(value)}</dd></div>`)}</dl>
+    ${ledger.problems?.map((problem) => html`<p class="bad-text"><${Text} value=${problem} limit=${300} /></p>`)}`;
+}
+
+/** @type {import("../parts/table.js").Column[]} */
+const SOURCES = [
+  { key: "name", title: "Source", head: true, value: (one) => one.name, cell: (one) => html`<${Brief} value=${one.name} />` },
+  { key: "group", title: "Group", value: (one) => one.group, cell: (one) => html`<${Link} to=${pathOf("groups", one.group, "overview")}><${Brief} value=${one.group} /><//>` },
+  { key: "partitions", title: "Partitions", kind: "number", value: (one) => Object.keys(one.partitions).length, cell: (one) => Object.keys(one.partitions).length },
+  { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Known} value=${one.lag} as=${number} />` },
+];
+
+/** @type {import("../parts/table.js").Column[]} */
+const BATCHES = [
+  { key: "batch", title: "Batch", kind: "number", head: true, value: (one) => one.batch, cell: (one) => one.batch },
+  { key: "done", title: "Done", value: (one) => one.done, cell: (one) => visible(one.done) },
+  { key: "rows", title: "Rows", kind: "number", value: (one) => one.rows, cell: (one) => number(one.rows) },
+  { key: "sinks", title: "Written to", cell: (one) => html`<${Brief} value=${Object.entries(one.sinks).map(([name, rows]) => `${name} ${number(rows)}`).join(", ")} limit=${80} />` },
+  { key: "again", title: "Perhaps twice", kind: "number", value: (one) => one.redelivered, cell: (one) => number(one.redelivered) },
+  { key: "dead", title: "Dead letters", kind: "number", value: (one) => one.dead_letters, cell: (one) => number(one.dead_letters) },
+  { key: "late", title: "Late", kind: "number", value: (one) => one.late, cell: (one) => number(one.late) },
+];

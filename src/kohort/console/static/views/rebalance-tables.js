@@ -1,0 +1,89 @@
+/** Tables of one rebalance: what moved, who was there before and after, who is to give up what. */
+import { html } from "../parts/html.js";
+import { count, duration, number } from "../parts/format.js";
+import { Table } from "../parts/table.js";
+import { Known, Member, Text } from "../parts/text.js";
+import { plain, visible } from "../parts/words.js";
+
+/** Members of a rebalance by their ids, so that moves can name them. */
+function membersById(one) {
+  return new Map([...one.members_before, ...one.members, ...one.standing.map((each) => each.who)].map((who) => [who.member_id, who]));
+}
+
+export function MovesTable({ one }) {
+  const known = membersById(one);
+  const who = (id) => (id === null ? html`<span class="soft">nobody</span>` : html`<${Member} who=${known.get(id) ?? { member_id: id }} />`);
+  const columns = [
+    { key: "place", title: "Partition", head: true, value: (move) => `${move.topic}-${move.partition}`, cell: (move) => html`<${Text} value=${`${move.topic}-${move.partition}`} limit=${60} />` },
+    { key: "from", title: "From", value: (move) => move.from, cell: (move) => who(move.from) },
+    { key: "to", title: "To", value: (move) => move.to, cell: (move) => who(move.to) },
+    { key: "gap", title: "Without owner", kind: "number", value: (move) => move.unowned_ms, cell: (move) => html`<${Known} value=${move.unowned_ms} why="when its new owner began to read was not seen" as=${duration} />` },
+    { key: "before", title: "Lag before", kind: "number", value: (move) => move.lag_before, cell: (move) => html`<${Known} value=${move.lag_before} why="nobody looked then" />` },
+    { key: "after", title: "Lag after", kind: "number", value: (move) => move.lag_after, cell: (move) => html`<${Known} value=${move.lag_after} why="nobody looked then" />` },
+    { key: "again", title: "Read again", kind: "number", help: "an estimate, from a commit that came too late", value: (move) => move.redelivered, cell: (move) => html`<${Known} value=${move.redelivered} why="the old owner did not say how far it was" as=${number} />` },
+  ];
+  const total = one.unowned_partition_ms === null ? "" : `; together ${duration(one.unowned_partition_ms)} without an owner`;
+  return html`<section><h3>What moved</h3><p class="soft">${count(one.moves.length, "partition")} changed hands${total}.</p>
+    <${Table} caption="Partitions that changed hands" columns=${columns} rows=${one.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition changed hands." /></section>`;
+}
+
+/** Of a classic group: who was there before and after, and what each won or lost. */
+export function MemberChanges({ one }) {
+  const before = new Set(one.members_before.map((who) => who.member_id));
+  const after = new Set(one.members.map((who) => who.member_id));
+  const rows = [...membersById(one).values()].map((who) => ({
+    who,
+    was: before.has(who.member_id),
+    is: after.has(who.member_id),
+    how: one.gone[who.member_id],
+    won: one.moves.filter((move) => move.to === who.member_id).length,
+    lost: one.moves.filter((move) => move.from === who.member_id).length,
+  }));
+  const columns = [
+    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />${row.who.member_id === one.leader ? html` <span class="chip">leader</span>` : ""}` },
+    { key: "what", title: "Before → after", value: (row) => changeOf(row), cell: (row) => changeOf(row) },
+    { key: "host", title: "Host", value: (row) => row.who.host, cell: (row) => html`<${Text} value=${row.who.host} limit=${40} />` },
+    { key: "won", title: "Won", kind: "number", value: (row) => row.won, cell: (row) => (row.won ? `+${row.won}` : "0") },
+    { key: "lost", title: "Lost", kind: "number", value: (row) => row.lost, cell: (row) => (row.lost ? `−${row.lost}` : "0") },
+  ];
+  return html`<section><h3>Members</h3><${Table} caption="Members before and after" columns=${columns} rows=${rows} keyOf=${(row) => row.who.member_id} sortParam="who" empty="It has no members." /></section>`;
+}
+
+function changeOf(row) {
+  if (row.was && row.is) return "stayed";
+  if (row.is) return "came";
+  return row.how ? `went: ${visible(plain(row.how))}` : "went";
+}
+
+/** Of a modern group: what each member has against what it is to have, and whom it waits for. */
+export function Standings({ standing, title = "Who has not yet given up what" }) {
+  const names = new Map(standing.map((each) => [each.who.member_id, each.who]));
+  const late = standing.filter((each) => each.to_revoke.length || each.still_to_get.length);
+  const columns = [
+    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
+    { key: "state", title: "State", value: (row) => row.state, cell: (row) => visible(plain(row.state)) },
+    { key: "epoch", title: "Epoch", kind: "number", value: (row) => row.epoch, cell: (row) => html`<${Known} value=${row.epoch} as=${String} />` },
+    { key: "has", title: "Has", kind: "number", value: (row) => row.has.length, cell: (row) => html`<${Places} of=${row.has} />${row.known ? "" : " or more"}` },
+    { key: "target", title: "Target", kind: "number", value: (row) => row.target?.length, cell: (row) => (row.target === null ? html`<${Known} value=${null} why="the target is not known" />` : html`<${Places} of=${row.target} />`) },
+    { key: "revoke", title: "To give up", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />` },
+    { key: "get", title: "Still to get", value: (row) => row.still_to_get.length, cell: (row) => html`<${Places} of=${row.still_to_get} /><${Awaited} from=${row.awaited_from} names=${names} />` },
+  ];
+  const sentence = late.length ? `${count(late.length, "member")} of ${standing.length} not at the target yet.` : "All members are at the target.";
+  return html`<section><h3>${title}</h3><p>${sentence}</p>
+    <${Table} caption="Members against the target" columns=${columns} rows=${standing} keyOf=${(row) => row.who.member_id} order="revoke.down" sortParam="standing" empty="It has no members." /></section>`;
+}
+
+function Awaited({ from, names }) {
+  const owners = [...new Set(Object.values(from ?? {}))];
+  if (!owners.length) return null;
+  return html`<div class="under">from ${owners.slice(0, 4).map((id) => html`<${Member} who=${names.get(id) ?? { member_id: id }} /> `)}</div>`;
+}
+
+const FEW = 3;
+
+/** Partitions: a few by name, more as a number that opens. */
+export function Places({ of }) {
+  if (!of?.length) return "0";
+  if (of.length <= FEW) return html`<${Text} value=${of.join(", ")} limit=${80} />`;
+  return html`<details class="places"><summary>${number(of.length)}</summary><${Text} value=${of.join(", ")} limit=${2000} /></details>`;
+}

@@ -1,0 +1,98 @@
+/** V4: one rebalance: what happened, on what evidence, who was waited for, what moved, what to do. */
+import { useState } from "preact/hooks";
+import { post } from "../data.js";
+import { html } from "../parts/html.js";
+import { Confidence, Origin } from "../parts/badge.js";
+import { Waterfall } from "../parts/bars.js";
+import { Cause, Explain } from "../parts/cause.js";
+import { Advice, Evidence } from "../parts/evidence.js";
+import { Answer, Failure } from "../parts/failure.js";
+import { count, duration } from "../parts/format.js";
+import { Heading } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
+import { pathOf } from "../parts/router.js";
+import { Link, Member, Text, Time } from "../parts/text.js";
+import { useSpan } from "../parts/timebar.js";
+import { memberName, plain, rebalanceKey, rebalanceName, shellWord, visible } from "../parts/words.js";
+import { MemberChanges, MovesTable, Standings } from "./rebalance-tables.js";
+import { ReplayTable } from "./what-if-tables.js";
+
+/** @param {{group: string, id: string}} props */
+export function RebalanceView({ group, id }) {
+  const path = pathOf("groups", group, "rebalances");
+  const within = useJson(path, useSpan(), { on: ["entries"] });
+  const elsewhere = within.body !== null && placeOf(within.body, id) < 0;
+  const all = useJson(elsewhere ? path : null);
+  return html`<${Answer} of=${elsewhere ? all : within}>${(body) => {
+    const at = placeOf(body, id);
+    if (at < 0) return html`<${NotKnown} group=${group} id=${id} />`;
+    return html`<${Steps} group=${group} before=${body.rebalances[at - 1]} after=${body.rebalances[at + 1]} /><${Rebalance} key=${id} one=${body.rebalances[at]} group=${group} />`;
+  }}<//>`;
+}
+
+function placeOf(body, id) {
+  return body.rebalances.findIndex((one) => rebalanceKey(one) === id);
+}
+
+function NotKnown({ group, id }) {
+  return html`<h2>The journal does not tell of ${visible(id)}</h2><p>It may be too long ago. See <${Link} to=${pathOf("groups", group, "rebalances")}>those that it tells of<//>.</p>`;
+}
+
+function Steps({ group, before, after }) {
+  const link = (one, words) => one && html`<${Link} to=${pathOf("groups", group, "rebalances", rebalanceKey(one))}>${words}<//>`;
+  return html`<nav class="steps" aria-label="Rebalances"><${Link} to=${pathOf("groups", group, "rebalances")}>all rebalances<//> ${link(before, "← earlier")} ${link(after, "later →")}</nav>`;
+}
+
+function Rebalance({ one, group }) {
+  return html`<article>
+    <${Heading} level=${2} title=${html`<${Cause} code=${one.cause} />`} command=${`kohort group why ${shellWord(group)} --last 0`} markdown=${() => asMarkdown(one)} />
+    <p class="lead"><${Text} value=${one.sentence} limit=${800} /></p>
+    <p class="chips"><span class="chip">${visible(rebalanceName(one))}</span><span class="chip"><${Time} ms=${one.opened_at_ms} /></span>
+      <span class="chip">${one.took_ms === null ? `ended: ${plain(one.end)}` : `took ${duration(one.took_ms)}`}</span><${Confidence} word=${one.confidence} /><${Origin} word=${one.origin} />
+      ${one.also.map((cause) => html`<span class="chip">also <${Cause} code=${cause} /></span>`)}</p>
+    <${Advice} text=${one.advice ?? "nothing: this is how it should be"}><div class="explain"><${Explain} code=${one.cause} /></div><//>
+    <${Related} one=${one} group=${group} />
+    <div class="columns">
+      <div><${Blocker} one=${one} /><section><h3>Where the time went</h3><${Waterfall} phases=${one.phases_ms} /></section></div>
+      <${Evidence} facts=${one.evidence.filter((fact) => !fact.kind.startsWith("phase_"))} />
+    </div>
+    <${MovesTable} one=${one} />
+    ${one.standing.length ? html`<${Standings} standing=${one.standing} />` : html`<${MemberChanges} one=${one} />`}
+    <${OtherAssignors} group=${group} one=${one} />
+  </article>`;
+}
+
+function Related({ one, group }) {
+  const parent = one.parent !== null && html`<p>The second round of <${Link} to=${pathOf("groups", group, "rebalances", String(one.parent))}>generation ${one.parent}<//>: members had to give up partitions first.</p>`;
+  const key = one.follows?.startsWith(`${group}/`) ? one.follows.slice(group.length + 1) : one.follows;
+  const follows = key && html`<p>Follows <${Link} to=${pathOf("groups", group, "rebalances", key)}>${visible(key)}<//>, in which that member had been put out.</p>`;
+  const stale = one.stale_requests > 0 && html`<p>${count(one.stale_requests, "request")} of members that were out of date ${one.stale_requests === 1 ? "was" : "were"} refused after it: <${Link} to=${pathOf("groups", group, "fenced")}>see which<//>.</p>`;
+  return html`${parent}${follows}${stale}`;
+}
+
+function Blocker({ one }) {
+  if (!one.blocker) return null;
+  const because = one.blocker.because ? `: ${plain(one.blocker.because)}` : "";
+  const part = one.took_ms ? ` of ${duration(one.took_ms)}` : "";
+  return html`<section class="blocker"><h3>Who held it up</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} who=${one.blocker.who} />${because}.</p></section>`;
+}
+
+/** What other assignors would have made of it; asked for on demand. */
+function OtherAssignors({ group, one }) {
+  const [state, setState] = useState({ body: null, error: null });
+  const ask = () =>
+    post(`${pathOf("groups", group)}/replay`, { rebalance: one.id }).then(
+      (body) => setState({ body, error: null }),
+      (error) => setState({ body: null, error }),
+    );
+  return html`<section><h3>With another assignor</h3><p><button type="button" onClick=${ask}>Play it again with every assignor</button> <span class="soft">nothing is changed by that</span></p>
+    ${state.error && html`<${Failure} error=${state.error} />`}${state.body && html`<${ReplayTable} replay=${state.body.replay} />`}</section>`;
+}
+
+function asMarkdown(one) {
+  const facts = one.evidence.map((fact) => `- ${plain(fact.kind)}: ${visible(fact.value)}`);
+  const moves = one.moves.slice(0, 30).map((move) => `- ${visible(move.topic)}-${move.partition}: ${visible(move.from ?? "nobody")} → ${visible(move.to ?? "nobody")}`);
+  const blocker = one.blocker ? [`Held up by ${visible(memberName(one.blocker.who))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
+  const head = [`### ${visible(one.id)}: ${plain(one.cause)}`, "", visible(one.sentence), "", ...blocker];
+  return [...head, `What to do: ${one.advice ?? "nothing"}`, "", "Evidence:", ...facts, "", `Moved (${one.moves.length}):`, ...moves].join("\n");
+}

@@ -1,0 +1,159 @@
+"""Streams of events (SSE): one for each tab, with a bounded queue of its own; who does not read is told to load anew.
+
+The hub lives on the loop of the server. What is published is made into bytes once, for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+PING_S: Final = 15.0
+MOST_STREAMS: Final = 200
+MOST_WAITING: Final = 64
+MOST_WAITING_BYTES: Final = 1 << 20
+"""Of one stream; beyond that all that waits becomes one ``resync``."""
+MOST_KEPT: Final = 256
+MOST_KEPT_BYTES: Final = 4 << 20
+"""What is kept for those that come back with Last-Event-ID."""
+RETRY_MS: Final = 1_000
+GOODBYE: Final = b"event: bye\ndata: {}\n\n"
+
+
+class Event:
+    """An event as bytes; ``group`` is whose it is, None for all."""
+
+    __slots__ = ("data", "group", "number")
+
+    def __init__(self, number: int, name: str, told: bytes, group: str | None) -> None:
+        self.number, self.group = number, group
+        self.data = b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), told)
+
+
+class Waiting:
+    """What one stream has yet to send."""
+
+    def __init__(self, group: str | None) -> None:
+        self.group = group
+        self._events: deque[bytes] = deque()
+        self._bytes = 0
+        self._is_lost = False
+        self._woken = asyncio.Event()
+
+    def add(self, event: Event) -> None:
+        """Let it send an event, if it is of its group; too much becomes one ``resync``."""
+        if self._is_lost or event.group not in (None, self.group):
+            return
+        self._events.append(event.data)
+        self._bytes += len(event.data)
+        if len(self._events) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
+            self.lose(event.number)
+        self._woken.set()
+
+    def lose(self, number: int) -> None:
+        """Forget what waits, and say that all has to be loaded anew."""
+        self._events.clear()
+        self._events.append(b"id: %d\nevent: resync\ndata: {}\n\n" % number)
+        self._bytes, self._is_lost = len(self._events[0]), True
+        self._woken.set()
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return self._bytes
+
+    async def next(self, within_s: float) -> bytes | None:
+        """Return what waits; None where nothing came for so long."""
+        if not self._events:
+            self._woken.clear()
+            try:
+                await asyncio.wait_for(self._woken.wait(), within_s)
+            except TimeoutError:
+                return None
+        data = b"".join(self._events)
+        self._events.clear()
+        self._bytes, self._is_lost = 0, False
+        return data
+
+    def wake(self) -> None:
+        """Let whoever waits look at what is there."""
+        self._woken.set()
+
+
+class Hub:
+    """All streams of a console."""
+
+    def __init__(self) -> None:
+        self._streams: set[Waiting] = set()
+        self._wanted: Counter[str] = Counter()
+        """How many streams there are of each group."""
+        self._kept: deque[Event] = deque()
+        self._kept_bytes = 0
+        self._number = 0
+        self._ending = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more would be too many."""
+        return len(self._streams) >= MOST_STREAMS
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait in all streams."""
+        return sum(one.size for one in self._streams)
+
+    def publish(self, name: str, told: bytes, group: str | None = None) -> None:
+        """Send an event, whose data is JSON, to all streams, or to those of a group."""
+        self._number += 1
+        event = Event(self._number, name, told, group)
+        self._kept.append(event)
+        self._kept_bytes += len(event.data)
+        while len(self._kept) > MOST_KEPT or self._kept_bytes > MOST_KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popleft().data)
+        for one in self._streams:
+            one.add(event)
+
+    def end(self) -> None:
+        """Let every stream say goodbye and end."""
+        self._ending = True
+        for one in self._streams:
+            one.wake()
+
+    def wants(self, group: str) -> bool:
+        """Tell whether a stream is of a group. May be asked on any thread."""
+        return group in self._wanted
+
+    async def stream(self, group: str | None, last_id: str | None, first: bytes = b"") -> AsyncIterator[bytes]:
+        """Yield what one stream sends, ``first`` before all else, until the hub ends or nobody takes it any more."""
+        mine = Waiting(group)
+        self._streams.add(mine)
+        if group is not None:
+            self._wanted[group] += 1
+        try:
+            self._resume(mine, last_id)
+            yield b"retry: %d\n\n%s" % (RETRY_MS, first)
+            while not self._ending:
+                data = await mine.next(PING_S)
+                if data is None:
+                    yield b": ping\n\n"
+                elif data:
+                    yield data
+            yield GOODBYE
+        finally:
+            self._streams.discard(mine)
+            if group is not None:
+                self._wanted -= Counter({group: 1})
+
+    def _resume(self, mine: Waiting, last_id: str | None) -> None:
+        """Send what came since the last event that the tab had; ``resync`` where that is not known any more."""
+        if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
+            return
+        last = int(last_id)
+        missed = [event for event in self._kept if event.number > last]
+        if last > self._number or self._number - last != len(missed):
+            mine.lose(self._number)
+            return
+        for event in missed:
+            mine.add(event)

@@ -1,0 +1,62 @@
+"""What ``kohort nodes`` and ``kohort transactions`` print."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from kohort.results.result import Result
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node: how many partitions it leads, and how many of these hold groups."""
+
+    node: int
+    address: str | None
+    state: Literal["up", "stopped"]
+    leads: int
+    group_partitions: int
+    controller: bool
+
+
+class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):
+    """The nodes of a cluster."""
+
+    LINES: ClassVar[str] = "nodes"
+
+    nodes: list[NodeRow]
+
+
+class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A transactional id, and what it has open; ``seconds`` since it was begun, null where nothing is open."""
+
+    transactional_id: str
+    state: str
+    seconds: float | None
+    timeout_ms: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_id: int
+    partitions: list[str]
+
+
+class TransactionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/transactions"):
+    """Transactional ids, the longest open first."""
+
+    LINES: ClassVar[str] = "transactions"
+
+    transactions: list[TransactionRow]
+
+
+class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/transaction"):
+    """One transactional id, and what it has open."""
+
+    transactional_id: str
+    state: str
+    seconds: float | None
+    timeout_ms: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_id: int
+    partitions: list[str]

@@ -1,0 +1,133 @@
+"""What the console tells that no command does: the cluster it looks at, trends, lag over time, causes over time."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from kohort.results.cluster import NodeRow
+from kohort.results.lag import GroupRow
+from kohort.results.pipelines import PipelineStands
+from kohort.results.result import Result
+
+
+class JournalTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the journal of rebalances comes from, and what it covers; ``kind`` is null where there is none, and
+    ``why_not`` says why."""
+
+    kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    stale: bool = False
+    """Its watcher does not run any more."""
+    why_not: str | None = None
+
+
+class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cluster"):
+    """What the console shows, and what it may do."""
+
+    cluster_id: str | None
+    address: str | None
+    version: str
+    """Of kohort."""
+    now_ms: int
+    kind: Literal["live", "recorded"]
+    title: str
+    allow_changes: bool
+    journal: JournalTold
+    unseen: list[str]
+    """What could not be seen, in sentences."""
+    user: str | None
+    """Who is logged in; null without a login."""
+    token: str | None
+    """What every POST has to carry in ``X-Kohort-Token``."""
+
+
+class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
+    """Groups, the worst first, and the lag of each in the last 15 minutes, oldest first."""
+
+    LINES: ClassVar[str] = "groups"
+
+    at_ms: int
+    groups: list[GroupRow]
+    trends: dict[str, list[int | None]]
+
+
+class LagHistoryTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
+    """The lag of a group over time; the lists are as long as ``times_ms``. Topics are the ten with the most lag."""
+
+    group: str
+    times_ms: list[int]
+    lag: list[int | None]
+    lag_ms: list[int | None]
+    topics: dict[str, list[int | None]]
+
+
+class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rebalances had which cause in a time."""
+
+    from_ms: int
+    until_ms: int
+    by_cause: dict[str, int]
+
+
+class Offender(msgspec.Struct, frozen=True, kw_only=True):
+    """Who or what was behind several rebalances, and their most frequent cause."""
+
+    kind: Literal["host", "client", "topic", "group"]
+    name: str
+    rebalances: int
+    cause: str
+
+
+class CausesTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes"):
+    """Causes of rebalances over time; ``stable_share`` is the part of the time in which a group did not rebalance."""
+
+    LINES: ClassVar[str] = "buckets"
+
+    buckets: list[CauseBucket]
+    offenders: list[Offender]
+    stable_share: dict[str, float]
+
+
+class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nodes"):
+    """The nodes, and the names of the groups that each coordinates."""
+
+    LINES: ClassVar[str] = "nodes"
+
+    nodes: list[NodeRow]
+    groups: dict[str, list[str]]
+
+
+class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console.pipelines"):
+    """The pipelines whose files the console was given."""
+
+    pipelines: list[PipelineStands]
+
+
+class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
+    """Why a request was not answered; ``members`` names those that stand against a change."""
+
+    error: str
+    what_to_do: str
+    members: list[str] = []
+
+
+class ConsoleReady(Result, frozen=True, kw_only=True, tag="kohort/v1/console"):
+    """A console that takes requests: one line, as soon as it does."""
+
+    url: str
+    kind: Literal["live", "recorded"]
+
+
+TOLD = (
+    ConsoleCluster,
+    ConsoleGroups,
+    LagHistoryTold,
+    CausesTold,
+    ConsoleNodes,
+    ConsolePipelines,
+    ConsoleFailure,
+)
+"""What no command prints: their schemas are written, too."""

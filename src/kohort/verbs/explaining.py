@@ -1,0 +1,42 @@
+"""What a cause of rebalances, a pattern, or an error code of Kafka's means."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kohort.insight.names import printable
+from kohort.results.programs import CauseExplained, ErrorExplained, Explained
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.errors import ErrorCode
+    from kohort.insight.catalogue.entry import CauseEntry
+
+
+def explained(word: str) -> Explained:
+    """Return what a word means. Raises NothingThere, with a guess at what was meant."""
+    from kohort.insight.catalogue.table import find_cause_entry, find_error, suggestion
+
+    if (entry := find_cause_entry(word)) is not None:
+        return Explained(cause=cause_told(entry))
+    if (code := find_error(word)) is not None:
+        return Explained(error=error_told(code))
+    raise NothingThere(f"no cause and no error of Kafka's is called {printable(word, 60)!r}{suggestion(word)}")
+
+
+def cause_told(entry: CauseEntry) -> CauseExplained:
+    """Return a cause as programs get it."""
+    about = asdict(entry)
+    about["look_alikes"] = [{"cause": code, "difference": difference} for code, difference in entry.look_alikes]
+    return msgspec.convert(about, CauseExplained)
+
+
+def error_told(code: ErrorCode) -> ErrorExplained:
+    """Return an error code as programs get it."""
+    from kohort.insight.catalogue.table import explain_error
+
+    about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(explain_error(code))}
+    return msgspec.convert(about, ErrorExplained)

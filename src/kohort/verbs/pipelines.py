@@ -1,0 +1,60 @@
+"""Where a declared pipeline stands: lag of its sources, its last micro-batches, its last run."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kohort.errors import KohortError
+from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
+
+if TYPE_CHECKING:
+    from kohort.spark.pipeline.definition import Pipeline
+
+_SHOWN: Final = 5
+
+
+def pipeline_stands(file: Path) -> PipelineStands:
+    """Return where the pipeline of a file stands. Raises ConfigError for a file that is none, MissingExtra."""
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.lag import source_lag
+    from kohort.spark.pipeline.running.only_run import current_run
+
+    found = load_pipeline(file)
+    now, problem, sources = current_run(found), None, []
+    try:
+        sources = [source_lag(source).as_json() for source in found.sources]
+    except KohortError as error:
+        problem = str(error)
+    return PipelineStands(
+        name=found.name,
+        sources=msgspec.convert(sources, list[PipelineSource]),
+        last_run=last_run(found),
+        running=RunningPipeline(host=now.host, pid=now.pid, since_ms=now.since_ms) if now else None,
+        batches=msgspec.convert(batches_of(found), list[PipelineBatch]),
+        problem=problem,
+    )
+
+
+def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """Return the last micro-batches, the newest last: number, when it was done, its rows and dead letters."""
+    from kohort.spark.pipeline.ledger import Entry
+
+    files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]
+    shown = []
+    for path in files:
+        entry = Entry.from_json(json.loads(path.read_text()))
+        done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
+        shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})
+    return shown
+
+
+def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Return what the last run told at its end."""
+    path = pipeline.state / "last-run.json"
+    return json.loads(path.read_text()) if path.exists() else None

@@ -1,0 +1,100 @@
+"""What a change would do to a group, as it is asked for in words: members by their names, topics with their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from msgspec.structs import replace
+
+from kohort.errors import UsageError
+from kohort.results.what_if import ComparedAssignor
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.what_if import WhatIfFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.insight.what_if.predict import Surroundings
+    from kohort.insight.what_if.scenario import Assumptions, Scenario
+
+MOST_PARTITIONS: Final = 100_000
+
+
+def scenario_of(snapshot: GroupSnapshot, asked: Mapping[str, Any]) -> Scenario:
+    from kohort.insight.what_if.scenario import Scenario
+
+    ids = {member.member_id for member in snapshot.members}
+    ids |= {m.instance_id for m in snapshot.members if m.instance_id is not None}
+    names = (name for n in range(1, 10**9) if (name := f"new-{n}") not in ids)
+    newcomers = [next(names) for _ in range(asked["add"] or 0)]
+    return Scenario(
+        newcomers=tuple((name, name if asked["static"] else None) for name in newcomers),
+        remove=tuple(dict.fromkeys(_member_id(snapshot, name) for name in asked["remove"])),
+        kill=tuple(_killed(snapshot, text) for text in asked["kill"]),
+        assignor=asked["assignor"],
+        partitions=dict(_count(text) for text in asked["partitions"]),
+        rolling_restart=asked["rolling_restart"],
+        all_static=asked["static"] and asked["rolling_restart"],
+        to_consumer=asked["to_consumer"],
+    )
+
+
+def _killed(snapshot: GroupSnapshot, text: str) -> tuple[str, Any]:
+    from kohort.insight.what_if.scenario import KillHow
+
+    name, colon, how = text.rpartition(":")
+    if colon and how in get_args(KillHow):
+        return _member_id(snapshot, name), how
+    return _member_id(snapshot, text), "sigkill"
+
+
+def _count(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition("=")
+    if not topic or not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
+        raise UsageError(f"--partitions {text!r}: expected TOPIC=N, with N from 1 to {MOST_PARTITIONS}")
+    return topic, int(number[:9])
+
+
+def _member_id(snapshot: GroupSnapshot, name: str) -> str:
+    for ways in ("member_id", "instance_id", "client_id"):
+        found = [m.member_id for m in snapshot.members if getattr(m, ways) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{len(found)} members have the client id {name!r}: give a member id")
+    raise UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
+
+
+def compared(
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, around: Surroundings
+) -> list[ComparedAssignor]:
+    from kohort.assignors.builtin import ASSIGNORS
+    from kohort.assignors.server.builtin import SERVER_ASSIGNORS
+    from kohort.insight.what_if.predict import what_if as predict
+
+    ways = [(name, False) for name in ASSIGNORS if snapshot.protocol == "classic"]
+    ways += [(name, True) for name in SERVER_ASSIGNORS]
+    found = [
+        predict(snapshot, replace(scenario, assignor=name, to_consumer=modern), assume, around) for name, modern in ways
+    ]
+    return [_row(one) for one in found]
+
+
+def _row(found: WhatIfFinding) -> ComparedAssignor:
+    most, least = most_and_least(found)
+    return ComparedAssignor(
+        protocol=found.protocol,
+        assignor=found.assignor,
+        rounds=found.rounds,
+        moved=len(found.moves),
+        moved_in_all=found.moves_in_all,
+        pause_from_s=found.pause_from_s,
+        pause_to_s=found.pause_to_s,
+        idle=len(found.idle),
+        most_partitions=most,
+        least_partitions=least,
+    )
+
+
+def most_and_least(found: WhatIfFinding) -> tuple[int, int]:
+    sizes = [one.partitions_after for one in found.loads if one.partitions_after is not None]
+    return max(sizes, default=0), min(sizes, default=0)

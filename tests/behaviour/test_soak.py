@@ -1,0 +1,62 @@
+"""The soak: what its verdict finds, and a run of some seconds with a client that leaks."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from soak.run import main
+from soak.verdict import MIB, judge, slope
+
+
+def samples(**series):
+    """A run of a hundred samples, five seconds apart; each series is a function of the sample's number."""
+    return [{"at_s": 5.0 * n, "values": {f"broker {name}": of(n) for name, of in series.items()}} for n in range(100)]
+
+
+def verdicts(**series):
+    return {line.series.removeprefix("broker "): line.is_flat for line in judge(samples(**series))}
+
+
+def test_what_grows_is_told_from_what_goes_up_and_down():
+    rng = random.Random(1)
+    assert verdicts(
+        rss=lambda n: 60 * MIB + n * MIB // 5,
+        handles=lambda n: 100 + rng.randrange(40),
+        threads=lambda n: 4 + n // 10,
+        disk=lambda n: (n % 5) * MIB,
+        loop_lag_ms=lambda n: 500.0 if n % 10 == 0 else 3.0,
+    ) == {"rss": False, "handles": True, "threads": False, "disk": True, "loop_lag_ms": True}
+
+
+def test_what_grew_until_the_middle_is_flat():
+    assert verdicts(rss=lambda n: min(n, 50) * MIB) == {"rss": True}
+
+
+def test_the_slope_is_that_of_most_pairs():
+    assert slope([(0, 0), (1, 2), (2, 4), (3, 1000), (4, 8)]) == pytest.approx(2)
+    assert slope([(1, 5)]) == 0.0
+
+
+def test_a_series_without_a_bound_is_not_judged():
+    assert verdicts(cpu_s=lambda n: n) == {}
+
+
+@pytest.mark.slow
+def test_a_leak_of_memory_and_files_is_found_and_the_history_is_judged(tmp_path, capsys):
+    arguments = ["--minutes", "0.25", "--every", "1", "--no-spark", "--plant-leak", "--out", str(tmp_path)]
+
+    assert main([*arguments, "--keep", str(tmp_path)]) == 1
+
+    said = capsys.readouterr().out
+    verdict = next(line for line in said.splitlines() if line.startswith("verdict: "))
+    assert "churn rss" in verdict
+    assert "churn handles" in verdict
+    assert "transactions: nothing is wrong" in said
+    assert "STALLED" not in said
+    kept = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
+    assert {"broker rss", "broker disk", "broker loop_lag_ms", "groups handles", "scrape bytes"} <= kept[-1][
+        "values"
+    ].keys()
+    assert main(["--judge", str(tmp_path / "samples.jsonl")]) == 1

@@ -1,0 +1,118 @@
+"""A real browser for tests of the console: Debian's Chromium, driven by Playwright.
+
+Needs the dependency group ``browser`` and a Chromium (``$CHROMIUM``, or ``chromium`` on the PATH): ``make browser``
+brings the first and requires both; elsewhere these tests are skipped, and say why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from browser.canned import CannedConsole
+
+REQUIRED = "KOHORT_REQUIRE_BROWSER"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WATCH = """
+addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))
+"""
+OpenPage = Callable[..., "Page"]
+
+
+def missing(why: str) -> None:
+    """Skip, or fail where a browser is required."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{why} ({REQUIRED} is set)")
+    pytest.skip(f"{why}: make browser")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright is not here")
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        missing("no Chromium is on the PATH, and $CHROMIUM names none")
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def canned() -> Iterator[CannedConsole]:
+    """A console that answers about canned incidents."""
+    from browser.answers import incidents
+    from browser.canned import canned_console
+
+    incidents()  # played before a browser waits for them
+    with canned_console() as console:
+        yield console
+
+
+@pytest.fixture
+def problems() -> Iterator[list[str]]:
+    """What went wrong in pages: the test fails if anything did. Empty the list where a test means it to."""
+    found: list[str] = []
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def open_page(chromium: Browser, canned: CannedConsole, problems: list[str]) -> Iterator[OpenPage]:
+    """Open a path of the canned console, or of the address ``at``: ``open_page("/groups", color_scheme="dark")``.
+
+    Errors on the console, reports of the content policy, requests to elsewhere, and crashes fail the test.
+    """
+    contexts = []
+
+    def open_it(path: str, *, at: str = "", **options: Any) -> Page:
+        address = at or canned.address
+        told = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "UTC", **options}
+        context = chromium.new_context(**told)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda m: problems.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: problems.append(f"uncaught: {error}"))
+        page.on("crash", lambda _: problems.append("the page crashed"))
+        page.on("request", lambda r: None if _is_own(r.url, address) else problems.append(f"foreign request: {r.url}"))
+        page.on("dialog", lambda d: (problems.append(f"dialog: {d.message}"), d.dismiss()))
+        page.goto(address + path)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+
+
+def _is_own(url: str, address: str) -> bool:
+    return url.startswith((address + "/", "data:", "blob:", "about:")) or url == address
+
+
+@pytest.fixture
+def finds_nothing(chromium: Browser) -> Callable[[Page], None]:
+    """Assert that axe finds nothing on a page: ``finds_nothing(page)``."""
+    from browser.axe import NoAxe, violations
+
+    def look(page: Page, scope: str = "document") -> None:
+        cdp = page.context.new_cdp_session(page)
+        try:
+            found = violations(cdp, scope)
+        except NoAxe as error:
+            missing(str(error))
+        assert found == []
+
+    return look

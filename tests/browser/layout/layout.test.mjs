@@ -1,0 +1,182 @@
+/** The layout of the timeline, without a browser: node --test tests/browser/layout/ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { boardOf } from "../../../src/kohort/console/static/timeline/before-after.js";
+import { gapsOf, givePlaces, ownedSpans, rowsOfLanes } from "../../../src/kohort/console/static/timeline/lanes.js";
+import { layOut } from "../../../src/kohort/console/static/timeline/layout.js";
+import { moveOf } from "../../../src/kohort/console/static/timeline/keys.js";
+import { elasticScale, linearScale, placeOf, ticksOf, tickWords, timeAt } from "../../../src/kohort/console/static/timeline/scale.js";
+import { KEPT, MOVED, NOBODY, OWNED, SOME, TAIL } from "../../../src/kohort/console/static/timeline/styles.js";
+import { tableRows } from "../../../src/kohort/console/static/timeline/table-rows.js";
+import { around, panned, placeRows, rowsWithin, windowOn, zoomed } from "../../../src/kohort/console/static/timeline/view.js";
+
+const who = (name, more = {}) => ({ member_id: `${name}-id`, client_id: name, host: "/h", instance_id: null, ...more });
+const spell = (from_ms, until_ms, ...partitions) => ({ from_ms, until_ms, partitions });
+const lane = (of, spells, marks = []) => ({ who: of, spells, marks });
+const column = (from_ms, until_ms, generation, more = {}) => ({
+  from_ms, until_ms, generation, protocol: "classic", cause: "NEW_MEMBER", trigger: null, took_ms: 100, rebalance: `g/${generation}`, ...more,
+});
+const finding = (generation, more = {}) => ({
+  id: `g/${generation}`, group: "g", protocol: "classic", generation, from_generation: generation - 1, parent: null, end: "stable",
+  took_ms: 100, cause: "NEW_MEMBER", sentence: "", blocker: null, phases_ms: {}, moves: [], gone: {}, ...more,
+});
+const timeline = (columns, lanes, until_ms = 1000) => ({ group: "g", from_ms: 0, until_ms, columns, lanes });
+const spansOf = (model, row) => model.rows[row].spans.map(({ from, until, style, text }) => [from, until, style, text]);
+
+const A = who("a");
+const B = who("b");
+const TWO = timeline(
+  [column(0, 500, 1, { cause: "GROUP_FORMING" }), column(500, null, 2)],
+  [lane(A, [spell(0, 600, "t-0", "t-1"), spell(600, null, "t-0")]), lane(B, [spell(600, null, "t-1")])],
+);
+
+test("what stays is kept, what comes is moved in until the next rebalance, what goes fades", () => {
+  const model = layOut({ timeline: TWO });
+
+  assert.deepEqual(spansOf(model, 0), [[0, 1000, KEPT, "0"], [0, 600, KEPT, "1"], [600, Infinity, TAIL, ""]]);
+  assert.deepEqual(spansOf(model, 1), [[600, 1000, MOVED, "1"]]);
+  const later = { ...TWO, columns: [...TWO.columns.slice(0, 1), column(500, 700, 2), column(700, null, 3)] };
+  assert.deepEqual(spansOf(layOut({ timeline: later }), 1), [[600, 700, MOVED, "1"], [700, 1000, KEPT, ""]]);
+});
+
+test("a process that came back goes on in its row, with a break; two at a time have a row each", () => {
+  const again = who("a", { member_id: "a-2" });
+  const one = timeline([], [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
+  const both = timeline([], [lane(A, [spell(0, 700, "t-0")]), lane(again, [spell(600, null, "t-0")])]);
+
+  assert.deepEqual(rowsOfLanes(one).map((row) => row.breaks), [[600]]);
+  assert.deepEqual(rowsOfLanes(both).map((row) => row.breaks), [[], []]);
+});
+
+test("a partition keeps its place in a row, and none lie upon each other", () => {
+  const owned = ownedSpans(lane(A, [spell(0, 10, "t-0", "t-1"), spell(10, 20, "t-1"), spell(20, null, "t-1", "t-2")]), 30);
+
+  assert.equal(givePlaces(owned), 2);
+  assert.deepEqual(owned.map(({ partition, from, until, place, open }) => [partition, from, until, place, open]), [
+    ["t-0", 0, 10, 0, false], ["t-1", 0, 30, 1, true], ["t-2", 20, 30, 0, true],
+  ]);
+});
+
+test("a gap is a time in which nobody had a partition, whether its owners show it or a move says so", () => {
+  assert.deepEqual(gapsOf([{ from: 0, until: 10 }, { from: 30, until: 40 }], []), [{ from: 10, until: 30 }]);
+  const moves = [{ unowned_since_ms: 25, unowned_ms: 10 }, { unowned_since_ms: null, unowned_ms: null }];
+  assert.deepEqual(gapsOf([{ from: 0, until: 10 }, { from: 30, until: 40 }], moves), [{ from: 10, until: 35 }]);
+
+  const gone = timeline([], [lane(A, [spell(0, 400, "t-0")]), lane(B, [spell(600, null, "t-0")])]);
+  const model = layOut({ timeline: gone, mode: "partitions" });
+  assert.deepEqual(spansOf(model, 0), [[0, 400, OWNED, "a"], [600, 1000, OWNED, "b"], [400, 600, NOBODY, "0.2 s"]]);
+});
+
+test("many partitions are counted, and the darkest row has the most", () => {
+  const many = Array.from({ length: 100 }, (_, n) => `t-${n}`);
+  const model = layOut({ timeline: timeline([], [lane(A, [spell(0, null, ...many)]), lane(B, [spell(0, null, "t-1")]), lane(who("c"), [spell(0, null)])]) });
+
+  assert.equal(model.chips, false);
+  assert.deepEqual(model.rows.map((row) => [row.spans[0].style, row.spans[0].text]), [[SOME + 4, "100"], [SOME + 1, "1"], [SOME, "0"]]);
+});
+
+test("the rounds of a cooperative rebalance are one family", () => {
+  const columns = [column(0, 200, 1), column(200, 500, 2, { cause: "COOPERATIVE_FOLLOWUP" }), column(500, null, 3)];
+  const model = layOut({ timeline: timeline(columns, TWO.lanes), rebalances: [finding(1), finding(2, { parent: 1 }), finding(3)] });
+
+  assert.deepEqual(model.families.map(({ rounds, from, until }) => [rounds, from, until]), [[[0, 1], 0, 300], [[2], 500, 600]]);
+});
+
+test("who held up the others has a bracket in its row, to the end of the join, or of the revocations", () => {
+  const classic = finding(2, { took_ms: 9000, phases_ms: { join: 9000 }, blocker: { who: B, waited_ms: 8100, because: "busy" } });
+  const modern = { ...classic, phases_ms: { target: 500, revoke: 8000, give: 100 } };
+  const blockers = (one) => layOut({ timeline: TWO, rebalances: [one] }).blockers.map(({ row, from, until, text }) => [row, from, until, text]);
+
+  assert.deepEqual(blockers(classic), [[1, 500 + 900, 500 + 9000, "8.1 s"]]);
+  assert.deepEqual(blockers(modern), [[1, 500 + 400, 500 + 8500, "8.1 s"]]);
+});
+
+test("what happened has its sign: how a member went is what the rebalance found", () => {
+  const gone = timeline(TWO.columns, [lane(A, [spell(0, 600, "t-0")], [{ at_ms: 600, kind: "left", text: "left" }]), lane(B, [spell(600, null, "t-1")])]);
+  const kinds = (rebalances) => layOut({ timeline: gone, rebalances }).glyphs.map(({ row, kind }) => [row, kind]);
+
+  assert.deepEqual(kinds([]), [[0, "left"], [1, "joined"]]);
+  assert.deepEqual(kinds([finding(2, { gone: { "a-id": "max_poll_exceeded" } })]), [[0, "poll"], [1, "joined"]]);
+});
+
+test("names from the cluster are made visible", () => {
+  const model = layOut({ timeline: timeline([], [lane(who("evil\u202e\u001b"), [spell(0, null, "t-0")])]) });
+
+  assert.equal(model.rows[0].label, "evil⟨U+202E⟩⟨U+001B⟩");
+});
+
+test("a scale goes forward only, and back to the same time; a rebalance of a second has room among hours", () => {
+  for (const scale of [linearScale(0, 7_200_000), elasticScale(0, 7_200_000, [{ from: 3_600_000, until: 3_601_000 }, { from: 3_602_000, until: 3_602_000 }])]) {
+    let last = -1;
+    for (let ms = 0; ms <= 7_200_000; ms += 9000) {
+      const place = placeOf(scale, ms);
+      assert.ok(place > last);
+      assert.ok(Math.abs(timeAt(scale, place) - ms) < 1);
+      last = place;
+    }
+  }
+  const elastic = elasticScale(0, 7_200_000, [{ from: 3_600_000, until: 3_601_000 }]);
+  assert.ok(placeOf(elastic, 3_601_000) - placeOf(elastic, 3_600_000) > 0.1);
+  assert.deepEqual(elasticScale(0, 1000, []).times, [0, 1000]);
+});
+
+test("ticks stand apart, on round times", () => {
+  const view = windowOn(linearScale(0, 600_000), 0, 1, 1000);
+  const ticks = ticksOf(view, 90);
+
+  assert.ok(ticks.length >= 5);
+  ticks.slice(1).forEach((tick, i) => assert.ok(tick.x - ticks[i].x >= 90));
+  ticks.forEach((tick) => assert.equal(tick.ms % tick.step, 0));
+  assert.match(tickWords({ ms: 30_000, step: 1000 }), /:30$/);
+});
+
+test("zooming keeps the place under the pointer, and neither it nor panning leaves the scale", () => {
+  const near = zoomed({ begin: 0, end: 1 }, 4, 0.5);
+  assert.deepEqual(near, { begin: 0.375, end: 0.625 });
+  assert.deepEqual(zoomed(near, 0.01, 0.5), { begin: 0, end: 1 });
+  assert.deepEqual(panned(near, -9), { begin: 0, end: 0.25 });
+  assert.deepEqual(panned(near, 9), { begin: 0.75, end: 1 });
+  assert.ok(around(0.9, 1).end <= 1);
+});
+
+test("rows are found by their height, and all fit where that is asked for", () => {
+  const lanes = Array.from({ length: 200 }, (_, n) => lane(who(`m${n}`), [spell(0, null, ...Array.from({ length: 20 }, (_, p) => `t-${n * 20 + p}`))]));
+  const model = layOut({ timeline: timeline([], lanes) });
+  const placed = placeRows(model);
+
+  assert.deepEqual(rowsWithin(placed, placed.tops[7], placed.tops[9]), [7, 9]);
+  assert.ok(placed.total > 2000);
+  assert.ok(Math.abs(placeRows(model, 560).total - 560) < 1);
+  assert.deepEqual(rowsWithin({ tops: [], heights: [] }, 0, 10), [0, -1]);
+});
+
+test("the table says who had, got and gave up what", () => {
+  const rows = tableRows(TWO).map((row) => [row.column.generation, row.who.client_id, row.has, row.got, row.lost]);
+
+  assert.deepEqual(rows, [[1, "a", ["t-0", "t-1"], ["t-0", "t-1"], []], [2, "a", ["t-0"], [], ["t-1"]], [2, "b", ["t-1"], ["t-1"], []]]);
+});
+
+test("the board puts each partition where the prediction moves it", () => {
+  const group = { members: [{ who: A, partitions: ["t-0", "t-1"] }, { who: B, partitions: ["t-2"] }] };
+  const load = (member_id, before, after) => ({ member_id, client_id: "", instance_id: null, partitions_before: before, partitions_after: after });
+  const prediction = {
+    loads: [load("new-1", null, 2), load("a-id", 2, 1), load("b-id", 1, null)],
+    moves: [{ topic: "t", partition: 1, from: "a-id", to: "new-1" }, { topic: "t", partition: 2, from: "b-id", to: "new-1" }],
+  };
+  const { rows } = boardOf(group, prediction);
+  const names = (chips) => chips && chips.map((one) => `${one.name}${one.moved ? `!${one.other}` : ""}`);
+
+  assert.deepEqual(rows.map((row) => [row.id, names(row.before), names(row.after)]), [
+    ["a-id", ["t-0", "t-1!new-1"], ["t-0"]],
+    ["b-id", ["t-2!new-1"], null],
+    ["new-1", null, ["t-1!a-id", "t-2!b-id"]],
+  ]);
+});
+
+test("keys step, pan, zoom and open; what the browser wants for itself stays with it", () => {
+  assert.deepEqual(moveOf({ key: "ArrowRight" }), { round: 1 });
+  assert.deepEqual(moveOf({ key: "ArrowLeft", shiftKey: true }), { pan: -0.2 });
+  assert.deepEqual(moveOf({ key: "Enter" }), { open: true });
+  assert.equal(moveOf({ key: "ArrowLeft", altKey: true }), null);
+  assert.equal(moveOf({ key: "x" }), null);
+});

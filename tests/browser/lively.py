@@ -1,0 +1,92 @@
+"""A canned console that is live: its cluster takes changes, its journal goes on; and groups in any number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from browser.answers import Answer, answer, told
+
+if TYPE_CHECKING:
+    from browser.canned import CannedConsole
+
+TOKEN = "token-of-this-session"
+
+
+def cluster(*, allow_changes: bool = False) -> dict[str, Any]:
+    """Return what a live cluster with a journal of its own says of itself."""
+    recorded = answer("GET", "cluster", {}).body
+    journal = {**recorded["journal"], "kind": "journal topic"}
+    live = {"kind": "live", "title": "production", "address": "one:9092", "token": TOKEN, "user": "alice"}
+    unseen = ["ACLs: the right to describe the cluster is missing"]
+    return {**recorded, **live, "journal": journal, "allow_changes": allow_changes, "unseen": unseen}
+
+
+def make_live(canned: CannedConsole, *, allow_changes: bool = False) -> None:
+    """Let the console be live."""
+    canned.answers["/api/v1/cluster"] = lambda _: cluster(allow_changes=allow_changes)
+    for group in ("checkout", "payments"):
+        canned.answers[f"/api/v1/groups/{group}/describe"] = lambda _, group=group: described(group)
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the rows of the canned groups."""
+    return list(answer("GET", "groups", {}).body["groups"])
+
+
+def serve_groups(canned: CannedConsole, groups: list[dict[str, Any]]) -> None:
+    """Answer with these rows."""
+    trends = {row["group"]: [1, 2, None, 4] for row in groups}
+    canned.answers["/api/v1/groups"] = lambda _: told("console.groups", at_ms=0, groups=groups, trends=trends)
+
+
+def many_groups(number: int) -> list[dict[str, Any]]:
+    """Return so many rows, of which every tenth is stopped."""
+    first = rows()[0]
+    return [
+        {**first, "group": f"group-{n:05d}", "health": "STOP" if n % 10 == 0 else "OK", "lag": n} for n in range(number)
+    ]
+
+
+def status_of(group: str) -> dict[str, Any]:
+    """Return the finding of a canned group."""
+    return dict(answer("GET", f"groups/{group}", {}).body["status"])
+
+
+def described(group: str) -> dict[str, Any]:
+    """Return what ``group describe`` tells of it: its first member is to give up a partition to its second."""
+    status = status_of(group)
+    members = []
+    for place, one in enumerate(status["members"]):
+        polled = {"org.apache.kafka.consumer.last.poll.seconds.ago": 12.0 + 240 * place}
+        members.append(
+            {
+                "member_id": one["who"]["member_id"], "group_instance_id": None, "client_id": one["who"]["client_id"],
+                "host": one["who"]["host"], "topics": one["topics"], "assignment": one["partitions"],
+                "member_type": status["protocol"], "member_epoch": one["epoch"], "topic_regex": None, "rack_id": None,
+                "target_assignment": one["partitions"][1:] if place == 0 else one["partitions"],
+                "to_give_up": one["partitions"][:1] if place == 0 else [],
+                "to_get": status["members"][0]["partitions"][:1] if place == 1 else [],
+                "lag": one["lag"], "client_metrics": {"pushed_at_ms": status["at_ms"], "values": polled},
+            }
+        )  # fmt: skip
+    return told("group.describe", group=group, members=members, partitions=[], unowned=[])
+
+
+def wide_status(members: int, partitions: int) -> dict[str, Any]:
+    """Return the finding of a group of so many members and partitions, made of one that is there."""
+    status = status_of("checkout")
+    member, partition = status["members"][0], status["partitions"][0]
+    names = [f"wide-{n}" for n in range(members)]
+    status["members"] = [
+        {**member, "who": {**member["who"], "member_id": name, "client_id": name}, "partitions": []} for name in names
+    ]
+    status["partitions"] = [
+        {**partition, "topic": "wide", "partition": n, "owner": status["members"][n % members]["who"]}
+        for n in range(partitions)
+    ]
+    return status
+
+
+def refuse(error: str, what_to_do: str, status: int = 409) -> Answer:
+    """Return a refusal as the console words it."""
+    return Answer(status, told("console.error", error=error, what_to_do=what_to_do, members=[]))

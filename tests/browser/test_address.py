@@ -1,0 +1,167 @@
+"""Everything that is chosen stands in the address, and the address alone brings it back; keys suffice for all of it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from browser.expecting import expect
+
+
+def query(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def names(page):
+    return page.locator("tbody th").all_inner_texts()
+
+
+def test_filter_and_order_come_back_by_the_address(open_page):
+    page = open_page("/groups")
+    page.get_by_role("searchbox").fill("/^(pay|bill)/")
+    page.get_by_role("button", name="Lag", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Lag", exact=True)).to_have_attribute("aria-sort", "descending")
+    shown = names(page)
+
+    assert query(page) == {"filter": "/^(pay|bill)/", "sort": "lag.down"}
+    again = open_page(urlsplit(page.url)._replace(scheme="", netloc="").geturl())
+    again.get_by_role("heading", name="Groups").wait_for()
+    assert names(again) == shown
+    assert len(shown) == 2
+
+
+def test_a_pressed_count_filters_by_health_and_stands_in_the_address(open_page):
+    page = open_page("/groups")
+
+    page.get_by_role("button", name="STOP 1").click()
+
+    assert query(page) == {"health": "STOP"}
+    assert len(names(page)) == 1
+
+
+def test_the_chosen_time_goes_along_from_view_to_view_and_other_choices_do_not(open_page):
+    page = open_page("/groups/checkout/rebalances?at=1700000150000&filter=poll")
+
+    page.get_by_role("link", name="Members", exact=True).click()
+
+    page.get_by_role("heading", name="Members").wait_for()
+    assert query(page) == {"at": "1700000150000"}
+
+
+def test_back_goes_to_the_view_before(open_page):
+    page = open_page("/groups")
+    page.get_by_role("link", name="checkout", exact=True).click()
+    page.get_by_role("heading", name="checkout").wait_for()
+
+    page.go_back()
+
+    page.get_by_role("heading", name="Groups").wait_for()
+
+
+@pytest.mark.parametrize("name", ["a/b", "50%", "a b?c#d", "%2F", "日本", "..."])
+def test_a_group_may_be_called_anything(canned, open_page, name):
+    from urllib.parse import quote
+
+    from browser.lively import rows, serve_groups, status_of
+
+    serve_groups(canned, [{**rows()[0], "group": name}])
+    told = {"schema": "kohort/v1/group.status", "status": {**status_of("checkout"), "group": name}}
+    canned.answers[f"/api/v1/groups/{name}"] = lambda _: told
+    for more in ("rebalances", "lag-history"):
+        other = f"/api/v1/groups/{name}/{more}"
+        canned.answers[other] = lambda params, more=more: _of_checkout(more, params)
+    page = open_page("/groups")
+
+    page.get_by_role("rowheader").get_by_role("link").click()
+
+    page.get_by_role("heading", level=1, name=name).wait_for()
+    assert urlsplit(page.url).path == f"/groups/{quote(name, safe='!')}/overview"
+    page.get_by_role("heading", name="Why it rebalanced").wait_for()
+
+
+def _of_checkout(what, params):
+    from browser.answers import answer
+
+    return answer("GET", f"groups/checkout/{what}", params).body
+
+
+def test_keys_alone_lead_from_the_list_to_what_to_do(open_page):
+    page = open_page("/groups")
+    page.get_by_role("heading", name="Groups").wait_for()
+
+    page.keyboard.press("/")
+    page.keyboard.type("checkout")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    expect(page.locator("tbody th")).to_have_count(1)
+    page.get_by_role("region", name="Groups, the worst first").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", level=1, name="checkout").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.get_by_role("region", name="Rebalances").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+
+    page.get_by_text("What to do").wait_for()
+    assert "/rebalances/" in page.url
+
+
+def test_the_keys_are_told_on_demand(open_page):
+    page = open_page("/groups")
+    page.get_by_role("heading", name="Groups").wait_for()
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    page.get_by_role("heading", name="Doctor").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.get_by_role("heading", name="Groups").wait_for()
+
+
+def test_keys_are_left_alone_while_one_types(open_page):
+    page = open_page("/groups")
+    search = page.get_by_role("searchbox")
+
+    search.press_sequentially("g?d/")
+
+    assert search.input_value() == "g?d/"
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_the_chosen_colours_stay(open_page):
+    page = open_page("/groups", color_scheme="light")
+
+    page.get_by_label("Colours").select_option("dark")
+    page.reload()
+
+    page.get_by_role("heading", name="Groups").wait_for()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(229, 233, 238)"
+
+
+def test_a_page_that_is_one_file_keeps_its_state_after_the_hash(canned, open_page):
+    import json
+
+    from browser.answers import answer
+    from browser.canned import STATIC
+
+    kept = ("cluster", "groups", "groups/checkout", "groups/checkout/rebalances", "groups/checkout/timeline", "doctor")
+    data = {f"/{path}": answer("GET", path, {}).body for path in kept}
+    embedded = json.dumps(data).replace("<", "\\u003c")
+    html = (STATIC / "index.html").read_text()
+    canned.pages["/file.html"] = html.replace(
+        "<body>", f'<body><script type="application/json" id="kohort-data">{embedded}</script>'
+    )
+    page = open_page("/file.html")
+    page.get_by_role("link", name="checkout", exact=True).click()
+    page.get_by_role("link", name="Rebalances", exact=True).click()
+
+    page.get_by_role("heading", name="Rebalances").wait_for()
+    assert urlsplit(page.url).fragment == "/groups/checkout/rebalances"
+    assert not any("/api/" in asked for asked in canned.asked)

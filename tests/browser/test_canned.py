@@ -1,0 +1,84 @@
+"""The canned console answers as the contract says: by the schemas of the commands, under the content policy."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from browser.answers import answer, incidents
+from browser.canned import POLICY, canned_console, import_map
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+OF_GROUP = ("", "timeline", "rebalances", "events", "fenced", "peek", "lag-history")
+WHOLE = ("cluster", "groups", "doctor", "causes", "nodes", "topics", "pipelines", "explain/MAX_POLL_EXCEEDED")
+
+
+def paths():
+    from urllib.parse import quote
+
+    names = [quote(group, safe="") for group in incidents()]
+    return [*WHOLE, *(f"groups/{group}/{what}".rstrip("/") for group in names for what in OF_GROUP)]
+
+
+def held(told):
+    """Hold what is told to the schema of its name, where there is one."""
+    file = SCHEMAS / f"{told['schema'].removeprefix('kohort/v1/')}.json"
+    if file.exists():
+        jsonschema.validate(told, json.loads(file.read_text()))
+
+
+def test_every_answer_is_what_its_schema_says():
+    for path in paths():
+        found = answer("GET", path, {})
+        assert found.status == 200, path
+        held(json.loads(json.dumps(found.body)))
+
+
+def test_what_if_and_replay_are_predicted_by_the_real_functions():
+    predicted = answer("POST", "groups/checkout/what-if", {}, {"add": 2, "compare": True})
+    held(json.loads(json.dumps(predicted.body)))
+    held(json.loads(json.dumps(answer("POST", "groups/checkout/replay", {}, {}).body)))
+
+    assert predicted.body["prediction"]["members_after"] == 5
+    assert {row["assignor"] for row in predicted.body["compare"]} >= {"range", "cooperative-sticky", "uniform"}
+
+
+def test_the_past_is_told_as_it_was_known_then():
+    late = answer("GET", "groups/checkout/rebalances", {}).body["rebalances"]
+    early = answer("GET", "groups/checkout/rebalances", {"at": str(late[3]["opened_at_ms"])}).body["rebalances"]
+
+    assert [one["id"] for one in early] == [*(one["id"] for one in late[:3]), "checkout/after-3"]
+    assert (early[3]["end"], late[3]["end"]) == ("open", "next_round") or early[3]["took_ms"] is None
+
+
+@pytest.mark.parametrize(("path", "status"), [("groups/nobody", 404), ("nowhere", 404), ("groups/checkout/what", 404)])
+def test_what_is_not_there_is_an_error_with_what_to_do(path, status):
+    found = answer("GET", path, {})
+
+    assert (found.status, found.body["schema"], bool(found.body["what_to_do"])) == (
+        (status, "kohort/v1/console.error", True)
+    )
+
+
+def test_pages_have_the_policy_with_the_hash_of_their_import_map():
+    with canned_console() as console:
+        console.pages["/p"] = f"<!doctype html>{import_map()}"
+        with urllib.request.urlopen(f"{console.address}/p") as got:
+            policy = got.headers["Content-Security-Policy"]
+
+    assert policy.startswith(POLICY.partition("{")[0] + " 'sha256-")
+
+
+def test_the_stream_tells_what_is_pushed_and_resumes_its_numbers():
+    with canned_console() as console:
+        request = urllib.request.Request(f"{console.address}/api/v1/stream", headers={"Last-Event-ID": "41"})
+        with urllib.request.urlopen(request) as stream:
+            lines = iter(stream)
+            assert next(lines) == b"retry: 300\n"
+            console.push("groups", {"rows": []})
+            assert next(lines) == b"\n"
+            assert [next(lines) for _ in range(3)] == [b"id: 42\n", b"event: groups\n", b'data: {"rows": []}\n']

@@ -1,0 +1,23 @@
+"""The pure parts of the timeline, by their own tests under Node; see ``layout/layout.test.mjs``."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LAYOUT = Path(__file__).parent / "layout"
+
+
+def test_the_layout_does_what_its_tests_say():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not here, which runs the tests of the console's modules")
+    done = subprocess.run(
+        [node, "--test", *map(str, sorted(LAYOUT.glob("*.test.mjs")))], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    assert "# pass 0" not in done.stdout

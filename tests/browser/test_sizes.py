@@ -1,0 +1,85 @@
+"""Hundreds of groups are there at once; of thousands of rows only those in sight are drawn."""
+
+from __future__ import annotations
+
+import os
+
+from browser.expecting import expect
+from browser.lively import make_live, many_groups, serve_groups, wide_status
+
+DRAWN_MOST = 100
+FIRST_VIEW_MS = 1000
+FLUENT_MS = 100
+PATIENCE = 8
+"""How much slower this may be on a machine that does other things; ``KOHORT_MEASURE=1`` asks for the promise itself."""
+
+
+def within(promised_ms):
+    return promised_ms * (1 if os.environ.get("KOHORT_MEASURE") else PATIENCE)
+
+
+def test_500_groups_are_there_within_a_second(canned, open_page):
+    make_live(canned)
+    serve_groups(canned, many_groups(500))
+    page = open_page("/groups")
+
+    page.get_by_text("50 groups of 500 need attention.").wait_for()
+
+    drawn_ms = page.evaluate("performance.getEntriesByName('kohort: groups drawn')[0].startTime")
+    print(f"500 groups: first view {drawn_ms:.0f} ms after the page was asked for")
+    assert drawn_ms < within(FIRST_VIEW_MS)
+
+
+def test_of_5000_groups_only_those_in_sight_are_drawn(canned, open_page):
+    make_live(canned)
+    serve_groups(canned, many_groups(5000))
+    page = open_page("/groups")
+    page.get_by_text("500 groups of 5,000 need attention.").wait_for()
+    table = page.get_by_role("table")
+
+    assert page.locator("tbody tr").count() < DRAWN_MOST
+    assert table.get_attribute("aria-rowcount") == "5001"
+    box = page.get_by_role("region", name="Groups, the worst first")
+    box.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+    expect(page.get_by_role("rowheader", name="group-04999")).to_be_visible()
+    assert page.locator("tbody tr").count() < DRAWN_MOST
+
+
+def test_arrow_keys_reach_rows_that_were_not_drawn(canned, open_page):
+    make_live(canned)
+    serve_groups(canned, many_groups(1000))
+    page = open_page("/groups")
+    page.get_by_text("100 groups of 1,000 need attention.").wait_for()
+    page.get_by_role("region", name="Groups, the worst first").focus()
+
+    for _ in range(60):
+        page.keyboard.press("ArrowDown")
+
+    expect(page.get_by_role("link", name="group-00059", exact=True)).to_be_focused()
+
+
+def test_1000_partitions_of_200_members_scroll_fluently(canned, open_page):
+    make_live(canned)
+    status = wide_status(200, 1000)
+    canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
+    page = open_page("/groups/checkout/partitions")
+    page.get_by_text("1,000 partitions").first.wait_for()
+    assert page.locator("tbody tr").count() < DRAWN_MOST
+
+    slowest_ms = page.get_by_role("region", name="Partitions").evaluate(SCROLL)
+
+    print(f"1,000 partitions: slowest frame while scrolling {slowest_ms:.0f} ms")
+    assert slowest_ms < within(FLUENT_MS)
+
+
+SCROLL = """async box => {
+  let slowest = 0, last = performance.now();
+  for (let n = 0; n < 60; n++) {
+    box.scrollTop += 300;
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    slowest = Math.max(slowest, now - last);
+    last = now;
+  }
+  return slowest;
+}"""

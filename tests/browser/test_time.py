@@ -1,0 +1,118 @@
+"""LIVE, paused, and the past: what changes on the screen, and what stays."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from browser.expecting import expect
+from browser.lively import make_live, rows, status_of
+
+AT = 1700000150000
+
+
+def opened_live(canned, open_page, path="/groups"):
+    make_live(canned)
+    page = open_page(path)
+    page.locator("[data-mode=live][data-stream=open]").wait_for()
+    page.get_by_role("heading", level=1).wait_for()
+    return page
+
+
+def changed(lag):
+    return {
+        **next(row for row in rows() if row["group"] == "billing"),
+        "lag": lag,
+        "health": "STALL",
+        "reason": "stuck",
+    }
+
+
+def test_news_of_groups_are_shown_as_they_come_the_worst_first(canned, open_page):
+    page = opened_live(canned, open_page)
+
+    canned.push("groups", {"groups": [changed(4321)]})
+
+    row = page.get_by_role("row").filter(has_text="billing")
+    expect(row).to_contain_text("4,321")
+    expect(row).to_contain_text("STALL")
+    expect(page.get_by_text("2 groups of 5 need attention.")).to_be_visible()
+
+
+def test_a_group_that_is_gone_goes_from_the_list(canned, open_page):
+    page = opened_live(canned, open_page)
+
+    canned.push("groups", {"groups": [], "gone": ["billing"]})
+
+    expect(page.get_by_role("row").filter(has_text="billing")).to_have_count(0)
+
+
+def test_news_of_the_group_are_shown_in_its_views(canned, open_page):
+    page = opened_live(canned, open_page, "/groups/checkout/members")
+    page.get_by_role("heading", name="Members").wait_for()
+
+    canned.push("group", {"status": {**status_of("checkout"), "sentence": "checkout has just changed."}})
+
+    page.get_by_text("checkout has just changed.").wait_for()
+    assert "/api/v1/stream?group=checkout" in canned.asked
+
+
+def test_what_is_paused_stays_until_one_goes_back_to_now(canned, open_page):
+    page = opened_live(canned, open_page)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-mode=paused]")).to_be_visible()
+    before = page.get_by_role("row").filter(has_text="billing").inner_text()
+    asked = len(canned.asked)
+
+    canned.push("groups", {"groups": [changed(4321)]})
+
+    assert "at" in parse_qs(urlsplit(page.url).query)
+    assert page.get_by_role("row").filter(has_text="billing").inner_text() == before
+    assert [one for one in canned.asked[asked:] if "/groups" in one] == []
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.locator("[data-mode=live]")).to_be_visible()
+    assert "at" not in parse_qs(urlsplit(page.url).query)
+
+
+def test_a_moment_of_the_past_is_asked_for_and_stands_in_the_address(canned, open_page):
+    page = opened_live(canned, open_page, "/groups/checkout/rebalances?span=86400000")
+    page.goto(page.url.split("?")[0] + f"?at={AT}&span=86400000")
+    expect(page.locator("[data-mode=replay]")).to_be_visible()
+    earlier = page.locator("tbody tr").count()
+
+    page.get_by_role("button", name="+1 min").click()
+
+    expect(page.locator("tbody tr")).not_to_have_count(earlier)
+    assert parse_qs(urlsplit(page.url).query)["at"] == [str(AT + 60_000)]
+    assert any(f"at={AT}" in one for one in canned.asked)
+
+
+def test_the_past_is_played(canned, open_page):
+    page = open_page(f"/groups?at={AT}")
+    expect(page.locator("[data-mode=replay]")).to_be_visible()
+
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_url(f"**at={AT + 10_000}*")
+    page.wait_for_url(f"**at={AT + 20_000}*")
+    page.get_by_role("button", name="Stop", exact=True).click()
+
+
+def test_a_server_that_goes_away_is_told_and_heard_again(canned, open_page):
+    page = opened_live(canned, open_page)
+    asked = len([one for one in canned.asked if one == "/api/v1/groups"])
+
+    canned.push("bye", {})
+    expect(page.get_by_text("NOT CONNECTED")).to_be_visible()
+    canned.end_streams()
+
+    expect(page.locator("[data-mode=live]").get_by_text("LIVE", exact=True)).to_be_visible()
+    canned.push("groups", {"groups": [changed(77)]})
+    expect(page.get_by_role("row").filter(has_text="billing")).to_contain_text("STALL")
+    assert asked >= 1
+
+
+def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):
+    page = open_page("/groups/checkout/rebalances")
+
+    expect(page.locator("[data-mode=recorded]")).to_be_visible()
+    expect(page.get_by_text("9 rebalances in this span; the journal tells of 9.")).to_be_visible()
+    assert not any("/stream" in one for one in canned.asked)

@@ -1,0 +1,182 @@
+"""The timeline in a browser: what it shows of played incidents, mouse and keyboard, light and dark, the table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from browser.answers import answer
+from browser.expecting import expect
+from browser.incidents import HOSTILE
+from browser.stage import set_stage, stage_of, staged
+
+
+@pytest.fixture
+def timeline(canned, open_page):
+    """Open the timeline of a group: ``timeline("checkout", mode="partitions")``."""
+    set_stage(canned)
+
+    def open_it(group, *, context=None, **options):
+        return staged(open_page(stage_of(group, **options), **{"reduced_motion": "reduce", **(context or {})}))
+
+    return open_it
+
+
+def rebalances(group):
+    return answer("GET", f"groups/{group}/rebalances", {}).body["rebalances"]
+
+
+def press(page, *keys):
+    page.locator(".timeline-chart").focus()
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_the_arrows_go_through_the_rebalances_and_enter_opens_one(timeline):
+    page = timeline("checkout")
+    told = rebalances("checkout")
+
+    press(page, "ArrowRight", "ArrowRight")
+    expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[1]["id"])
+    expect(page.locator(".timeline-read")).to_contain_text(told[1]["sentence"])
+    press(page, "End", "Enter")
+    expect(page.locator("body")).to_have_attribute("data-opened", told[-1]["id"])
+    press(page, "Home")
+    expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[0]["id"])
+
+
+def test_up_and_down_go_through_the_members_and_say_what_each_has(timeline):
+    page = timeline("checkout")
+
+    press(page, "End", "ArrowDown", "ArrowDown", "ArrowDown")
+    expect(page.locator(".timeline-label.here")).to_contain_text("checkout-3")
+    expect(page.locator("section.timeline [role=status]")).to_contain_text("orders-4")
+
+
+def test_a_rebalance_that_is_selected_is_where_the_cursor_is(timeline):
+    page = timeline("checkout", selected="checkout/6")
+
+    expect(page.locator(".timeline-read")).to_contain_text("max.poll.interval")
+    expect(page.locator(".timeline-cause[aria-current=true]")).to_have_text("max poll exceeded")
+
+
+def test_the_lanes_tell_the_incident_at_a_glance(timeline):
+    page = timeline("checkout")
+
+    expect(page.locator(".timeline-label")).to_have_count(4)
+    expect(page.locator(".timeline-label.gone")).to_contain_text("checkout-4")
+    expect(page.locator(".tl-family")).to_have_count(3)
+    expect(page.locator(".tl-break")).to_have_count(1)
+    assert page.locator(".tl-moved").count() > 5
+    assert page.locator(".tl-arrival").count() > 10
+    assert page.locator(".timeline-cause.bad").all_inner_texts() == [
+        "max poll exceeded",
+        "session timeout process died",
+    ]
+
+
+def test_who_held_up_the_others_has_a_bracket(timeline):
+    page = timeline("billing")
+
+    expect(page.locator(".tl-blocker-text")).to_have_text(["11.0 s"])
+
+
+def test_partitions_show_when_nobody_had_them(timeline):
+    page = timeline("payments", mode="partitions")
+
+    expect(page.locator(".timeline-label")).to_have_count(9)
+    assert page.locator(".tl-drawing .tl-nobody, .timeline-drawing .tl-nobody").count() >= 8
+
+
+def test_the_wheel_zooms_where_the_pointer_is_and_dragging_pans(timeline):
+    page = timeline("checkout")
+    first = page.locator(".tl-gen-text").first
+    expect(first).to_have_text("gen 1")
+    box = page.locator(".timeline-drawing").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 40, box["y"] + 40)
+    page.keyboard.down("Control")
+    for _ in range(3):
+        page.mouse.wheel(0, -200)
+    page.keyboard.up("Control")
+    expect(first).to_have_text("gen 9")
+
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 40 + 3000, box["y"] + 40, steps=4)
+    page.mouse.up()
+    expect(first).not_to_have_text("gen 9")
+    press(page, "0")
+    expect(first).to_have_text("gen 1")
+
+
+def test_a_click_chooses_the_rebalance_and_the_member_there(timeline):
+    page = timeline("checkout")
+    box = page.locator(".timeline-drawing").bounding_box()
+
+    page.mouse.click(box["x"] + box["width"] - 20, box["y"] + 20)
+
+    expect(page.locator(".timeline-label.here")).to_contain_text("checkout-1")
+    expect(page.locator(".timeline-read")).to_have_attribute("data-round", "checkout/9")
+
+
+def test_the_pointer_is_told_what_lies_under_it(timeline):
+    page = timeline("checkout")
+    moved = page.locator(".tl-moved").first.bounding_box()
+
+    page.mouse.move(moved["x"] + moved["width"] / 2, moved["y"] + 5)
+
+    expect(page.locator(".timeline-tip")).to_contain_text("moved in")
+
+
+def test_the_table_has_the_same(timeline):
+    page = timeline("billing")
+    page.get_by_role("button", name="Table").click()
+
+    table = page.get_by_role("table")
+    expect(table.get_by_role("row").filter(has_text="member left").first).to_contain_text("invoices-0, invoices-1")
+    rows = answer("GET", "groups/billing/timeline", {}).body["timeline"]["columns"]
+    assert table.locator("tbody th").last.inner_text() == str(rows[-1]["generation"])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["members", "partitions", "table", "board"])
+def test_axe_finds_nothing(timeline, finds_nothing, scheme, view):
+    if view == "board":
+        page = timeline("billing", what_if=json.dumps({"add": 2}), context={"color_scheme": scheme})
+    else:
+        page = timeline("checkout", context={"color_scheme": scheme})
+        page.get_by_role("button", name=view.capitalize()).click()
+        page.get_by_role("button", name="All", exact=True).focus()
+    finds_nothing(page)
+
+
+def test_hostile_names_are_text(timeline):
+    page = timeline(HOSTILE[0])
+
+    expect(page.locator(".timeline-label b").first).to_contain_text("<script>alert(2)</script>⟨U+001B⟩[2J⟨U+202E⟩")
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("table")).to_contain_text("⟨U+202E⟩")
+
+
+def test_the_board_shows_what_moves(timeline):
+    page = timeline("billing", what_if=json.dumps({"add": 2}))
+
+    expect(page.locator(".board tbody tr.new")).to_have_count(2)
+    expect(page.locator(".board")).to_have_attribute("data-moves", "3")
+    assert (
+        page.locator(".board tbody .board-chip.gives").count()
+        == page.locator(".board tbody .board-chip.gets").count()
+        == 3
+    )
+    expect(page.locator(".board-banner")).to_contain_text("Nothing was executed")
+
+
+def test_a_group_without_members_says_so(canned, open_page):
+    set_stage(canned)
+    told = answer("GET", "groups/reports/timeline", {}).body
+    told["timeline"] |= {"lanes": [], "columns": []}
+    canned.answers["/api/v1/groups/reports/timeline"] = lambda _: told
+
+    page = staged(open_page(stage_of("reports")))
+
+    expect(page.get_by_text("Nobody was in reports in this time.")).to_be_visible()

@@ -1,0 +1,154 @@
+"""Each view of the console shows its findings, in light and dark, with nothing that axe finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.lively import make_live
+
+VIEWS = {
+    "/groups": "Groups",
+    "/groups/checkout/overview": "Why it rebalanced",
+    "/groups/checkout/timeline": "Who had what when",
+    "/groups/checkout/rebalances": "Rebalances",
+    "/groups/checkout/rebalances/9": "What moved",
+    "/groups/payments/rebalances/6": "Who has not yet given up what",
+    "/groups/payments/members": "Reconciliation: target against current",
+    "/groups/checkout/partitions": "Partitions",
+    "/groups/checkout/partitions?peek=orders-0": "Records of orders-0",
+    "/groups/checkout/fenced": "Refused and suspicious requests",
+    "/groups/checkout/causes": "Causes",
+    "/groups/checkout/what-if": "What if",
+    "/groups/checkout/offsets": "Offsets, and other changes",
+    "/groups/checkout/events": "Events",
+    "/doctor": "Doctor",
+    "/causes": "How much of the time groups were stable",
+    "/topics": "Topics",
+    "/brokers": "Brokers and coordination",
+    "/pipelines": "Pipelines",
+    "/nowhere": "There is no such view",
+}
+
+
+def test_the_address_of_the_console_is_its_list_of_groups(open_page):
+    page = open_page("/")
+
+    page.get_by_role("heading", name="Groups", exact=True).wait_for()
+
+
+@pytest.mark.parametrize(("path", "heading"), VIEWS.items())
+def test_a_view_is_drawn_in_light_and_dark_and_axe_finds_nothing(open_page, finds_nothing, path, heading):
+    page = open_page(path, color_scheme="light")
+    page.get_by_role("heading", name=heading).first.wait_for()
+    page.wait_for_load_state("networkidle")
+    finds_nothing(page)
+
+    page.emulate_media(color_scheme="dark")
+    finds_nothing(page)
+
+
+@pytest.mark.parametrize("path", ["/groups", "/groups/checkout/overview", "/groups/checkout/offsets"])
+def test_a_live_console_is_drawn_and_axe_finds_nothing(canned, open_page, finds_nothing, path):
+    make_live(canned, allow_changes=True)
+    page = open_page(path)
+    page.locator("[data-mode=live]").wait_for()
+    page.get_by_role("heading").nth(1).wait_for() if path != "/groups" else None
+
+    page.get_by_text("One thing is not visible from here").click()
+    page.get_by_text("the right to describe the cluster is missing").wait_for()
+    finds_nothing(page)
+
+
+def test_a_view_fits_into_800_pixels(open_page):
+    for path in ("/groups", "/groups/checkout/overview", "/groups/checkout/rebalances/9", "/groups/checkout/what-if"):
+        page = open_page(path, viewport={"width": 800, "height": 700})
+        page.get_by_role("heading").first.wait_for()
+        page.wait_for_load_state("networkidle")
+
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_the_worst_group_is_named_first_with_the_reason(open_page):
+    page = open_page("/groups")
+
+    page.get_by_text("1 group of 5 needs attention.").wait_for()
+    first = page.get_by_role("row").nth(1)
+    assert "STOP" in first.inner_text()
+    assert "nobody reads it" in first.inner_text()
+
+
+def test_a_rebalance_tells_why_on_what_evidence_and_what_to_do(open_page):
+    page = open_page("/groups/checkout/rebalances/9")
+
+    page.get_by_text("stopped heartbeating and was expired").first.wait_for()
+    page.get_by_text("find out why the process ended").wait_for()
+    evidence = page.locator("section.evidence")
+    assert "connection closed" in evidence.inner_text()
+    page.get_by_role("button", name="Explain session timeout process died").click()
+    page.get_by_text("What looks the same").wait_for()
+
+
+def test_a_rebalance_outside_of_the_span_is_shown_by_its_address(canned, open_page):
+    page = open_page("/groups/checkout/rebalances/2?from=1700000200000&until=1700000250000")
+
+    page.get_by_role("heading", name="What moved").wait_for()
+    assert any("rebalances" in asked and "from" not in asked for asked in canned.asked)
+
+
+def test_a_rebalance_is_played_again_with_other_assignors(open_page):
+    page = open_page("/groups/checkout/rebalances/9")
+
+    page.get_by_role("button", name="Play it again with every assignor").click()
+    table = page.get_by_role("table", name="What other assignors would have moved")
+    table.wait_for()
+    assert "range" in table.inner_text()
+
+
+def test_what_if_asks_for_what_stands_in_the_address(open_page):
+    page = open_page("/groups/checkout/what-if?add=2")
+
+    page.get_by_role("button", name="Predict").click()
+    page.get_by_role("table", name="Assignors compared").wait_for()
+    assert page.locator("[data-moves]").get_attribute("data-moves") != "0"
+
+
+def test_who_has_not_given_up_what_is_told_of_a_live_modern_group(canned, open_page):
+    make_live(canned)
+    page = open_page("/groups/payments/members")
+
+    page.get_by_text("2 members of 3 not at the target yet.").wait_for()
+    assert "waits for partitions" in page.get_by_role("table", name="Members against the target").inner_text()
+    assert page.get_by_role("img", name="time since the last poll: 12.0 s of 5 min").count() == 1
+
+
+def test_unknown_is_a_dash_with_its_reason_for_mouse_and_keyboard(open_page):
+    page = open_page("/groups/checkout/partitions")
+    unknown = page.get_by_role("img", name="unknown: one look tells no rates").first
+
+    unknown.focus()
+
+    assert unknown.inner_text() == "\u2013"
+    assert page.locator(".tip").inner_text() == "unknown: one look tells no rates"
+
+
+def test_a_view_is_copied_as_command_and_as_markdown(open_page):
+    page = open_page("/groups/checkout/rebalances/9", permissions=["clipboard-read", "clipboard-write"])
+
+    page.get_by_role("button", name="Copy as command").click()
+    page.get_by_role("button", name="copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "kohort group why checkout --last 0"
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.get_by_role("button", name="copied").nth(1).wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith("### checkout/9: session timeout process died")
+    assert "Evidence:" in text
+
+
+def test_what_could_not_be_had_is_told_with_what_to_do(canned, open_page, problems):
+    page = open_page("/groups/nobody/overview")
+
+    page.get_by_role("alert").first.wait_for()
+    assert "There is no group" in page.get_by_role("alert").first.inner_text()
+    assert "See the list of groups." in page.get_by_role("alert").first.inner_text()
+    assert all("404" in problem for problem in problems)
+    problems.clear()

@@ -1,0 +1,74 @@
+"""The cluster's own users log in: name and password are tried there, and changes are made with their rights."""
+
+from urllib.parse import urlencode
+
+import pytest
+
+import kohort
+from kohort.cli.cluster import ClusterAccess
+from kohort.cli.console_options import ConsoleWanted, served_as
+from kohort.errors import ConfigError
+from support.console_client import console, live
+
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+
+
+@pytest.fixture
+def secured():
+    users = "\n".join(f"SCRAM-SHA-256=[name={name},password={name}-secret]" for name in ("viewer", "alice"))
+    options = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "kohort.add.scram": users,
+    }
+    with kohort.Broker(options) as broker:
+        yield broker
+
+
+def access(broker, name="viewer"):
+    said = {"bootstrap.servers": broker.bootstrap, **SASL}
+    return ClusterAccess({**said, "sasl.username": name, "sasl.password": f"{name}-secret"})
+
+
+def test_name_and_password_are_tried_at_the_cluster(secured):
+    _, options = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
+    assert options.login is not None
+    assert options.login("alice", "wrong") is None
+    assert options.login("nobody", "alice-secret") is None
+    assert options.login("", "") is None
+    who = options.login("alice", "alice-secret")
+    assert who is not None
+    assert (who.user, who.clients is not None) == ("alice", True)
+    with who.clients.admin() as admin:
+        assert admin.describe_cluster().nodes
+
+
+def test_a_cluster_without_logins_has_no_users(broker):
+    cluster = ClusterAccess({"bootstrap.servers": broker.bootstrap})
+    with pytest.raises(ConfigError, match="SASL"):
+        served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", cluster)
+
+
+def test_a_mechanism_without_passwords_lets_nobody_in_as_the_console(secured):
+    oauth = "sasl.oauthbearer"
+    token = {
+        "sasl.mechanism": "OAUTHBEARER",
+        f"{oauth}.token.endpoint.url": "http://127.0.0.1:1/token",
+        f"{oauth}.client.credentials.client.id": "a",
+        f"{oauth}.client.credentials.client.secret": "b",
+    }
+    cluster = ClusterAccess({"bootstrap.servers": secured.bootstrap, **SASL, **token})
+    with pytest.raises(ConfigError, match="PLAIN or SCRAM"):
+        served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", cluster)
+
+
+def test_what_a_user_asks_for_is_asked_as_that_user(orders, broker, folder, secured):
+    """The console shows one broker here, and its users are another's: what is asked as a user goes there."""
+    _, options = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
+    with console(live(broker), folder, options) as client:
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
+        body = urlencode({"name": "alice", "password": "alice-secret"}).encode()
+        client.headers["Cookie"] = client.ask("POST", "/login", body, form).headers["set-cookie"].partition(";")[0]
+        assert client.get("/cluster").json["user"] == "alice"
+        assert client.get("/groups/billing").status == 200  # as the console's own user
+        assert client.get("/groups/billing/describe").status == 404  # as alice, at the broker that knows her

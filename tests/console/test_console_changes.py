@@ -1,0 +1,105 @@
+"""Changes: planned, confirmed once, refused where the group is not as it was; each with its command."""
+
+import pytest
+
+import kohort
+from kohort.console.changes import ChangeAsked, command_of
+
+EARLIEST = {"to": "earliest"}
+
+
+def committed(broker, group="billing"):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        found = admin.list_group_offsets(group)
+        return {tp.partition: found[tp].offset for tp in found}
+
+
+def test_a_reset_is_planned_confirmed_and_done_once(orders, broker, client):
+    plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
+    assert (plan["schema"], plan["executed"]) == ("kohort/v1/group.reset-offsets", False)
+    assert [(p["partition"], p["prior_offset"], p["new_offset"]) for p in plan["partitions"]] == [
+        (0, 10, 0),
+        (1, 10, 0),
+    ]
+    assert plan["command"] == "kohort group reset-offsets billing --to-earliest --execute"
+    assert committed(broker) == {0: 10, 1: 10}
+    done = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
+    assert (done.status, done.json["executed"]) == (200, True)
+    assert committed(broker) == {0: 0, 1: 0}
+    again = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
+    assert again.status == 409
+
+
+@pytest.mark.parametrize("confirm", [None, "", "made up"])
+def test_nothing_is_done_without_the_token_of_a_plan(confirm, orders, broker, client):
+    assert client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": confirm}).status == 409
+    assert committed(broker) == {0: 10, 1: 10}
+
+
+def test_a_token_is_of_one_plan(orders, broker, client):
+    for path, body in (
+        ("/groups/billing/offsets:apply", {"to": "latest"}),
+        ("/groups/other/offsets:apply", EARLIEST),
+        ("/groups/billing/offsets:delete:apply", {"topics": ["orders"]}),
+        ("/groups/billing/group:delete:apply", {}),
+    ):
+        confirm = client.post("/groups/billing/offsets:plan", EARLIEST).json["confirm"]
+        assert client.post(path, {**body, "confirm": confirm}).status == 409
+    assert committed(broker) == {0: 10, 1: 10}
+
+
+def test_a_group_that_changed_since_is_not_touched(orders, broker, client):
+    confirm = client.post("/groups/billing/offsets:plan", EARLIEST).json["confirm"]
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 7})
+    told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": confirm})
+    assert (told.status, "has changed" in told.json["error"]) == (409, True)
+    assert committed(broker) == {0: 7, 1: 10}
+
+
+def test_a_group_with_members_is_planned_and_its_members_are_named(member, broker, client):
+    plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
+    assert [name.split()[0] for name in plan["members"]] == ["c-1"]
+    told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
+    assert (told.status, [name.split()[0] for name in told.json["members"]]) == (409, ["c-1"])
+    assert client.post("/groups/billing/group:delete:plan", {}).status == 409
+    assert committed(broker) == {0: 10, 1: 10}
+
+
+def test_a_member_is_taken_out(member, broker, client):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        (about,) = admin.describe_groups(["billing"])["billing"].members
+    body = {"members": [about.member_id], "reason": "host is gone"}
+    plan = client.post("/groups/billing/members:remove:plan", body).json
+    assert plan["removed"][0]["client_id"] == "c-1"
+    assert plan["command"].startswith("kohort group remove-member billing c-1")
+    done = client.post("/groups/billing/members:remove:apply", {**body, "confirm": plan["confirm"]})
+    assert (done.status, done.json["removed"][0]["member_id"]) == (200, about.member_id)
+    assert client.post("/groups/billing/members:remove:plan", {"members": ["nobody"]}).status == 404
+
+
+def test_offsets_and_then_the_group_are_deleted(orders, broker, client):
+    body = {"topics": ["orders:1"]}
+    plan = client.post("/groups/billing/offsets:delete:plan", body).json
+    assert [(d["partition"], d["offset"]) for d in plan["deleted"]] == [(1, 10)]
+    assert client.post("/groups/billing/offsets:delete:apply", {**body, "confirm": plan["confirm"]}).status == 200
+    assert committed(broker) == {0: 10}
+    plan = client.post("/groups/billing/group:delete:plan", {}).json
+    done = client.post("/groups/billing/group:delete:apply", {"confirm": plan["confirm"]})
+    assert done.json["deleted"] == ["billing"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"to": "there"}, {"to": "offset", "value": -1}, {"to": "offset", "value": "x"}, {"to": "datetime", "value": 1},
+     {"to": "duration", "value": "soon"}, {"to": "earliest", "topics": ["orders:x"]}, {"to": 1}, {"too": "earliest"},
+     {"to": "earliest", "topics": ["t"] * 2000}],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(body, orders, client):
+    assert client.post("/groups/billing/offsets:plan", body).status == 400
+
+
+def test_a_command_can_be_pasted_whatever_names_are():
+    asked = ChangeAsked(to="shift", value=-5, topics=["o'r; rm -rf"])
+    told = command_of("offsets", "$(reboot)", asked)
+    assert told == """kohort group reset-offsets '$(reboot)' --topic 'o'"'"'r; rm -rf' --shift-by -5 --execute"""

@@ -1,0 +1,184 @@
+"""The guard: names, origins, tokens, sizes, headers, logins."""
+
+import http.client
+from urllib.parse import urlencode
+
+import pytest
+
+from kohort.console.app import ConsoleOptions
+from kohort.console.guard import MOST_BODY, MOST_TARGET, Hosts, host_of
+from kohort.console.logins import FAILED_S, FAILURES, MOST_SESSIONS, Attempts, LoggedIn, Sessions, by_password
+from support.console_client import console, live
+
+POSTS = [
+    "/groups/billing/what-if",
+    "/groups/billing/replay",
+    *(
+        f"/groups/billing/{change}:{step}"
+        for change in ("offsets", "offsets:delete", "members:remove", "group:delete")
+        for step in ("plan", "apply")
+    ),
+    "/logout",
+]
+
+
+def test_a_name_that_is_not_the_consoles_is_refused(client):
+    for host in ("evil.example", "evil.example:9310", "localhost.evil.example", "", "127.0.0.1@evil.example", "a b"):
+        assert client.get("/groups", Host=host).status in (400, 421)
+        assert client.ask("GET", "/", headers={"Host": host}).status in (400, 421)
+    for host in ("localhost", "LOCALHOST:80", client.address, "[::1]:80"):
+        assert client.get("/groups", Host=host).status == 200
+
+
+def test_a_name_may_be_allowed():
+    hosts = Hosts(frozenset({"console.example"}))
+    assert hosts.allows("console.example:8080")
+    assert not hosts.allows("localhost")
+    assert host_of("a:b:c") is None
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_every_post_needs_token_origin_and_type(path, orders, client):
+    token = client.token()
+    for missing in ("X-Kohort-Token", "Origin"):
+        assert client.post(path, {}, **{missing: None}).status == 403
+    assert client.post(path, {}, **{"X-Kohort-Token": token[:-1]}).status == 403
+    for origin in ("null", "http://evil.example", f"https://{client.address}", f"http://{client.address}.evil.example"):
+        assert client.post(path, {}, Origin=origin).status == 403
+    assert client.post(path, {}, **{"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert client.post(path, {}, **{"Content-Type": "text/plain"}).status == 415
+    assert client.get(path).status in (404, 405)
+
+
+@pytest.mark.parametrize("path", [path for path in POSTS if ":" in path])
+def test_every_change_is_refused_unless_changes_are_allowed(path, orders, broker, folder):
+    with console(live(broker), folder) as client:
+        told = client.post(path, {"to": "earliest"})
+        assert (told.status, told.json["what_to_do"]) == (403, "start it with --allow-changes")
+
+
+def test_another_site_may_not_read(client):
+    assert client.get("/groups", **{"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert client.get("/groups", **{"Sec-Fetch-Site": "same-site"}).status == 403
+    assert "access-control-allow-origin" not in client.get("/groups", Origin="http://evil.example").headers
+
+
+def test_other_methods_are_refused(client):
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
+        assert client.ask(method, "/api/v1/groups").status == 405
+    assert client.ask("POST", "/").status == 405
+
+
+def test_sizes_are_capped(client):
+    assert client.get("/groups?x=" + "x" * MOST_TARGET).status == 414
+    assert client.get("/groups?" + "&".join(f"a{n}=1" for n in range(100))).status == 400
+    whole = {"Content-Type": "application/json", "Origin": f"http://{client.address}", "X-Kohort-Token": client.token()}
+    for body, status in ((b"x" * (MOST_BODY + 1), 413), (b"[" * 100_000, 400), (b"\xff", 400)):
+        assert client.ask("POST", "/api/v1/groups/billing/what-if", body, whole).status == status
+
+
+def test_every_answer_has_the_headers(client):
+    for path in ("/", "/static/app.js", "/static/nope.js", "/api/v1/groups", "/api/v1/nope", "/groups/any/overview"):
+        told = client.ask("GET", path)
+        assert told.headers["x-content-type-options"] == "nosniff"
+        assert told.headers["referrer-policy"] == "no-referrer"
+        assert "default-src 'none'" in told.headers["content-security-policy"]
+        assert "unsafe" not in told.headers["content-security-policy"]
+    assert "'sha256-" in client.ask("GET", "/").headers["content-security-policy"]
+
+
+def test_files_outside_of_the_page_are_not_served(client):
+    for name in ("../app.py", "%2e%2e/%2e%2e/guard.py", "..%2f..%2fguard.py", "/etc/passwd", "%00", "parts"):
+        assert client.ask("GET", f"/static/{name}").status in (400, 404)
+    found = client.ask("GET", "/static/app.js")
+    assert found.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert client.ask("GET", "/static/app.js", headers={"If-None-Match": found.headers["etag"]}).status == 304
+
+
+# Logins
+
+
+@pytest.fixture
+def guarded(broker, folder):
+    options = ConsoleOptions(allow_changes=True, login=by_password("correct horse"))
+    with console(live(broker), folder, options) as client:
+        yield client
+
+
+def log_in(client, password, name="alice", wanted="/groups"):
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
+    body = urlencode({"name": name, "password": password}).encode()
+    return client.ask("POST", f"/login?next={wanted}", body, form)
+
+
+def test_without_a_login_nothing_is_told(orders, guarded):
+    for path in ("/cluster", "/groups", "/stream", "/nodes"):
+        assert guarded.get(path).status == 401
+    page = guarded.ask("GET", "/groups/billing")
+    assert (page.status, page.headers["location"]) == (303, "/login?next=/groups/billing")
+    assert log_in(guarded, "wrong").status == 403
+    came = log_in(guarded, "correct horse")
+    assert (came.status, came.headers["location"]) == (303, "/groups")
+    cookie = came.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    guarded.headers["Cookie"] = came.headers["set-cookie"].partition(";")[0]
+    assert guarded.get("/cluster").json["user"] == "alice"
+    assert guarded.post("/groups/billing/offsets:plan", {"to": "earliest"}).status == 200
+    assert guarded.post("/logout", {}).status == 200
+    assert guarded.get("/cluster").status == 401
+
+
+def test_the_token_of_one_session_is_not_that_of_another(orders, guarded):
+    tokens = []
+    for _ in range(2):
+        guarded.headers["Cookie"] = log_in(guarded, "correct horse").headers["set-cookie"].partition(";")[0]
+        tokens.append(guarded.token())
+    assert tokens[0] != tokens[1]
+    assert guarded.post("/groups/billing/what-if", {"add": 1}, **{"X-Kohort-Token": tokens[0]}).status == 403
+
+
+def test_a_login_leads_to_no_other_site(guarded):
+    for wanted in ("//evil.example", "https://evil.example", "/%5Cevil.example", "javascript:alert(1)"):
+        assert log_in(guarded, "correct horse", wanted=wanted).headers["location"] == "/"
+
+
+def test_a_login_from_another_site_is_refused(guarded):
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.example"}
+    assert guarded.ask("POST", "/login", b"password=correct+horse", form).status == 403
+
+
+def test_attempts_are_held_up(guarded):
+    for _ in range(FAILURES):
+        assert log_in(guarded, "wrong").status == 403
+    told = log_in(guarded, "correct horse")
+    assert told.status == 429
+    assert int(told.headers["retry-after"]) > 0
+
+
+def test_attempts_count_for_a_minute_and_sessions_end():
+    now_s = 0.0
+    attempts, sessions = Attempts(lambda: now_s), Sessions(lambda: now_s)
+    for _ in range(FAILURES):
+        assert attempts.wait_s("a") == 0
+        attempts.failed("a")
+    assert attempts.wait_s("a") == FAILED_S
+    assert attempts.wait_s("b") == 0
+    cookie = sessions.begin(LoggedIn("alice"))
+    now_s = FAILED_S
+    assert attempts.wait_s("a") == 0
+    assert sessions.of(cookie) is not None
+    now_s += 13 * 3600
+    assert sessions.of(cookie) is None
+    first = sessions.begin(LoggedIn("alice"))
+    for _ in range(MOST_SESSIONS):
+        sessions.begin(LoggedIn("bob"))
+    assert sessions.of(first) is None
+
+
+def test_a_half_sent_request_is_no_answer_and_no_harm(client):
+    wire = http.client.HTTPConnection(client.address)
+    wire.connect()
+    wire.sock.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert client.get("/groups").status == 200
+    wire.close()

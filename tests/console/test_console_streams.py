@@ -1,0 +1,156 @@
+"""Streams: news as it comes, resumed after a break, bounded where nobody reads, ended with the console."""
+
+import asyncio
+import http.client
+import socket
+import time
+
+import pytest
+
+import kohort
+from kohort.console.stream import MOST_STREAMS, MOST_WAITING, MOST_WAITING_BYTES, Hub
+from support.console_client import console, live
+
+
+class Tab:
+    """A stream that is read as a browser does."""
+
+    def __init__(self, client, query="", **headers):
+        self.wire = http.client.HTTPConnection(client.address, timeout=30)
+        self.wire.request("GET", f"/api/v1/stream{query}", headers=headers)
+        self.answer = self.wire.getresponse()
+
+    def event(self, name):
+        """Return the id and the data of the next event of a name."""
+        about = {}
+        while True:
+            line = self.answer.readline().decode()
+            assert line, f"the stream ended before {name}"
+            if line == "\n" and about.get("event") == name:
+                return about
+            if line == "\n":
+                about = {}
+            key, _, value = line.rstrip("\n").partition(": ")
+            about[key] = value
+
+    def close(self):
+        self.answer.close()
+        self.wire.close()
+
+
+@pytest.fixture
+def tab(orders, broker, client):
+    tab = Tab(client, "?group=billing")
+    yield tab
+    tab.close()
+
+
+def test_a_tab_hears_what_changes(tab, broker):
+    assert tab.answer.status == 200
+    assert tab.answer.getheader("content-type").startswith("text/event-stream")
+    assert '"group":"billing"' in tab.event("group")["data"]  # as it is, at once
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 5})
+    while '"lag":5' not in tab.event("groups")["data"]:
+        pass
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="billing") as consumer:
+        consumer.subscribe(["orders"])
+        while not consumer.assignment():
+            consumer.poll(100)
+        assert '"kind":"round_opened"' in tab.event("entries")["data"]
+
+
+def test_a_tab_that_comes_back_hears_what_it_missed(orders, broker, client):
+    tab = Tab(client)
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 5})
+        last = tab.event("groups")["id"]
+        tab.close()
+        admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 2})
+        deadline = time.monotonic() + 30
+        while client.get("/groups/billing").json["status"]["lag"] != 8:
+            assert time.monotonic() < deadline
+    back = Tab(client, **{"Last-Event-ID": last})
+    assert int(back.event("groups")["id"]) > int(last)
+    back.close()
+    other = Tab(client, **{"Last-Event-ID": "999999"})  # of a console that was started anew
+    other.event("resync")
+    other.close()
+
+
+def test_a_console_ends_at_once_with_streams_open(orders, broker, folder):
+    with console(live(broker), folder) as client:
+        tabs = [Tab(client) for _ in range(20)]
+        client.get("/groups")
+        running = time.monotonic()
+    for tab in tabs:
+        tab.event("bye")
+        assert tab.answer.read() == b""
+    assert time.monotonic() - running < 10
+
+
+def test_fifty_streams_that_never_read_hold_little(orders, broker, folder, caplog):
+    with console(live(broker, interval_s=3600), folder) as client:
+        wires = []
+        for _ in range(50):
+            wire = socket.create_connection(client.address.split(":"))
+            wire.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: {client.address}\r\n\r\n".encode())
+            assert wire.recv(12) == b"HTTP/1.1 200"
+            wires.append(wire)
+        hub, loop = client.app.hub, client.app._loop
+        done = asyncio.run_coroutine_threadsafe(flood(hub), loop).result(60)
+        assert done <= 50 * (MOST_WAITING_BYTES + 100_000)
+        assert client.get("/groups").status == 200
+        ending = time.monotonic()
+    assert time.monotonic() - ending < 10
+    assert caplog.records == []  # no traceback, though they are cut off
+    for wire in wires:
+        wire.close()
+
+
+async def flood(hub):
+    """Publish far more than anybody may let wait, and return how much waited at most."""
+    most = 0
+    for _ in range(2_000):
+        hub.publish("groups", b'"' + b"x" * 50_000 + b'"')
+        most = max(most, hub.waiting_bytes)
+        await asyncio.sleep(0)
+    return most
+
+
+async def taken(stream, many):
+    return [await anext(stream) for _ in range(many)]
+
+
+def test_too_much_becomes_one_resync():
+    async def story():
+        hub = Hub()
+        stream = hub.stream("mine", None)
+        await anext(stream)
+        for n in range(MOST_WAITING + 5):
+            hub.publish("entries", b"%d" % n, "mine")
+            hub.publish("entries", b"no", "another's")
+        assert b"event: resync" in await anext(stream)
+        hub.publish("entries", b"42", "mine")
+        assert b"data: 42" in await anext(stream)
+        hub.end()
+        assert b"event: bye" in await anext(stream)
+        await stream.aclose()
+        assert not hub.wants("mine")
+
+    asyncio.run(story())
+
+
+def test_there_are_only_so_many_streams():
+    async def story():
+        hub = Hub()
+        streams = [hub.stream(None, None) for _ in range(MOST_STREAMS)]
+        for stream in streams:
+            assert not hub.is_full
+            await anext(stream)
+        assert hub.is_full
+        for stream in streams:
+            await stream.aclose()
+        assert not hub.is_full
+
+    asyncio.run(story())

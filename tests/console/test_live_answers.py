@@ -1,0 +1,143 @@
+"""What a console tells of a live cluster: the same results as the commands, hostile names as text, errors as JSON."""
+
+import json
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import kohort
+from kohort.results.console import TOLD
+from kohort.results.result import schema_name
+from kohort.results.result import schema_of as made_schema
+from support.console_client import console, in_path, live
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+PATHS = {
+    "/cluster": "console.cluster",
+    "/groups": "console.groups",
+    "/groups/billing": "group.status",
+    "/groups/billing/timeline": "group.timeline",
+    "/groups/billing/rebalances": "group.why",
+    "/groups/billing/events": "group.events",
+    "/groups/billing/fenced": "group.fenced",
+    "/groups/billing/lag-history": "console.lag-history",
+    "/groups/billing/describe": "group.describe",
+    "/groups/billing/peek?topic=orders&partition=0": "group.peek",
+    "/doctor": "doctor",
+    "/doctor?group=billing": "doctor",
+    "/causes": "console.causes",
+    "/nodes": "console.nodes",
+    "/topics": "topics.list",
+    "/topics/orders": "topics.describe",
+    "/topics/orders/peek?partition=1": "group.peek",
+    "/pipelines": "console.pipelines",
+    "/explain/MAX_POLL_EXCEEDED": "explain",
+}
+
+
+def test_every_answer_is_a_result_of_its_schema(orders, client):
+    for path, name in PATHS.items():
+        told = client.get(path)
+        assert told.status == 200, (path, told.body)
+        assert told.json["schema"] == f"kohort/v1/{name}"
+        jsonschema.validate(told.json, json.loads((SCHEMAS / f"{name}.json").read_text()))
+        assert told.headers["cache-control"] == "no-store"
+
+
+def test_the_schemas_of_the_console_are_those_of_its_structs():
+    for kind in TOLD:
+        name = schema_name(kind).removeprefix("kohort/v1/")
+        assert json.loads((SCHEMAS / f"{name}.json").read_text()) == json.loads(json.dumps(made_schema(kind)))
+
+
+def test_a_group_is_told_with_its_lag_and_what_it_rebalanced_for(orders, broker, client):
+    row = next(row for row in client.get("/groups").json["groups"] if row["group"] == orders)
+    assert (row["lag"], row["members"], row["state"]) == (0, 0, "Empty")
+    rebalances = client.get(f"/groups/{orders}/rebalances").json
+    assert rebalances["rebalances"][0]["cause"] == "GROUP_FORMING"
+    lanes = client.get(f"/groups/{orders}/timeline").json["timeline"]["lanes"]
+    assert ["orders-0", "orders-1"] in [spell["partitions"] for spell in lanes[0]["spells"]]
+    assert client.get("/cluster").json["journal"]["kind"] == "journal topic"
+    assert client.get(f"/groups/{orders}/peek?topic=orders&partition=0").json["records"][-1]["value"] == "order"
+
+
+def test_as_it_was_known_at_a_time_is_told_from_the_journal(orders, client):
+    events = client.get(f"/groups/{orders}/events").json["events"]
+    had = max(event["at_ms"] for event in events if event["kind"] == "assignment_written")
+    status = client.get(f"/groups/{orders}?at={had}").json["status"]
+    assert [member["partitions"] for member in status["members"]] == [["orders-0", "orders-1"]]
+    assert status["lag"] is None  # a journal tells no offsets: unknown, not 0
+    assert client.get("/groups?at=1").json["groups"] == []
+    assert client.get(f"/groups/{orders}?at=1").status == 404
+    until = client.get(f"/groups/{orders}/events?until={had}").json["events"]
+    assert 0 < len(until) < len(events)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>",
+        "a/b",
+        "a%2Fb",
+        "\x1b[31mred",
+        "\u202edlrow",
+        "x" * 30_000,
+        "ü?#&=",
+        '"};</script>',
+        " ",
+    ],
+)
+def test_names_that_mean_harm_are_text(name, orders, broker, folder):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets(name, {kohort.TopicPartition("orders", 0): 3})
+    with console(live(broker), folder) as client:
+        told = client.get("/groups")
+        assert name in [row["group"] for row in told.json["groups"]]
+        assert client.get(f"/groups/{in_path(name)}").json["status"]["group"] == name
+        missing = client.get(f"/groups/{in_path(name)}-not")
+        assert (missing.status, missing.headers["content-type"]) == (404, "application/json")
+
+
+def test_what_is_not_there_or_cannot_be_read_is_an_error_that_says_what_to_do(orders, client):
+    for path, status in {
+        "/groups/nope": 404,
+        "/groups/nope/timeline": 404,
+        "/nowhere": 404,
+        "/groups/billing/peek": 400,
+        "/groups/billing/timeline?from=yesterday": 400,
+        "/groups/billing/events?at=-1": 400,
+        "/groups/%ff": 400,
+        "/topics/nope": 404,
+        "/explain/NOPE": 404,
+    }.items():
+        told = client.get(path)
+        assert told.status == status, (path, told.body)
+        assert told.json["schema"] == "kohort/v1/console.error"
+        assert told.json["what_to_do"]
+        assert b"Traceback" not in told.body
+    assert "billing" in client.get("/groups/biling").json["error"]  # what was meant
+
+
+def test_a_what_if_is_what_the_command_says_and_executes_nothing(member, folder, broker):
+    with console(live(broker), folder) as client:
+        told = client.post("/groups/billing/what-if", {"add": 2, "compare": True})
+        assert (told.status, told.json["executed"]) == (200, False)
+        assert told.json["prediction"]["members_after"] == 3
+        assert told.json["compare"]
+        refuse_what_cannot_be_asked(client)
+
+
+def refuse_what_cannot_be_asked(client):
+    for wrong in ({"static": True}, {"add": 0}, {"add": "two"}, {"more": 1}, {"remove": ["nobody"]}, {"add": 10**9}):
+        assert client.post("/groups/billing/what-if", wrong).status == 400
+
+
+def test_a_cluster_that_goes_away_leaves_what_was_known(orders, broker, client):
+    before = client.get("/groups").json["groups"]
+    broker.stop()
+    deadline = time.monotonic() + 60
+    while not client.get("/cluster").json["unseen"]:
+        assert time.monotonic() < deadline
+    assert client.get("/groups").json["groups"] == before

@@ -1,0 +1,110 @@
+"""Recordings: a watcher's file, exported events, a simulated seed; and a page that is one file."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+import kohort.console.page
+from kohort.cli.main import main
+from kohort.console.exporting import exported
+from kohort.console.page import ConsolePage
+from kohort.console.recorded import RecordedSource, read_recording
+from kohort.errors import ConfigError, UsageError
+from kohort.sim.recorded_journal import journal_of_seed
+from support.console_client import console, site
+
+
+@pytest.fixture(scope="module")
+def seed():
+    return journal_of_seed("group", 7)[1]
+
+
+@pytest.fixture
+def events(orders, broker, tmp_path):
+    path = tmp_path / "events.ndjson"
+    args = ["group", "events", orders, "--bootstrap", broker.bootstrap, "--output", "ndjson"]
+    path.write_text(CliRunner().invoke(main, args, catch_exceptions=False).stdout)
+    return path
+
+
+def test_a_simulated_seed_opens_in_the_same_views(seed, folder):
+    source = RecordedSource(seed, "simulated seed 7")
+    with console(source, folder) as client:
+        about = client.get("/cluster").json
+        assert (about["kind"], about["journal"]["kind"], about["now_ms"]) == ("recorded", "recording", source.now_ms())
+        rows = {row["group"]: row["state"] for row in client.get("/groups").json["groups"]}
+        assert rows["g"] == "Dead"  # deleted at the end of the run, and still to be looked at
+        group = "g"
+        for view in ("timeline", "rebalances", "events", "fenced"):
+            assert client.get(f"/groups/{group}/{view}").status == 200
+        assert sum(sum(b["by_cause"].values()) for b in client.get("/causes").json["buckets"]) > 0
+        assert client.get("/nodes").status == 404
+        assert client.get(f"/groups/{group}/describe").status == 404
+
+
+def test_exported_events_are_a_recording(events, folder):
+    with console(read_recording(events), folder) as client:
+        told = client.get("/groups/billing/rebalances").json
+        assert told["rebalances"][0]["cause"] == "GROUP_FORMING"
+        assert client.get("/groups/billing").json["status"]["lag"] is None
+
+
+def test_a_file_that_is_no_recording_says_so(tmp_path):
+    for content in (
+        b"",
+        b"hello\n",
+        b'{"a": 1}\n',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"kind": "new", "at_ms": 1, "group": "g"}',
+    ):
+        path = tmp_path / "recording"
+        path.write_bytes(content)
+        with pytest.raises(UsageError):
+            read_recording(path)
+
+
+def test_one_file_holds_page_and_answers(events, folder):
+    html = ConsolePage(folder).alone(exported(read_recording(events), "billing"))
+    assert "src=" not in html
+    assert "href=" not in html
+    told = json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
+    assert told["/groups/billing/rebalances"]["rebalances"][0]["cause"] == "GROUP_FORMING"
+    imports = json.loads(re.search(r'type="importmap">(.*?)</script>', html).group(1))["imports"]
+    assert set(imports) >= {"htm", "kohort:/static/app.js", "kohort:/static/parts/a.js", "kohort:/static/b.js"}
+    assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
+
+
+def test_names_in_one_file_end_no_script(tmp_path):
+    html = ConsolePage(site(tmp_path / "s")).alone({"/x": {"name": "</script><script>alert(1)</script>"}})
+    assert "<script>alert" not in html
+    assert html.count("</script>") == html.count("<script")
+
+
+def test_the_command_writes_one_file(orders, broker, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(kohort.console.page, "STATIC", folder)
+    out = tmp_path / "incident.html"
+    args = ["console", "--bootstrap", broker.bootstrap, "--export", str(out), "--group", orders]
+    assert CliRunner().invoke(main, args, catch_exceptions=False).exit_code == 0
+    assert "GROUP_FORMING" in out.read_text()
+    args[-1] = "nope"
+    assert CliRunner().invoke(main, args).exit_code == 3
+
+
+def test_others_are_let_in_only_with_a_login(orders, broker, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(kohort.console.page, "STATIC", folder)
+    args = ["console", "--bootstrap", broker.bootstrap, "--listen", "0.0.0.0:0"]
+    told = CliRunner().invoke(main, args)
+    assert (told.exit_code, "nobody would have to log in" in told.stderr) == (2, True)
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o644)
+    told = CliRunner().invoke(main, [*args, "--password-file", str(password)])
+    assert (told.exit_code, "chmod 600" in told.stderr) == (2, True)
+
+
+def test_a_page_that_is_not_whole_says_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match=r"tools/vendor\.py"):
+        ConsolePage(tmp_path)

@@ -1,0 +1,13 @@
+"""Spark's driver is killed, and the broker with it, while clients of all kinds work: every record is accounted for."""
+
+import pytest
+from crash.run import options_of, play
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
+
+
+def test_every_record_is_accounted_for(tmp_path):
+    tally = play(options_of(["--rounds", "10", "--driver", "--seed", "1", "--keep", str(tmp_path)]))
+
+    assert (tally.anomalies, tally.problems) == ({}, [])
+    assert tally.drivers_killed > 0

@@ -1,0 +1,33 @@
+"""What is installed is what was locked: every package of uv.lock has its hash, and comes from the public index."""
+
+import json
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).parents[2]
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+OTHERS = [package for package in LOCK["package"] if package["name"] != "kohort"]
+FILES = [file for package in OTHERS for file in (*package.get("wheels", ()), *filter(None, [package.get("sdist")]))]
+
+
+def test_every_package_comes_from_the_public_index_and_from_nowhere_else():
+    assert {json.dumps(package["source"]) for package in OTHERS} == {'{"registry": "https://pypi.org/simple"}'}
+    assert {(urlsplit(file["url"]).scheme, urlsplit(file["url"]).hostname) for file in FILES} == {
+        ("https", "files.pythonhosted.org")
+    }
+    assert [package["source"] for package in LOCK["package"] if package["name"] == "kohort"] == [{"editable": "."}]
+
+
+def test_every_file_of_every_package_has_its_hash():
+    assert len(OTHERS) > 100
+    assert [package["name"] for package in OTHERS if not package.get("wheels") and not package.get("sdist")] == []
+    assert [file["url"] for file in FILES if len(file.get("hash", "").removeprefix("sha256:")) != 64] == []
+
+
+def test_nothing_is_installed_but_what_is_locked():
+    """Without ``--frozen`` uv would lock anew, and without the lock take what is newest."""
+    syncs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "$(UV) sync" in line]
+    assert syncs
+    assert [line for line in syncs if "--frozen" not in line] == []
+    assert "index" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]

@@ -1,0 +1,75 @@
+"""A name with several addresses: one that refuses, or where nobody answers, does not keep a client from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.aio.addresses import connect_to, first_connected
+from kohort.aio.io_thread import new_loop
+
+LIMIT_S = 1.5
+
+
+def info(host: str, port: int):
+    return (socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def nobody() -> Iterator[int]:
+    """A port at which nobody answers, not even with a refusal: the queue of its listener is full."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        port = server.getsockname()[1]
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        yield port
+        for filler in fillers:
+            filler.close()
+
+
+def connected(addresses, loop_factory):
+    async def story():
+        found = await first_connected(addresses, LIMIT_S)
+        try:
+            return found.getpeername()
+        finally:
+            found.close()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(story())
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
+def test_an_address_where_nobody_answers_leaves_time_for_the_next(listening, nobody, loop_factory):
+    here = listening.getsockname()
+    assert connected([info("127.0.0.1", nobody), info(*here)], loop_factory) == here
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
+def test_an_address_that_refuses_is_passed_over(listening, loop_factory):
+    here = listening.getsockname()
+    assert connected([info("127.0.0.1", 1), info(*here)], loop_factory) == here
+
+
+def test_what_the_last_one_said_is_raised(nobody):
+    with pytest.raises(ConnectionRefusedError):
+        connected([info("127.0.0.1", nobody), info("127.0.0.1", 1)], asyncio.new_event_loop)
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
+def test_what_can_be_no_name_is_an_error_of_the_network(host):
+    with pytest.raises(OSError, match="it is no name of a host"):
+        asyncio.run(connect_to(host, 9092, LIMIT_S))

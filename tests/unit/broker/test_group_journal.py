@@ -1,0 +1,54 @@
+"""The journal of groups: what waits to be written, and how much is kept on the disk."""
+
+import pytest
+
+from kohort.broker.group_journal import WAITING_MOST, WAITING_MOST_BYTES, GroupJournal
+from kohort.coordinator.journal import JournalEntry, Who
+from kohort.coordinator.journal_events import MemberDisconnected
+
+TOPIC = "__kohort_journal"
+
+
+@pytest.fixture
+def journal(stage):
+    return GroupJournal(stage.broker.state.cluster, lambda _group: None)
+
+
+def quiet(number: int, name: str = "m") -> JournalEntry:
+    entry = MemberDisconnected(at_ms=number, group="g", who=Who(name), after_ms=1)
+    assert entry.QUIET
+    return entry
+
+
+def written(stage) -> int:
+    topic = stage.broker.state.topics.get(TOPIC)
+    return topic.partitions[0].log_end_offset if topic else 0
+
+
+def test_quiet_entries_wait_until_they_are_many(stage, journal):
+    for number in range(WAITING_MOST - 1):
+        journal.append([quiet(number)], 1)
+    assert written(stage) == 0
+
+    journal.append([quiet(WAITING_MOST)], 1)
+
+    assert written(stage) == WAITING_MOST
+
+
+def test_quiet_entries_of_long_names_wait_until_they_are_large(stage, journal):
+    name = "x" * (WAITING_MOST_BYTES // 4)
+    for number in range(3):
+        journal.append([quiet(number, name)], 1)
+    assert written(stage) == 0
+
+    journal.append([quiet(4, name)], 1)
+    journal.append([quiet(5)], 1)
+
+    assert written(stage) == 4
+
+
+def test_the_topic_is_kept_for_a_week_and_up_to_a_gibibyte(stage, journal):
+    config = journal.ensure(1).config
+
+    assert (config.retention_ms, config.retention_bytes) == (7 * 86_400_000, 1 << 30)
+    assert config.segment_bytes == 64 << 20, "whole segments go"

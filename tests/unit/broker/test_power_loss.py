@@ -1,0 +1,274 @@
+"""The power goes: of each file what was flushed is left. What ``flush.messages=1`` acknowledged is there."""
+
+import random
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_stage import BrokerStage, produce_request, values_of
+from support.raw.transactional import Transactional, committed_offset, committed_values
+
+
+class CachedFile(MemoryFile):
+    """What is appended lies in the cache until a flush of it has ended."""
+
+    def __init__(self, data, disk, name):
+        super().__init__(data)
+        self._disk, self._name = disk, name
+
+    @property
+    def flushed(self):
+        return min(self._disk.safe.get(self._name, 0), self.size)
+
+    @property
+    def is_flushing(self):
+        return any(name == self._name for name, _ in self._disk.under_way)
+
+    def flush(self):
+        self._disk.safe[self._name] = self.size
+
+    def start_flush(self):
+        self._disk.under_way.append((self._name, self.size))
+
+    def truncate(self, size):
+        super().truncate(size)
+        self._disk.safe[self._name] = self.flushed
+
+
+class CachingDisk(MemoryStorage):
+    """A disk behind a cache: how much of each file is safe, and which flushes are asked for, in their order."""
+
+    def __init__(self):
+        super().__init__()
+        self.safe = {}
+        self.under_way = []
+
+    def open(self, name):
+        folder, file = self._place(name)
+        return CachedFile(folder.setdefault(file, bytearray()), self, name)
+
+    def replace(self, name, content, *, durable=True, private=False):
+        super().replace(name, content, durable=durable, private=private)
+        self.safe[name] = len(content) if durable else 0
+
+    def rename(self, name, new):
+        super().rename(name, new)
+        self.safe[new] = self.safe.pop(name, 0)
+
+    def delete(self, name):
+        super().delete(name)
+        self.safe.pop(name, None)
+
+    def end_flushes(self, count=1_000):
+        """The first of those that are under way end well."""
+        for name, size in self.under_way[:count]:
+            self.safe[name] = max(self.safe.get(name, 0), size)
+        del self.under_way[:count]
+
+    def lose_power(self):
+        self.under_way.clear()
+        for folder in ["", *self.folders()]:
+            for file in self.files(folder):
+                name = f"{folder}/{file}".removeprefix("/")
+                left = bytes(self.read(name) or b"")[: self.safe.get(name, 0)]
+                self._place(name)[0].pop(file)
+                if left:
+                    super().replace(name, left)
+
+
+def sent(peer, value, partition=0):
+    batch = build_batch([NewRecord(None, value, (), peer.stage.now_ms)])
+    peer.send(produce_request("orders", batch, partition=partition), 9)
+
+
+def commit(peer, offset):
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
+    peer.send(OffsetCommitRequest(group_id="billing", topics=[topic]), 8)
+
+
+def committed(peer):
+    topic = OffsetFetchRequestTopic(name="orders", partition_indexes=[0])
+    answer = peer.ask(OffsetFetchRequest(group_id="billing", topics=[topic]), 7)
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def on_log(peer, partition=0):
+    """All values of a partition, by offset."""
+    found, end = {}, 0
+    while True:
+        answer = peer.fetch("orders", end, partition=partition)
+        (read,) = answer.responses[0].partitions
+        assert read.error_code == 0
+        values = values_of(read.records or b"")
+        if not values:
+            return found
+        found |= dict(enumerate(values, end))
+        end += len(values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_acknowledged_with_flush_messages_1_is_there_whenever_the_power_goes(seed):
+    rng, disk = random.Random(seed), CachingDisk()
+    stage = BrokerStage(disk, log_flush_interval_messages=1)
+    stage.connect().create("orders", 2, **{"segment.bytes": "1024"})
+    waiting, acknowledged, offsets_told, offset_sent = {}, {}, -1, -1
+    producers, committer, commits = [stage.connect() for _ in range(3)], stage.connect(), []
+
+    for step in range(rng.randrange(20, 80)):
+        for peer in producers:
+            if peer not in waiting and rng.random() < 0.5:
+                waiting[peer] = (rng.randrange(2), b"%d %s" % (step, b"x" * rng.randrange(300)))
+                sent(peer, waiting[peer][1], waiting[peer][0])
+        if not commits and rng.random() < 0.3:
+            offset_sent += 1
+            commits.append(offset_sent)
+            commit(committer, offset_sent)
+        disk.end_flushes(rng.randrange(4))
+        stage.advance(1)
+        for peer in [peer for peer in producers if peer in waiting]:
+            if answer := peer.take():
+                (told,) = answer.responses[0].partition_responses
+                assert told.error_code == 0
+                partition, value = waiting.pop(peer)
+                acknowledged[partition, told.base_offset] = value
+        if answer := committer.take():
+            assert answer.topics[0].partitions[0].error_code == 0
+            offsets_told = commits.pop()
+    disk.lose_power()
+    stage.restart(cleanly=False)
+
+    reader = stage.connect()
+    found = {(partition, offset): v for partition in range(2) for offset, v in on_log(reader, partition).items()}
+    assert acknowledged
+    assert {place: found.get(place) for place in acknowledged} == acknowledged
+    assert committed(reader) >= offsets_told
+
+
+def test_without_it_what_was_acknowledged_may_go_with_the_power():
+    disk = CachingDisk()
+    stage = BrokerStage(disk)
+    peer = stage.connect()
+    peer.create("orders")
+    sent(peer, b"a")
+    assert peer.take().responses[0].partition_responses[0].error_code == 0
+    disk.lose_power()
+    stage.restart(cleanly=False)
+
+    assert on_log(stage.connect()) == {}
+
+
+def test_what_a_flush_by_time_took_to_the_disk_is_there():
+    disk = CachingDisk()
+    stage = BrokerStage(disk)
+    peer = stage.connect()
+    peer.create("orders", **{"flush.ms": "1000"})
+    sent(peer, b"before")
+    stage.advance(1_000)
+    disk.end_flushes()
+    sent(peer, b"after")
+    disk.lose_power()
+    stage.restart(cleanly=False)
+
+    assert on_log(stage.connect()) == {0: b"before"}
+
+
+class PowerCut(Exception):
+    pass
+
+
+class PatientPeer:
+    """Asks and waits, while flushes end one by one; after so many the power goes."""
+
+    def __init__(self, stage, flushes):
+        self._stage, self._peer, self._left = stage, stage.connect(), flushes
+
+    def ask(self, message, version):
+        self._peer.send(message, version)
+        while (answer := self._peer.take()) is None:
+            if not self._left:
+                raise PowerCut
+            self._left -= 1
+            self._stage.storage.end_flushes(1)
+            self._stage.advance(1)
+        return answer
+
+
+def transactions_until_the_power_goes(producer):
+    """Commit and abort over two topics and a group's offsets; what was told as committed, the last one by offset."""
+    told = []
+    try:
+        assert producer.init() == 0
+        for number in range(100):
+            value, commit = b"%d" % number, bool(number % 3)
+            producer.send("orders", value)
+            producer.send("payments", value)
+            assert producer.commit_offsets("billing", "orders", number) == 0
+            assert producer.end(commit=commit) == 0
+            if commit:
+                told.append(value)
+    except PowerCut:
+        pass
+    return told
+
+
+@pytest.mark.parametrize("new", [False, True])
+@pytest.mark.parametrize("flushes", [*range(50, 75), 200])
+def test_a_transaction_that_was_told_as_committed_with_flush_messages_1_is_there_whole(flushes, new):
+    disk = CachingDisk()
+    stage = BrokerStage(disk, log_flush_interval_messages=1)
+    stage.connect().create("orders")
+    stage.connect().create("payments")
+    told = transactions_until_the_power_goes(Transactional(PatientPeer(stage, flushes), new=new))
+    disk.lose_power()
+    stage.restart(cleanly=False)
+    stage.advance(120_000)  # what was open is aborted
+
+    peer = stage.connect()
+    orders, payments = committed_values(peer, "orders"), committed_values(peer, "payments")
+    assert told
+    assert orders[: len(told)] == payments[: len(told)] == told
+    assert not [value for value in {*orders, *payments} if int(value) % 3 == 0]
+    code, offset = committed_offset(peer, "billing", "orders")
+    assert (code, offset >= int(told[-1])) == (0, True)
+
+
+def test_a_transaction_whose_end_the_disk_refuses_is_not_told_as_committed():
+    disk = CachingDisk()
+    stage = BrokerStage(disk, log_flush_interval_messages=1)
+    stage.connect().create("orders")
+    producer = Transactional(PatientPeer(stage, 1_000), new=True)
+    assert producer.init() == 0
+    producer.send("orders", b"a")
+    disk.end_flushes = lambda _count: disk.under_way.clear()
+
+    assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_repeated_end_waits_for_the_disk_again_after_a_flush_that_failed(new):
+    disk = CachingDisk()
+    stage = BrokerStage(disk, log_flush_interval_messages=1)
+    stage.connect().create("orders")
+    producer = Transactional(PatientPeer(stage, 1_000), new=new)
+    assert producer.init() == 0
+    producer.send("orders", b"a")
+    disk.end_flushes = lambda _count: disk.under_way.clear()
+    assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is still ill"
+    del disk.end_flushes
+
+    assert producer.end(commit=True) == 0
+
+    disk.lose_power()
+    stage.restart(cleanly=False)
+    assert committed_values(stage.connect(), "orders") == [b"a"]

@@ -1,0 +1,175 @@
+"""Idempotent producers that partitions remember: how many there may be, who is forgotten, and who goes on."""
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.log.producer_room import LOOK_EVERY_MS, ORDER_MS, SILENT_MS
+from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_stage import BrokerStage
+from support.raw.transactional import Transactional, committed_values
+
+REFUSED = ErrorCode.NOT_ENOUGH_REPLICAS
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def stage():
+    return BrokerStage(kohort_producer_max_ids=100, connections_max_idle_ms=-1)
+
+
+@pytest.fixture
+def peer(stage):
+    peer = stage.connect()
+    peer.create("orders", 3)
+    return peer
+
+
+def send(peer, producer_id, sequence=0, partition=0):
+    """One record of an idempotent producer; the error code of its answer."""
+    batch = build_batch(
+        [NewRecord(None, b"%d-%d" % (producer_id, sequence), (), peer.stage.now_ms)],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    return peer.produce("orders", batch=batch, partition=partition)
+
+
+def code(peer, producer_id, sequence=0, partition=0):
+    return send(peer, producer_id, sequence, partition).error_code
+
+
+def held(stage):
+    topics = stage.broker.state.topics
+    return sum(len(log.producers) for topic in topics for log in topic.partitions)
+
+
+def attack(peer, count=1_000, first=10_000):
+    """What a stranger does: a new id for every batch, of numbers that nobody gave it. The codes of the answers."""
+    return [code(peer, first + i, partition=i % 3) for i in range(count)]
+
+
+def test_a_stranger_with_ever_new_producer_ids_is_refused_and_who_is_known_goes_on(stage, peer):
+    first = send(peer, 1)
+    codes = attack(peer)
+
+    assert codes == [0] * 99 + [REFUSED] * 901
+    assert held(stage) == 100
+    assert code(peer, 1, 1) == 0
+    assert send(peer, 1, 0).base_offset == first.base_offset, "a repeat is still known for one"
+    assert code(peer, 1, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "and a gap"
+    assert peer.produce("orders", b"without an id").error_code == 0
+    room = stage.broker.state.topics.producer_room
+    assert (room.at_most, room.refused) == (100, 901)
+    assert any("kohort.producer.max.ids" in line for line in stage.said())
+
+
+def test_who_is_refused_is_told_why(peer):
+    attack(peer, 100)
+    batch = build_batch([NewRecord(None, b"x", (), 0)], producer_id=1, producer_epoch=0, base_sequence=0)
+
+    refused = peer.produce("orders", batch=batch)
+
+    assert "kohort.producer.max.ids" in refused.error_message
+
+
+def test_when_the_strangers_ids_were_silent_for_long_they_go_first_and_new_producers_have_room(stage, peer):
+    assert code(peer, 1) == 0
+    attack(peer, 100)
+    assert code(peer, 2) == REFUSED
+    stage.advance(SILENT_MS - 1)
+    assert code(peer, 1, 1) == 0, "it has written all the time"
+    assert code(peer, 2) == REFUSED, "a client may still be repeating what those wrote"
+
+    stage.advance(LOOK_EVERY_MS)
+
+    assert code(peer, 2) == 0
+    assert held(stage) == 100 - 12, "an eighth is made free"
+    assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "whoever writes is never forgotten"
+
+
+def test_those_that_were_silent_for_the_longest_go_first(stage, peer):
+    for producer_id in range(50):
+        assert code(peer, 100 + producer_id) == 0
+    stage.advance(DAY_MS // 4)
+    for producer_id in range(50):
+        assert code(peer, 200 + producer_id) == 0
+    stage.advance(DAY_MS // 8)
+
+    assert code(peer, 1) == 0
+
+    assert held(stage) == 100 - 12
+    assert code(peer, 249, 7) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it is known"
+    assert code(peer, 102, 7) == 0, "it is not, and may begin anywhere"
+
+
+def test_in_the_minute_after_a_refusal_nobody_is_let_in_by_its_second_batch(stage, peer):
+    """Else the second batch of a producer that sends several at once were taken, and the first one out of order."""
+    attack(peer, 100)
+    assert code(peer, 2, 0) == REFUSED
+    peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
+    peer.create("orders", 3)
+    stage.advance(LOOK_EVERY_MS)
+    assert code(peer, 1) == 0, "there is room again"
+
+    assert code(peer, 2, 1) == REFUSED
+    assert (code(peer, 2, 0), code(peer, 2, 1)) == (0, 0)
+
+    assert code(peer, 3, 7) == REFUSED
+    stage.advance(ORDER_MS)
+    assert code(peer, 3, 7) == 0, "later whoever was forgotten may begin anywhere, as in Kafka"
+
+
+def test_an_open_transaction_is_never_forgotten_and_ends_whatever_strangers_do(stage, peer):
+    peer.create("payments")
+    producer = Transactional(peer, timeout_ms=900_000)
+    assert producer.init() == 0
+    producer.send("payments", b"paid")
+    assert producer.add("orders", 0, 1, 2) == 0
+    assert set(attack(peer)) == {0, REFUSED}
+
+    assert producer.end(commit=True) == 0
+
+    assert committed_values(peer, "payments") == [b"paid"]
+    assert held(stage) == 100, "markers where it wrote nothing leave nothing behind"
+
+
+def test_a_topic_that_goes_takes_its_producers_along(stage, peer):
+    attack(peer, 100)
+    assert code(peer, 1) == REFUSED
+    stage.advance(LOOK_EVERY_MS)
+    peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
+    peer.create("orders", 3)
+
+    assert code(peer, 1) == 0
+    assert held(stage) == 1
+
+
+def test_after_a_restart_those_on_the_log_count(stage, peer):
+    attack(peer, 100)
+    stage.restart()
+    again = stage.connect()
+
+    assert code(again, 1) == REFUSED
+    assert code(again, 10_000, 1) == 0
+
+
+def test_how_often_is_looked_is_an_option():
+    stage = BrokerStage(producer_id_expiration_ms=5_000, producer_id_expiration_check_interval_ms=1_000)
+    peer = stage.connect()
+    peer.create("orders", 3)
+    attack(peer, 10)
+    stage.advance(4_000)
+    assert held(stage) == 10
+
+    stage.advance(2_000)
+
+    assert held(stage) == 0
+
+
+def test_without_a_limit_nobody_is_refused():
+    peer = BrokerStage(kohort_producer_max_ids=-1).connect()
+    peer.create("orders", 3)
+
+    assert set(attack(peer)) == {0}

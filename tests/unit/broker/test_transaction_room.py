@@ -1,0 +1,88 @@
+"""Transactional ids: how much they may hold together, who is forgotten, and who goes on."""
+
+import pytest
+
+from kohort.broker.cluster.transaction_room import ID_BYTES, LOOK_EVERY_MS, UNUSED_MS
+from kohort.errors import ErrorCode
+from support.machines.broker_stage import BrokerStage
+from support.raw.transactional import Transactional, committed_values
+
+REFUSED = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.fixture
+def stage():
+    return BrokerStage(transaction_coordinator_max_bytes=20 * ID_BYTES, connections_max_idle_ms=-1)
+
+
+@pytest.fixture
+def peer(stage):
+    peer = stage.connect()
+    peer.create("orders")
+    return peer
+
+
+def attack(peer, count=60, name="stranger"):
+    return [Transactional(peer, f"{name}{i}").init() for i in range(count)]
+
+
+def test_a_stranger_with_ever_new_ids_is_refused_and_who_is_known_goes_on(stage, peer):
+    producer = Transactional(peer, "mine")
+    assert producer.init() == 0
+
+    assert attack(peer) == [0] * 19 + [REFUSED] * 41
+
+    producer.send("orders", b"paid")
+    assert producer.end(commit=True) == 0
+    assert committed_values(peer, "orders") == [b"paid"]
+    assert producer.init() == 0
+    room = stage.broker.state.cluster.transactions.room
+    assert (room.used, room.refused) == (20 * ID_BYTES, 41)
+    assert any("transaction.coordinator.max.bytes" in line for line in stage.said())
+
+
+def test_long_names_count(peer):
+    codes = attack(peer, name="x" * 1_000)
+
+    assert codes.index(REFUSED) == 3
+
+
+def test_an_id_that_is_there_adds_partitions_up_to_twice_the_limit():
+    peer = BrokerStage(transaction_coordinator_max_bytes=4 * ID_BYTES).connect()
+    peer.create("orders", 20)
+    peer.create("payments", 20)
+    producer = Transactional(peer, "mine")
+    assert producer.init() == 0
+    assert attack(peer, 4) == [0, 0, 0, REFUSED]
+    assert producer.add("orders", *range(20)) == 0
+
+    assert producer.add("payments", *range(20)) == REFUSED
+
+    assert producer.write("orders", b"paid").error_code == 0
+    assert producer.end(commit=True) == 0
+
+
+def test_ids_that_nobody_used_for_a_day_go_for_new_ones_the_longest_unused_first(stage, peer):
+    attack(peer, 10, "old")
+    stage.advance(LOOK_EVERY_MS)
+    attack(peer, 10, "younger")
+    stage.advance(UNUSED_MS)
+    mine = Transactional(peer, "younger0")
+    assert mine.init() == 0
+
+    assert Transactional(peer, "new").init() == 0
+
+    known = {one.transactional_id for one in stage.broker.state.cluster.transactions._by_id.values()}
+    assert {"new", *(f"younger{i}" for i in range(10))} <= known
+    assert "old0" not in known
+
+
+def test_a_restart_counts_what_is_written(stage, peer):
+    attack(peer, 20)
+    stage.restart()
+
+    assert Transactional(stage.connect(), "new").init() == REFUSED
+
+
+def test_without_a_limit_nobody_is_refused():
+    assert set(attack(BrokerStage(transaction_coordinator_max_bytes=-1).connect())) == {0}

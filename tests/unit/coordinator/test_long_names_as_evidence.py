@@ -1,0 +1,54 @@
+"""What is remembered for the journal alone does not keep the long names that strangers make up."""
+
+import tracemalloc
+from contextlib import contextmanager
+
+from kohort.coordinator.journal import RequestFenced, Who
+from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.remembered import Leavers, OutsideCommitters, SaidByMembers
+from kohort.errors import ErrorCode
+from support.machines.coordinator_stage import CoordinatorStage
+
+COUNT = 200
+HELD_LITTLE = 1_000_000
+"""Bytes; the names of all would be 6 MB."""
+
+
+def made_up(number: int) -> str:
+    return f"{number:x>30000}"
+
+
+@contextmanager
+def holding_little():
+    tracemalloc.start()
+    try:
+        yield
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < HELD_LITTLE
+
+
+def test_who_pushed_who_left_and_who_commits_is_not_remembered_by_long_names():
+    said, leavers, committers = SaidByMembers(), Leavers(), OutsideCommitters()
+
+    with holding_little():
+        for i in range(COUNT):
+            who = Who("m", made_up(i), "/h")
+            said.add(str(i), who, MemberSaid(at_ms=1))
+            leavers.add(i, "g", who, 1)
+            committers.is_news("g", who, 1, backwards=False)
+
+    assert not committers.is_news("g", Who("m", made_up(1), "/h"), 2, backwards=False), "one like it was told of"
+    assert leavers.closed(1, 2) is None
+    assert said.of(Who("m", made_up(1), "/h")) is None
+
+
+def test_who_was_fenced_is_told_apart_by_the_beginning_of_its_id():
+    stage = CoordinatorStage(group_initial_rebalance_delay_ms=0)
+    stage.stable(1)
+
+    codes = {stage.heartbeat(made_up(1)[::-1] + "a", 1), stage.heartbeat(made_up(1)[::-1] + "b", 1)}
+
+    assert codes == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(stage.entries(RequestFenced)) == 1

@@ -1,0 +1,125 @@
+"""Files that are gone at a start: what was lost is said, by its offsets; what can be made anew is."""
+
+import pytest
+
+from kohort.log.checkpoints import PARTITION_METADATA_FILE, RECOVERY_POINTS_FILE
+from kohort.log.epochs import EPOCHS_FILE
+from support.machines.log_stage import LogStage, values_from
+
+UNCLEAN = "the last stop was not clean: checked 1 logs from their recovery points"
+
+
+@pytest.fixture
+def stage():
+    stage = LogStage()
+    yield stage
+    stage.check()
+
+
+def folder(stage):
+    return stage.storage._folders["orders-0"]
+
+
+def lose(stage, base):
+    """Take away a segment and its indexes."""
+    for name in [name for name in folder(stage) if name.startswith(f"{base:020d}.") and "snapshot" not in name]:
+        del folder(stage)[name]
+
+
+def flush(stage):
+    """Have all on the disk, and the recovery points say so."""
+    stage.log.flush()
+    stage.clock.advance(60_000)
+    stage.topics.tick(stage.now_ms)
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_segment_that_is_gone_from_the_middle_is_named_by_its_offsets(stage, flushed):
+    names = stage.fill(30)
+    bases = [segment.base_offset for segment in stage.log.segments]
+    if flushed:
+        flush(stage)
+    lose(stage, bases[1])
+
+    notes = stage.crash()
+
+    missing = f"orders-0: offsets {bases[1]} to {bases[2] - 1} are missing"
+    assert notes == [f"{missing}: {bases[0]:020d}.log ends before {bases[2]:020d}.log begins", UNCLEAN]
+    assert values_from(stage.log, 0) == names[: bases[1]] + names[bases[2] :]
+    assert stage.append("next").base_offset == 30
+
+
+def test_a_closed_segment_that_ends_too_early_is_named():
+    stage = LogStage()
+    names = stage.fill(30)
+    bases = [segment.base_offset for segment in stage.log.segments]
+    flush(stage)
+    cut_at, header = list(stage.log.segments[1].headers())[-2]
+    del folder(stage)[f"{bases[1]:020d}.log"][cut_at:]
+    del folder(stage)[f"{bases[1]:020d}.index"][:]
+    del folder(stage)[f"{bases[1]:020d}.timeindex"][:]
+
+    notes = stage.crash()
+
+    end = header.base_offset
+    missing = f"orders-0: offsets {end} to {bases[2] - 1} are missing"
+    assert notes[0] == f"{missing}: {bases[1]:020d}.log ends before {bases[2]:020d}.log begins"
+    assert values_from(stage.log, 0) == names[:end] + names[bases[2] :]
+
+
+def test_a_closed_segment_that_ends_within_a_batch_is_named():
+    stage = LogStage()
+    stage.fill(30)
+    flush(stage)
+    second = stage.log.segments[1].log_name
+    del folder(stage)[second][-20:]
+
+    notes = stage.crash()
+
+    assert second in notes[0]
+    assert notes[0].endswith("left as it is, and cannot be read there")
+    assert stage.log.log_end_offset == 30
+
+
+def test_a_log_that_ends_before_its_recovery_point_has_lost_records(stage):
+    names = stage.fill(30)
+    last = stage.log.segments[-1].base_offset
+    flush(stage)
+    lose(stage, last)
+
+    notes = stage.crash()
+
+    said = f"orders-0: offsets {last} to 29 are missing: they were on the disk, by {RECOVERY_POINTS_FILE}"
+    assert notes == [said, UNCLEAN]
+    assert values_from(stage.log, 0) == names[:last]
+    assert stage.append("next").base_offset == last
+
+
+def test_compaction_leaves_gaps_that_are_no_loss():
+    stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", delete_retention_ms="0")
+    for _ in range(5):
+        stage.fill(20, key=b"k")
+        stage.clock.advance(60_000)
+        stage.topics.tick(stage.now_ms)
+
+    notes = stage.crash()
+
+    assert not [note for note in notes if "missing" in note]
+    assert len(values_from(stage.log, 0)) < 100
+
+
+def test_epochs_and_ids_that_are_gone_are_made_anew_and_it_is_said(stage):
+    names = stage.fill(30)
+    del folder(stage)[EPOCHS_FILE]
+    del folder(stage)[PARTITION_METADATA_FILE]
+
+    notes = stage.crash()
+
+    assert notes == [
+        f"orders-0: {PARTITION_METADATA_FILE} was missing or cannot be read; written anew",
+        f"orders-0: {EPOCHS_FILE} is missing; made anew from the batches",
+        UNCLEAN,
+    ]
+    assert values_from(stage.log, 0) == names
+    assert PARTITION_METADATA_FILE in stage.files()
+    assert EPOCHS_FILE in stage.files()

@@ -1,0 +1,34 @@
+"""What the last record of a journal says of its watcher, whoever has written it."""
+
+import pytest
+
+from kohort.model import Record
+from kohort.watch.topic_journal import HEADER, TOLD_HEADER, Told, told_by
+
+TOLD = b'{"topic_id": "x", "until": {"3": [9, 1]}}'
+
+
+def record(*headers):
+    return Record("__kohort_journal", 0, 0, 77, None, None, headers)
+
+
+def test_a_watchers_record_says_up_to_where_all_is_told():
+    found = told_by(record((HEADER, b"abc/12"), (TOLD_HEADER, TOLD)))
+
+    assert found == Told("abc", 12, "x", {3: (9, 1)}, 77)
+
+
+@pytest.mark.parametrize("header", [b"", b"abc", b"abc/", b"abc/-1", b"abc/1.5", b"abc/" + b"9" * 5000, b"\xff", None])
+def test_a_record_that_names_no_entry_is_no_watchers(header):
+    assert told_by(record((HEADER, header), (TOLD_HEADER, TOLD))) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [b"", b"[]", b"{", b'{"topic_id": "x"}', TOLD.replace(b"9", b"1e999"), TOLD.replace(b"9", b"9" * 5000), None],
+)
+def test_what_is_told_in_another_shape_says_nothing_to_go_by(told):
+    found = told_by(record((HEADER, b"abc/12"), (TOLD_HEADER, told)))
+
+    assert found is not None
+    assert found.until == {}

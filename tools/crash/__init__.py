@@ -1,0 +1,1 @@
+"""Crash rounds: what is killed and damaged while clients work, and what they saw of it."""

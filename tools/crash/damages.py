@@ -1,0 +1,276 @@
+"""Harm to the files of a broker that is down: bits flipped, files cut or gone; and what a start has to say of each.
+
+What was acknowledged and is damaged cannot be had back on one machine. So each kind of harm says which records are
+lost, by their offsets, and which words the broker's log needs. Batches are found by a reader of their headers that is
+this file's own.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+USERS = ("in", "out")
+"""Topics of which it is known what they hold."""
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+EPOCHS, OWN_ID, TOPICS = "leader-epoch-checkpoint", "partition.metadata", "kohort-topics.json"
+HEADER = struct.Struct(">qi11xi")
+"""Base offset, length of what follows it, offset of the last record after the base."""
+LENGTH_ENDS_AT = 12
+RECORDS_AT = 61
+NOT_SAID = "nothing"
+
+
+class StoredBatch(NamedTuple):
+    """A batch in a file: where, how long, and its first and last offset."""
+
+    at: int
+    size: int
+    base: int
+    last: int
+
+
+@dataclass(slots=True)
+class Harm:
+    """What was done to a folder, and what has to come of it."""
+
+    what: str
+    said: list[str] = field(default_factory=list)
+    """Each has to be in the broker's log."""
+    lost: dict[tuple[str, int], range] = field(default_factory=dict)
+    """Offsets that are gone, of the topics of users."""
+    unreadable: bool = False
+    """They are there, and whoever reads them is told."""
+    refused: bool = False
+    """The broker is not to start."""
+
+
+Damage = Callable[[Path, random.Random], Harm | None]
+
+
+def batches(log: Path) -> Iterator[StoredBatch]:
+    """Yield the whole batches of a segment."""
+    data, at = log.read_bytes(), 0
+    while at + RECORDS_AT <= len(data):
+        base, length, delta = HEADER.unpack_from(data, at)
+        size = LENGTH_ENDS_AT + length
+        if length <= 0 or at + size > len(data):
+            return
+        yield StoredBatch(at, size, base, base + delta)
+        at += size
+
+
+def flipped_before_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
+    """Flip a bit in the middle of a closed segment that the start reads: the log ends there, as Kafka's does."""
+    log = _closed(data, rng)
+    if log is None:
+        return None
+    _set_recovery_point(data, log.parent, None)
+    batch = _flip(log, rng)
+    name, later = log.parent.name, _segments(log.parent)
+    later = later[later.index(log) + 1 :]
+    said = [f"{name}: cut {log.stat().st_size - batch.at} bytes at offset {batch.base} from {log.name}: "]
+    if later:
+        size = sum(one.stat().st_size for one in later)
+        said.append(f"{name}: deleted {len(later)} later segments ({size} bytes), from {later[0].name} on")
+    return Harm(f"a bit of {name}/{log.name}", said, _lost(name, batch.base, _end(log.parent)))
+
+
+def flipped_after_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
+    """Flip one below the recovery point, which no start reads, as in Kafka: who reads there is told."""
+    log = _closed(data, rng)
+    if log is None:
+        return None
+    _set_recovery_point(data, log.parent, _end(log.parent))
+    batch = _flip(log, rng)
+    name = log.parent.name
+    return Harm(f"a bit of {name}/{log.name}, flushed", [], _lost(name, batch.base, batch.last + 1), unreadable=True)
+
+
+def segment_gone(data: Path, rng: random.Random) -> Harm | None:
+    """Delete a segment between others, with its indexes."""
+    log = _closed(data, rng, first=1)
+    if log is None:
+        return None
+    name, all_of_it = log.parent.name, _segments(log.parent)
+    at = all_of_it.index(log)
+    begins, ends = int(log.stem), int(all_of_it[at + 1].stem)
+    for path in log.parent.glob(f"{log.stem}.*"):
+        path.unlink()
+    missing = f"{name}: offsets {begins} to {ends - 1} are missing: {all_of_it[at - 1].name} ends before"
+    return Harm(f"{name}/{log.name} gone", [missing], _lost(name, begins, ends))
+
+
+def end_gone(data: Path, rng: random.Random) -> Harm | None:
+    """Cut whole batches off a log that was on the disk with them."""
+    log = _last(data, USERS, rng)
+    if log is None:
+        return None
+    _set_recovery_point(data, log.parent, end := _end(log.parent))
+    batch = rng.choice(list(batches(log)))
+    _cut(log, batch.at)
+    name = log.parent.name
+    said = f"{name}: offsets {batch.base} to {end - 1} are missing: they were on the disk"
+    return Harm(f"the end of {name}, flushed", [said], _lost(name, batch.base, end))
+
+
+def _torn(data: Path, rng: random.Random, topics: tuple[str, ...]) -> Harm | None:
+    log = _last(data, topics, rng)
+    if log is None:
+        return None
+    _set_recovery_point(data, log.parent, None)
+    batch, end = rng.choice(list(batches(log))), _end(log.parent)
+    kept = rng.randrange(1, batch.size)
+    _cut(log, batch.at + kept)
+    name = log.parent.name
+    said = f"{name}: cut {kept} bytes at offset {batch.base} from {log.name}: "
+    lost = _lost(name, batch.base, end) if topics == USERS else {}
+    return Harm(f"{name} torn", [said], lost)
+
+
+def log_torn(data: Path, rng: random.Random) -> Harm | None:
+    """Cut a log of users within a batch."""
+    return _torn(data, rng, USERS)
+
+
+def offsets_torn(data: Path, rng: random.Random) -> Harm | None:
+    """Cut ``__consumer_offsets`` within a batch: later commits are gone, groups begin at earlier ones."""
+    return _torn(data, rng, ("__consumer_offsets",))
+
+
+def transactions_torn(data: Path, rng: random.Random) -> Harm | None:
+    """Cut ``__transaction_state`` within a batch."""
+    return _torn(data, rng, ("__transaction_state",))
+
+
+def epochs_gone(data: Path, rng: random.Random) -> Harm | None:
+    """Delete the leader epochs of a partition, which its batches tell too."""
+    folder = _last(data, USERS, rng)
+    if folder is None:
+        return None
+    (folder.parent / EPOCHS).unlink()
+    return Harm(f"{folder.parent.name}/{EPOCHS} gone", [f"{folder.parent.name}: {EPOCHS} is missing"])
+
+
+def topic_id_gone(data: Path, rng: random.Random) -> Harm | None:
+    """Delete what says to which topic a folder belongs."""
+    folder = _last(data, USERS, rng)
+    if folder is None:
+        return None
+    (folder.parent / OWN_ID).unlink()
+    return Harm(f"{folder.parent.name}/{OWN_ID} gone", [f"{folder.parent.name}: {OWN_ID} was missing"])
+
+
+def checkpoints_gone(data: Path, _rng: random.Random) -> Harm:
+    """Delete the checkpoints of all logs: all that is there is read instead, and nothing is lost, so nothing is
+    said."""
+    for path in data.glob("*-checkpoint"):
+        path.unlink()
+    return Harm("the checkpoints gone")
+
+
+def partition_gone(data: Path, rng: random.Random) -> Harm | None:
+    """Delete the folder of a partition."""
+    log = _last(data, USERS, rng)
+    if log is None:
+        return None
+    name, end = log.parent.name, _end(log.parent)
+    for path in log.parent.iterdir():
+        path.unlink()
+    log.parent.rmdir()
+    return Harm(f"{name} gone", [f"{name}: its folder was missing; it begins empty"], _lost(name, 0, end))
+
+
+def catalogue_gone(data: Path, _rng: random.Random) -> Harm:
+    """Delete the list of topics: their folders tell which there are, not their options."""
+    (data / TOPICS).unlink()
+    return Harm(f"{TOPICS} gone", [f"there is no {TOPICS}: took"])
+
+
+def catalogue_torn(data: Path, rng: random.Random) -> Harm:
+    """Cut the list of topics: the start is refused, with its name, since what it held is anybody's guess."""
+    _cut(data / TOPICS, rng.randrange(1, (data / TOPICS).stat().st_size - 1))
+    return Harm(f"{TOPICS} torn", [TOPICS], refused=True)
+
+
+DAMAGES: list[Damage] = [
+    flipped_before_it_was_flushed,
+    flipped_after_it_was_flushed,
+    segment_gone,
+    end_gone,
+    log_torn,
+    offsets_torn,
+    transactions_torn,
+    epochs_gone,
+    topic_id_gone,
+    checkpoints_gone,
+    partition_gone,
+    catalogue_gone,
+    catalogue_torn,
+]
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def _folders(data: Path, topics: tuple[str, ...]) -> list[Path]:
+    return sorted(path for path in data.iterdir() if path.is_dir() and path.name.rpartition("-")[0] in topics)
+
+
+def _segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def _closed(data: Path, rng: random.Random, first: int = 0) -> Path | None:
+    """Return a segment of a topic of users that is not the last of its log, nor before the one numbered ``first``."""
+    found = [log for folder in _folders(data, USERS) for log in _segments(folder)[first:-1] if log.stat().st_size]
+    return rng.choice(found) if found else None
+
+
+def _last(data: Path, topics: tuple[str, ...], rng: random.Random) -> Path | None:
+    """Return the last segment of a log of these topics, one that holds batches."""
+    last = [segments[-1] for folder in _folders(data, topics) if (segments := _segments(folder))]
+    found = [log for log in last if any(batches(log))]
+    return rng.choice(found) if found else None
+
+
+def _end(folder: Path) -> int:
+    """Return the offset after the last of a log."""
+    return max((batch.last + 1 for log in _segments(folder) for batch in batches(log)), default=0)
+
+
+def _lost(folder: str, begins: int, ends: int) -> dict[tuple[str, int], range]:
+    topic, _, partition = folder.rpartition("-")
+    return {(topic, int(partition)): range(begins, ends)}
+
+
+# ---------------------------------------------------------------- what is done
+
+
+def _flip(log: Path, rng: random.Random) -> StoredBatch:
+    """Flip a bit of the records of a batch; return the batch."""
+    batch = rng.choice(list(batches(log)))
+    data = bytearray(log.read_bytes())
+    data[batch.at + rng.randrange(RECORDS_AT, batch.size)] ^= 1 << rng.randrange(8)
+    log.write_bytes(data)
+    return batch
+
+
+def _cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+def _set_recovery_point(data: Path, folder: Path, offset: int | None) -> None:
+    """Say up to where a log was on the disk; None for nothing."""
+    path = data / RECOVERY_POINTS
+    lines = path.read_text().splitlines()[2:] if path.exists() else []
+    topic, _, partition = folder.name.rpartition("-")
+    kept = [line for line in lines if line.split()[:2] != [topic, partition]]
+    if offset is not None:
+        kept.append(f"{topic} {partition} {offset}")
+    path.write_text("".join(f"{line}\n" for line in ("0", str(len(kept)), *kept)))

@@ -1,0 +1,227 @@
+"""The faults: what is done to a network, a resolver, a source of tokens, a clock or a process, and for how long."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from faults.injected import CLOCK
+from faults.proxy import TO_BROKER, TO_CLIENT, Proxy
+from faults.world import OTHER_HOST, World
+
+Act = Callable[[World, str, Sequence[int]], None]
+"""Done to a world, the door of the clients, and their processes."""
+OUTAGE_S: Final = 9.0
+"""How long what is silent or gone stays so: longer than every scaled timeout."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong."""
+
+    name: str
+    what: str
+    """For people: what is done."""
+    strike: Act
+    lasts_s: float = 0.0
+    """Until it is well again; 0: it is a moment."""
+    door: str = "plain"
+    heal: Act | None = None
+    """What is done beside making network, names and tokens good again."""
+    waits: bool = False
+    """Nothing can be done meanwhile: so it must cost no processor time."""
+    tells: bool = False
+    """Whoever works meanwhile must hear of it, in the log or by an error."""
+    stays: bool = False
+    """Whoever bears it recovers in it, and it ends only then."""
+    twins: bool = False
+    """Each member has a second one in its group, which is left alone."""
+    on_apache: bool = True
+    """Its door is one that the campaign's Apache Kafka has."""
+    closes: bool = True
+    """Clients can be told to end in it."""
+
+
+def weather(**changes: Any) -> Act:
+    """Return what makes the network so; what is connected stays."""
+    return lambda world, door, _: world.door(door).set(**changes)
+
+
+def cut_and(**changes: Any) -> Act:
+    """Return what makes the network so and ends what is connected."""
+
+    def act(world: World, door: str, _: Sequence[int]) -> None:
+        world.door(door).set(**changes)
+        world.door(door).cut()
+
+    return act
+
+
+def of_door(method: Callable[[Proxy], None], *, cut: bool = False) -> Act:
+    """Return what does that to the door."""
+
+    def act(world: World, door: str, _: Sequence[int]) -> None:
+        method(world.door(door))
+        if cut:
+            world.door(door).cut()
+
+    return act
+
+
+def flap(world: World, door: str, _: Sequence[int]) -> None:
+    world.door(door).set(cut_after=(200, 2000))
+    world.door(door).cut()
+
+
+def stop_broker(world: World, door: str, _: Sequence[int]) -> None:  # noqa: ARG001
+    world.cluster.stop()
+
+
+def start_broker(world: World, door: str, _: Sequence[int]) -> None:  # noqa: ARG001
+    world.cluster.start()
+
+
+def suspend(_world: World, _door: str, clients: Sequence[int]) -> None:
+    for pid in clients:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def resume(_world: World, _door: str, clients: Sequence[int]) -> None:
+    for pid in clients:
+        os.kill(pid, signal.SIGCONT)
+
+
+def clocks(wall_s: float, monotonic_s: float) -> Act:
+    """Return what moves the clocks of the clients."""
+
+    def act(world: World, _door: str, clients: Sequence[int]) -> None:
+        Path(world.folder / CLOCK).write_text(json.dumps({"wall_s": wall_s, "monotonic_s": monotonic_s}))
+        for pid in clients:
+            os.kill(pid, signal.SIGUSR1)
+
+    return act
+
+
+def names(**said: Any) -> Act:
+    """Return what makes names so, and ends what is connected."""
+
+    def act(world: World, door: str, _: Sequence[int]) -> None:
+        world.resolve(said)
+        world.door(door).cut()
+
+    return act
+
+
+def move(world: World, door: str, _: Sequence[int]) -> None:
+    world.resolve({"addresses": [OTHER_HOST]})
+    world.door(door).close_door()
+    world.door(door).cut()
+
+
+def tokens(**said: Any) -> Act:
+    """Return what makes tokens so, and ends what is connected: who is logged in needs none until it is renewed."""
+
+    def act(world: World, door: str, _: Sequence[int]) -> None:
+        world.give_tokens(**said)
+        world.door(door).cut()
+
+    return act
+
+
+BOTH: Final = {TO_BROKER, TO_CLIENT}
+HTTP: Final = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
+CAME_BACK = {"addresses": ["127.0.0.1"]}
+
+FAULTS: Final = {
+    fault.name: fault
+    for fault in (
+        Fault("cut", "every connection is reset", of_door(Proxy.cut)),
+        Fault("half-closed", "the broker's half of every connection ends, the other stays", of_door(Proxy.half_close)),
+        Fault("flapping", "each connection is reset after 200 to 2,000 bytes, in the middle of an answer", flap, 6),
+        Fault(
+            "silent", "nothing passes on any connection, old or new; all stay open",
+            weather(silent=BOTH), OUTAGE_S, waits=True, tells=True,
+        ),
+        Fault(
+            "deaf", "what clients say does not arrive; connections stay open",
+            weather(silent={TO_BROKER}), OUTAGE_S, waits=True, tells=True,
+        ),
+        Fault(
+            "refused", "connections are reset, new ones refused",
+            of_door(Proxy.close_door, cut=True), OUTAGE_S, waits=True, tells=True,
+        ),
+        Fault(
+            "dead-host", "connections are reset, new ones not answered at all",
+            of_door(Proxy.be_dead, cut=True), OUTAGE_S, waits=True, tells=True,
+        ),
+        Fault(
+            "accepted-late", "connections are reset, new ones served 1.5 s late",
+            cut_and(accept_after_s=1.5), stays=True,
+        ),
+        Fault("reordered", "connections are reset, new ones served backwards", cut_and(backwards_s=0.5), stays=True),
+        Fault("delayed", "everything arrives 0.3 s late", weather(delay_s=0.3), stays=True),
+        Fault("split", "everything arrives in pieces of up to 7 bytes", weather(piece_bytes=7), stays=True),
+        Fault("garbled", "bits flip in lengths and correlation ids of answers", weather(garbled_heads=True), 6),
+        Fault("http", "a gateway answers in HTTP in the broker's place", cut_and(injected=HTTP), OUTAGE_S, tells=True),
+        Fault(
+            "broker-gone", "the broker ends and begins again over its data",
+            stop_broker, OUTAGE_S, heal=start_broker, waits=True, tells=True, on_apache=False,
+        ),
+        Fault(
+            "suspended", "SIGSTOP for two sessions, then SIGCONT; a twin in each group takes over meanwhile",
+            suspend, 6, heal=resume, twins=True, closes=False,
+        ),
+        Fault("wall-back", "the wall clock goes back by an hour", clocks(-3600, 0), heal=clocks(0, 0)),
+        Fault(
+            "wall-ahead-and-back", "the wall clock is half an hour ahead for a while, then right again",
+            clocks(1800, 0), 3, heal=clocks(0, 0),
+        ),
+        Fault("slept", "both clocks have gone on by ten minutes, as after a laptop's sleep", clocks(600, 600)),
+        Fault(
+            "name-moves", "the broker's name has another address, the old one refuses",
+            move, door="named", stays=True,
+        ),
+        Fault(
+            "name-fails", "the name is not found",
+            names(fails="Temporary failure in name resolution"), OUTAGE_S, door="named", waits=True, tells=True,
+        ),
+        Fault(
+            "name-hangs", "a look-up takes 4 s, twice as long as a connection may take to stand",
+            names(hangs_s=4, **CAME_BACK), OUTAGE_S, door="named", waits=True, tells=True,
+        ),
+        Fault(
+            "dead-address-first", "the name has two addresses, and nobody answers at the first",
+            names(addresses=["127.0.0.3", "127.0.0.1"]), door="named", stays=True,
+        ),
+        Fault(
+            "tls-cut", "connections are reset within the handshake",
+            cut_and(cut_after=(1, 1500)), 6, door="tls", on_apache=False,
+        ),
+        Fault("tls-garbled", "bits flip in TLS records", weather(garbled=True), 6, door="tls", on_apache=False),
+        Fault("tls-injected", "somebody says HTTP within TLS", cut_and(injected=HTTP), 6, door="tls", on_apache=False),
+        Fault(
+            "tls-silent", "nothing passes on any connection, old or new; all stay open",
+            weather(silent=BOTH), OUTAGE_S, door="tls", waits=True, tells=True, on_apache=False,
+        ),
+        Fault(
+            "token-expired", "there are only tokens that have expired",
+            tokens(expires_s=-3600), OUTAGE_S, door="oauth", waits=True, tells=True, on_apache=False,
+        ),
+        Fault(
+            "token-source-fails", "the source of tokens raises",
+            tokens(raises="the identity provider is down"), OUTAGE_S,
+            door="oauth", waits=True, tells=True, on_apache=False,
+        ),
+        Fault(
+            "token-source-hangs", "a token takes 4 s, twice as long as a connection may take to stand",
+            tokens(hangs_s=4, expires_s=3), OUTAGE_S,
+            door="oauth", waits=True, on_apache=False,
+        ),
+    )
+}  # fmt: skip
+"""By their names, in the order in which a campaign has them."""

@@ -1,0 +1,202 @@
+"""A broker that lies: answers of every API and version, mutated or made up, to consumers, producers and admin calls."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+
+from fuzz.entrance import Entrance, Watch, Wrong
+from fuzz.entrances.broker_frames import some_batches
+from fuzz.messages import Vocabulary, bytes_of
+from fuzz.mutate import mutated
+from kohort.broker.broker import Broker
+from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Received, Send
+from kohort.client.producer import ProducerMachine
+from kohort.config.client import ProducerConfig
+from kohort.errors import KohortError
+from kohort.notes import debug
+from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
+from kohort.wire.frames import FrameReader
+from kohort.wire.headers import parse_request_header
+from kohort.wire.record_batch import NewRecord
+from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, User
+
+HEAD = struct.Struct(">BI")
+PASS, MUTATE, MAKE_UP, HANG_UP, SILENCE, NOISE = range(6)
+RUN_MS = 8_000
+ERRORS = (0, 0, 0, 0, 0, 3, 5, 6, 14, 15, 16, 22, 25, 27, 41, 45, 47, 59, 67, 79, 82, 110, 113, 129, -1, 999)
+STEP_MS = 50
+ODD_OPTIONS = ({}, {"group_protocol": "consumer"}, {"isolation_level": "read_committed"},
+               {"group_instance_id": "static"},
+               {"partition_assignment_strategy": "cooperative-sticky"})  # fmt: skip
+
+
+class Liar:
+    """Stands before a broker, and does to its answers what a plan says; when the plan is through, nothing more."""
+
+    def __init__(self, broker: Broker, plan: bytes, words: Vocabulary, watch: Watch) -> None:
+        self._broker = broker
+        self._plan = plan
+        self._at = 0
+        self._words = words
+        self._watch = watch
+        self._readers: dict[int, FrameReader] = {}
+        self._asked: dict[int, dict[int, tuple[int, int]]] = {}
+        self._answers: dict[int, FrameReader] = {}
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        return self._broker.wake_at_ms
+
+    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        if isinstance(given, Connected):
+            self._readers[given.connection] = FrameReader(1 << 30)
+            self._answers[given.connection] = FrameReader(1 << 30)
+            self._asked[given.connection] = {}
+        if isinstance(given, Received) and given.connection in self._readers:
+            for frame in self._readers[given.connection].feed(given.data):
+                header, _ = parse_request_header(bytes(frame))
+                self._asked[given.connection][header.correlation_id] = (header.api_key, header.api_version)
+        out: list[Output] = []
+        for output in self._broker.handle(given, now_ms):
+            out += self._changed(output, now_ms) if isinstance(output, Send) else [output]
+        return out
+
+    def _changed(self, output: Send, now_ms: int) -> list[Output]:
+        number = output.connection
+        if number not in self._answers:
+            return []
+        out: list[Output] = []
+        for frame in self._answers[number].feed(b"".join(bytes(buffer) for buffer in output.buffers)):
+            body = bytes(frame)
+            op, seed = PASS, 0
+            if self._at + HEAD.size <= len(self._plan):
+                op, seed = HEAD.unpack_from(self._plan, self._at)
+                self._at += HEAD.size
+            rng = random.Random(seed)
+            match op % 12:
+                case 1 | 2 | 3:
+                    self._watch.inputs += 1
+                    body = body[:4] + mutated(body[4:], rng)
+                case 4 | 5 | 6:
+                    self._watch.inputs += 1
+                    body = self._made_up(number, body, rng)
+                case 7 if seed % 4 == 0:
+                    del self._answers[number]
+                    return [
+                        *out,
+                        Close(number, debug("a liar hangs up")),
+                        *self._broker.handle(Disconnected(number), now_ms),
+                    ]
+                case 8 if seed % 4 == 0:
+                    continue
+                case 9:
+                    body = mutated(body, rng)
+                case 10 if seed % 3 == 0:
+                    body = rng.randbytes(seed % 300)
+            out.append(Send(number, [struct.pack(">i", len(body)), body]))
+        return out
+
+    def _made_up(self, number: int, body: bytes, rng: random.Random) -> bytes:
+        """Return an answer to the same request, with other things in it."""
+        correlation_id = int.from_bytes(body[:4], "big", signed=True)
+        asked = self._asked[number].get(correlation_id)
+        if asked is None:
+            return body
+        api, version = APIS[asked[0]], asked[1]
+        if not api.serves(version):
+            return body
+        head = body[:4] + (b"\0" if version >= api.flexible_from and api.key != API_VERSIONS else b"")
+        return head + bytes_of(api.response, version, rng, self._words)
+
+
+class ClientAnswers(Entrance):
+    """What any address that a client was given may answer."""
+
+    name = "client-answers"
+    feeds = "mutated and made-up answers of every API, to a group of consumers and an idempotent producer"
+    hang_ms = 100.0
+
+    @cached_property
+    def words(self) -> Vocabulary:
+        return Vocabulary(
+            texts={"name": ("t", "u", "range", "consumer.version"), "topic": ("t", "u"), "host": ("one", "", "two"),
+                   "group_id": ("g",), "key": ("g",), "protocol_type": ("consumer",), "protocol_name": ("range", "x"),
+                   "cluster_id": ("c", ""), "member_id": ("m", ""), "leader": ("m",)},
+            numbers={"error_code": ERRORS,
+                     "port": (9092, 9092, -1, 0, 70000), "leader_id": (0, 1, -1), "node_id": (0, 1, -1),
+                     "epoch": (0, 1, -1, 5),
+                     "partition_index": (0, 1, 2, -1), "partition": (0, 1, 2, -1), "offset": (0, 1, 5, -1, -2, 1 << 40),
+                     "min_version": (0, 0, 1), "max_version": (3, 9, 17, 100), "api_key": tuple(range(70)),
+                     "throttle_time_ms": (0, 0, 0, 100, 1 << 30), "heartbeat_interval_ms": (0, 1, 3000, -1)},
+            blobs=(b"", build_assignment(Assignment(partitions=())), build_subscription(Subscription(topics=("t",))),
+                   b"\0\1\xff\xff\xff\xff"),
+            batches=(*some_batches(),),
+            any_texts=("t", "x", ""),
+        )  # fmt: skip
+
+    def generate(self, rng: random.Random) -> bytes:
+        honest, lies = rng.choice((0, 4, 12, 20)), rng.choice((0.3, 0.6, 0.9))
+        ops = [PASS] * honest + [
+            rng.choice((*range(1, 7), rng.randrange(12))) if rng.random() < lies else PASS
+            for _ in range(rng.choice((10, 40, 80)))
+        ]
+        return bytes([rng.randrange(256)]) + b"".join(HEAD.pack(op, rng.randrange(1 << 32)) for op in ops)
+
+    def run(self, data: bytes, watch: Watch) -> None:
+        stage = LyingStage(data[1:], self.words, watch)
+        kind = data[0] if data else 0
+        users = [stage.user("t", group_id="g", **ODD_OPTIONS[kind % len(ODD_OPTIONS)])]
+        if kind & 64:
+            users.append(stage.user(["t", "u"], group_id="g"))
+        config = ProducerConfig(bootstrap_servers=[SERVERS], linger_ms=0, acks="all")
+        producer = ProducerMachine(config, random.Random(3))
+        stage.loop.add(producer.engine)
+        for at in range(RUN_MS // STEP_MS):
+            for user in users:
+                watch.step(lambda user=user: polled(user))  # type: ignore[misc]
+            if at % 20 == 0:
+                send(producer, stage.now_ms)
+            if at > 40 and at % 20:
+                continue  # a second of their time at once, from here on
+            watch.step(lambda at=at: stage.loop.run(STEP_MS if at <= 40 else 20 * STEP_MS))  # type: ignore[misc]
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        return [data[at : at + HEAD.size] for at in range(1, len(data), HEAD.size)]
+
+    def whole(self, pieces: list[bytes]) -> bytes:
+        return b"\0" + b"".join(pieces)
+
+
+class LyingStage(ConsumerStage):
+    """A stage whose broker is reached through a liar."""
+
+    def __init__(self, plan: bytes, words: Vocabulary, watch: Watch) -> None:
+        super().__init__()
+        self.topic("t", 2)
+        self.topic("u", 1)
+        self.produce("t", 0, b"1", b"2", b"3")
+        self.loop.close(self.producer.engine)
+        self.loop.serve(ONE, Liar(self.broker, plan, words, watch))
+
+
+def polled(user: User) -> None:
+    """Do what poll(0) does; its errors are the user's to see."""
+    try:
+        user.poll()
+    except KohortError as error:
+        if not str(error):
+            raise Wrong(f"{type(error).__name__} without a word") from error
+
+
+def send(producer: ProducerMachine, now_ms: int) -> None:
+    try:
+        count = producer.partitions("t")
+        if count:
+            producer.add("t", 0, NewRecord(None, b"v", (), now_ms), now_ms)
+    except KohortError as error:
+        if not str(error):
+            raise Wrong(f"{type(error).__name__} without a word") from error

@@ -1,0 +1,165 @@
+"""Which tests and which seeds of the simulator reach which lines: recorded once by coverage.py, and kept.
+
+It is recorded anew for test files that changed; for all of them when anything else did. As a plugin of pytest
+(``-p mutants.reach``) this module names the test whose lines are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SIMULATED = "simulator"
+AT_ONCE = 20
+"""Files, after which what was recorded is written down."""
+PLAIN = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:cacheprovider", "-p", "mutants.calm", "--no-header")
+SLOW = "not long and not slow and not whole and not spark and not kafka and not toolchain"
+
+
+@dataclass(slots=True)
+class Reach:
+    """What is known: for each test its seconds of processor time, and the lines of the rooms that it reaches."""
+
+    source: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+    def by_line(self) -> dict[str, dict[int, list[str]]]:
+        """Turn it round: the tests that reach each line of each file."""
+        turned: dict[str, dict[int, list[str]]] = {}
+        for test, paths in self.lines.items():
+            for path, lines in paths.items():
+                of_path = turned.setdefault(path, {})
+                for line in lines:
+                    of_path.setdefault(line, []).append(test)
+        return turned
+
+    def forget(self, name: str) -> None:
+        """Forget the tests of one file."""
+        for test in [test for test in self.seconds if test.partition("::")[0] == name]:
+            del self.seconds[test]
+            self.lines.pop(test, None)
+
+
+def recorded(rooms: Iterable[str], tests: Iterable[Path], seeds: int, kept: Path) -> Reach:
+    """Give what is known about the files of the tests, and record what is not known yet."""
+    reach = Reach(**json.loads(kept.read_text())) if kept.exists() else Reach()
+    known = list(tests)
+    source = _digest(path for top in ("src/kohort", "tests/support") for path in sorted((ROOT / top).rglob("*.py")))
+    if reach.source != source:
+        reach = Reach(source=source)
+    wanted = {str(path.relative_to(ROOT)): _digest([path]) for path in known} | {SIMULATED: str(seeds)}
+    for name in [name for name, digest in reach.files.items() if wanted.get(name) != digest]:
+        del reach.files[name]
+        reach.forget(name)
+    missing = [name for name in wanted if name not in reach.files]
+    for at in range(0, len(missing), AT_ONCE):
+        some = missing[at : at + AT_ONCE]
+        print(f"recording what tests reach: {at} of {len(missing)} files", flush=True)
+        _record(reach, rooms, some, seeds, kept.parent)
+        reach.files |= {name: wanted[name] for name in some}
+        kept.write_text(json.dumps({name: getattr(reach, name) for name in Reach.__slots__}))
+    return reach
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _record(reach: Reach, rooms: Iterable[str], missing: list[str], seeds: int, work: Path) -> None:
+    import coverage
+
+    data_file, times_file = work / "reach.coverage", work / "reach.seconds"
+    data_file.unlink(missing_ok=True)
+    include = ",".join(str(ROOT / room / "*") for room in rooms)
+    env = os.environ | {
+        "KOHORT_MUTANTS_REACH": str(data_file),
+        "KOHORT_MUTANTS_INCLUDE": include,
+        "KOHORT_MUTANTS_SECONDS": str(times_file),
+        "KOHORT_MUTANTS_SEEDS": str(seeds if SIMULATED in missing else 0),
+        "PYTHONPATH": f"{ROOT / 'tools'}{os.pathsep}{ROOT / 'tests'}",
+    }
+    files = [name for name in missing if name != SIMULATED]
+    command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "mutants.reach", "-m", SLOW, *files]
+    done = subprocess.run(command, cwd=ROOT, env=env, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"the tests fail without any mutant:\n{done.stdout[-4000:]}")
+    reach.seconds |= json.loads(times_file.read_text())
+    data = coverage.CoverageData(str(data_file))
+    data.read()
+    for path in data.measured_files():
+        name = str(Path(path).relative_to(ROOT))
+        for line, contexts in data.contexts_by_lineno(path).items():
+            for test in contexts:
+                if test:
+                    reach.lines.setdefault(test, {}).setdefault(name, []).append(line)
+
+
+class _Recorder:
+    """The plugin: a context of coverage.py for each test, then for each seed."""
+
+    def __init__(self) -> None:
+        import coverage
+
+        include = os.environ["KOHORT_MUTANTS_INCLUDE"].split(",")
+        self.coverage = coverage.Coverage(
+            data_file=os.environ["KOHORT_MUTANTS_REACH"], include=include, config_file=False, messages=False
+        )
+        self.seconds: dict[str, float] = {}
+        self.coverage.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self.coverage.switch_context(item.nodeid)
+        began = time.process_time()
+        result = yield
+        self.seconds[item.nodeid] = round(time.process_time() - began, 4)
+        self.coverage.switch_context("")
+        return result
+
+    def pytest_sessionfinish(self) -> None:
+        """After the tests the seeds, then all is written."""
+        from kohort.sim.worlds.catalogue import WORLDS
+
+        for name in seed_names(WORLDS, int(os.environ["KOHORT_MUTANTS_SEEDS"])):
+            self.coverage.switch_context(name)
+            began = time.process_time()
+            passes(name)
+            self.seconds[name] = round(time.process_time() - began, 4)
+        self.coverage.stop()
+        self.coverage.save()
+        Path(os.environ["KOHORT_MUTANTS_SECONDS"]).write_text(json.dumps(self.seconds))
+
+
+def seed_names(worlds: Iterable[str], seeds: int) -> list[str]:
+    """Name so many seeds of each world."""
+    return [f"{SIMULATED}::{world}:{seed}" for seed in range(seeds) for world in worlds]
+
+
+def passes(name: str) -> bool:
+    """Run one seed of the simulator, by the name that it has here."""
+    from kohort.sim.campaign import judge_seed
+
+    world, seed = name.removeprefix(f"{SIMULATED}::").split(":")
+    return judge_seed(int(seed), world=world).passed
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin where the environment asks for it: a process that is to kill mutants loads this module, too."""
+    if "KOHORT_MUTANTS_REACH" in os.environ:
+        config.pluginmanager.register(_Recorder())

@@ -1,0 +1,53 @@
+"""Ask a database of vulnerabilities about every package of the lock file.
+
+    python tools/supply/audit.py --uv UV                        asks OSV, which has PyPI's advisories
+    python tools/supply/audit.py --uv UV --service-url URL      asks another service that speaks OSV's protocol
+
+Fails where something is known of a package. Where no database can be reached nothing is known, which is said, and is no
+failure: a build must not depend on a stranger's server. pip-audit is not taken: of a package that its service does not
+answer for it says "skipped", and at the end that no vulnerabilities are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+FOUND: Final = 1
+"""uv's exit code where something is known."""
+UNREACHED: Final = ("error sending request", "Request failed", "HTTP status server error")
+UNKNOWN: Final = "unrecognized subcommand"
+
+
+def verdict(code: int, said: str) -> tuple[int, str]:
+    """Return the exit code, and what to say beside uv's own words."""
+    if code in (0, FOUND):
+        return code, ""
+    if UNKNOWN in said:
+        return 0, "NOT AUDITED: this uv cannot audit; pip install -U uv"
+    if any(words in said for words in UNREACHED):
+        return 0, "NOT AUDITED: no database of vulnerabilities could be reached, so nothing is known of any package"
+    return code, "NOT AUDITED"
+
+
+def main() -> int:
+    """Run uv's audit; print what it found, or why nothing was asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--uv", default="uv", help="the uv that reads the lock file")
+    parser.add_argument("--service-url", help="a service that speaks OSV's protocol")
+    given = parser.parse_args()
+    command = [given.uv, "audit", "--frozen", "--preview-features", "audit-command"]
+    if given.service_url:
+        command += ["--service-url", given.service_url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    code, words = verdict(done.returncode, done.stderr)
+    print("\n".join(part.strip() for part in (done.stdout, done.stderr, words) if part.strip()))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Bring what the console's pages need of others from npm's registry: Preact, htm, uPlot, as vendor.json says.
+
+Python alone does it. A tarball whose sha512 is not the one that is written down is refused; of it only the files that
+are named are taken, with their licences, and ``manifest.json`` beside them says what each is. What is there already
+and right is not asked for again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+CONSOLE = ROOT / "src" / "kohort" / "console"
+TARGET = CONSOLE / "static" / "vendor"
+REGISTRY = "https://registry.npmjs.org/"
+MOST_BYTES = 20 << 20
+WAIT_S = 30
+
+
+class Refused(Exception):
+    """What came is not what was written down."""
+
+
+def packages() -> list[dict[str, Any]]:
+    """Return what is wanted."""
+    wanted: list[dict[str, Any]] = json.loads((CONSOLE / "vendor.json").read_text())["packages"]
+    return wanted
+
+
+def registry() -> str:
+    """Return npm's registry: of the environment, of npm's own settings, or the public one."""
+    said = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry")  # noqa: SIM112 - npm takes both
+    npm = None if said else shutil.which("npm")
+    if npm is not None:
+        try:
+            asked = subprocess.run(
+                [npm, "config", "get", "registry"], capture_output=True, text=True, timeout=WAIT_S, check=False
+            )
+            said = asked.stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            said = None
+    where = said if said and said.startswith(("https://", "http://")) else REGISTRY
+    return where if where.endswith("/") else f"{where}/"
+
+
+def files_of(package: dict[str, Any], tarball: bytes) -> dict[str, bytes]:
+    """Return the files that are wanted of a package, by the names that they get. Raises Refused."""
+    named = f"{package['name']} {package['version']}"
+    kind, _, wanted = package["integrity"].partition("-")
+    if kind != "sha512" or base64.b64encode(hashlib.sha512(tarball).digest()).decode() != wanted:
+        raise Refused(f"{named}: what the registry gave has not the sha512 that vendor.json says")
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(tarball), mode="r:gz") as archive:
+        for inside, name in package["files"].items():
+            member = archive.extractfile(inside) if inside in archive.getnames() else None
+            if member is None:
+                raise Refused(f"{named} has no {inside}")
+            found[name] = member.read()
+    return found
+
+
+def manifest_of(wanted: list[dict[str, Any]], files: dict[str, bytes]) -> str:
+    """Return what is told of the files: of which package, version and licence, and their sha256."""
+    told = [
+        {
+            "name": package["name"],
+            "version": package["version"],
+            "licence": package["licence"],
+            "files": {name: hashlib.sha256(files[name]).hexdigest() for name in package["files"].values()},
+        }
+        for package in wanted
+    ]
+    return json.dumps({"packages": told}, indent=2) + "\n"
+
+
+def is_there(wanted: list[dict[str, Any]]) -> bool:
+    """Tell whether all files are there as they were written, of the versions that are wanted."""
+    try:
+        told = json.loads((TARGET / "manifest.json").read_text())["packages"]
+        versions = [(p["name"], p["version"], sorted(p["files"])) for p in told]
+        if versions != [(p["name"], p["version"], sorted(p["files"].values())) for p in wanted]:
+            return False
+        sums = {name: of for p in told for name, of in p["files"].items()}
+        return all(hashlib.sha256((TARGET / name).read_bytes()).hexdigest() == of for name, of in sums.items())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def fetched(package: dict[str, Any], where: str) -> bytes:
+    """Return the tarball of a package. Raises OSError where nobody gives it."""
+    with urllib.request.urlopen(where + package["tarball"], timeout=WAIT_S) as answer:
+        tarball: bytes = answer.read(MOST_BYTES + 1)
+    if len(tarball) > MOST_BYTES:
+        raise Refused(f"{package['name']}: the registry gives more than {MOST_BYTES >> 20} MiB")
+    return tarball
+
+
+def bring() -> bool:
+    """Bring what is not there yet; return whether anything was brought. Raises OSError, Refused."""
+    wanted = packages()
+    if is_there(wanted):
+        return False
+    where = registry()
+    files: dict[str, bytes] = {}
+    for package in wanted:
+        files |= files_of(package, fetched(package, where))
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for name in {path.name for path in TARGET.iterdir()} - set(files):
+        (TARGET / name).unlink()
+    for name, content in files.items():
+        (TARGET / name).write_bytes(content)
+    (TARGET / "manifest.json").write_text(manifest_of(wanted, files))
+    return True
+
+
+def main() -> int:
+    try:
+        bring()
+    except Refused as error:
+        print(f"vendor: {error}", file=sys.stderr)
+        return 1
+    except (urllib.error.URLError, OSError) as error:
+        why = getattr(error, "reason", error)
+        print(f"vendor: npm's registry does not answer ({why}): the console stays without its pages", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
