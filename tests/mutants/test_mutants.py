@@ -92,11 +92,17 @@ def fates(tmp_path_factory) -> dict[str, list[Row]]:
     tests = [ROOT / "tests/mutants/test_years.py", ROOT / "tests/unit/log/test_index.py"]
     chosen = [one for one in small if one.place in WANTED or one.after in {"if False: reached *= 2", "1582"}]
     chosen += [one for one in real if one.place in {"TimeIndex.lookup", "_grows"}]
-    reach = recorded(("src/kohort/log", "tests/support"), tests, 0, work / "reach.json")
-    rows, failing = tried(chosen, reach, 1, 3, work, tests, grace_s=0.5)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTEST_ADDOPTS", "--reruns 1")  # as where all tests run: not meant for those of this tool
+        rows, failing = _tried(chosen, tests, work)
     assert failing == []
     places = {row.mutant.place for row in rows}
     return {place: [row for row in rows if row.mutant.place == place] for place in places}
+
+
+def _tried(chosen: list[Mutant], tests: list[Path], work: Path) -> tuple[list[Row], list[str]]:
+    reach = recorded(("src/kohort/log", "tests/support"), tests, 0, work / "reach.json")
+    return tried(chosen, reach, 1, 3, work, tests, grace_s=0.5)
 
 
 def test_mutants_of_a_tested_function_die(fates):

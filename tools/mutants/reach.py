@@ -87,7 +87,7 @@ def _record(reach: Reach, rooms: Iterable[str], missing: list[str], seeds: int, 
     data_file, times_file = work / "reach.coverage", work / "reach.seconds"
     data_file.unlink(missing_ok=True)
     include = ",".join(str(ROOT / room / "*") for room in rooms)
-    env = os.environ | {
+    env = inherited() | {
         "KOHORT_MUTANTS_REACH": str(data_file),
         "KOHORT_MUTANTS_INCLUDE": include,
         "KOHORT_MUTANTS_SECONDS": str(times_file),
@@ -108,6 +108,12 @@ def _record(reach: Reach, rooms: Iterable[str], missing: list[str], seeds: int, 
             for test in contexts:
                 if test:
                     reach.lines.setdefault(test, {}).setdefault(name, []).append(line)
+
+
+def inherited() -> dict[str, str]:
+    """Give the environment for a pytest of this tool: without options that are meant for the pytest around it, some of
+    plugins that are off here."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
 
 
 class _Recorder:

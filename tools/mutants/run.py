@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 from mutants import rooms  # noqa: E402
 from mutants.operators import Mutant, SourceFile  # noqa: E402
-from mutants.reach import PLAIN, SIMULATED, SLOW, Reach, recorded  # noqa: E402
+from mutants.reach import PLAIN, SIMULATED, SLOW, Reach, inherited, recorded  # noqa: E402
 from mutants.report import Row, explained, report  # noqa: E402
 
 WORK = ROOT / "build" / "mutants"
@@ -104,7 +104,7 @@ def tried(
                 {"mutants": todo[job::jobs], "seconds": reach.seconds, "results": str(results), "grace_s": grace_s}
             )
         )
-        env = os.environ | {
+        env = inherited() | {
             "KOHORT_MUTANTS_TASK": str(task),
             "PYTHONPATH": f"{ROOT / 'tools'}{os.pathsep}{ROOT / 'tests'}",
         }
