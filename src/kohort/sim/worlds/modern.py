@@ -104,6 +104,7 @@ class ModernGroups(ThreeNodes):
     def __init__(self, plan: Plan) -> None:
         self.options = options_of(plan)
         self.overheard = Overheard(ADMIN)
+        self._looked_at: tuple[ModernGroup | None] | None = None
         super().__init__(plan)
         self.admin = AdminActor(
             self.stage, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
@@ -226,12 +227,22 @@ class ModernGroups(ThreeNodes):
 
     def modern_group(self) -> ModernGroup | None:
         """Return the group as it is coordinated now; None where it is not, or is a classic one."""
+        return self._find_group() if self._looked_at is None else self._looked_at[0]
+
+    def _find_group(self) -> ModernGroup | None:
         broker = self.coordinator()
         groups = broker.state.coordinator.groups_beside(GROUP) if broker is not None else None
         return None if groups is None else groups.consumer.get(GROUP)
 
     def check(self) -> None:
-        super().check()
+        self._looked_at = (self._find_group(),)  # nothing moves while the checks look, and all of them ask for it
+        try:
+            super().check()
+            self._check_group()
+        finally:
+            self._looked_at = None
+
+    def _check_group(self) -> None:
         self.owners.check()
         self.holds.check()
         self.commits.check()
