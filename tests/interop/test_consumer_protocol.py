@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
@@ -179,7 +180,9 @@ def test_only_what_moves_is_revoked_and_the_listener_hears_as_ever(bootstrap, na
         polled(lambda: len(first.assignment()) == len(second.assignment()) == 3, first, second)
         assert first.assignment() < kept
         assert first.assignment().isdisjoint(second.assignment())
-        assert listener.told == [("assigned", 6), ("revoked", 3), ("assigned", 0)]
+        # Apache Kafka's coordinator may learn a little later that there is such a topic.
+        told = list(dropwhile(lambda one: one == ("assigned", 0), listener.told))
+        assert told == [("assigned", 6), ("revoked", 3), ("assigned", 0)]
         assert first.group_metadata().generation_id == second.group_metadata().generation_id
     assert listener.told[-1] == ("revoked", 3)
 

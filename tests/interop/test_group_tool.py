@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from click.testing import CliRunner
 
-from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from kohort import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kohort.cli.main import main
 from support.peers.kafka_tools import kafka
 
@@ -33,7 +33,7 @@ def admin(either):
 def topic(either, admin):
     """A topic of three partitions, with 10, 4 and no records."""
     name = f"beside-{uuid.uuid4().hex[:8]}"
-    admin.create_topics({name: 3})
+    admin.create_topics([NewTopic(name, 3, configs={"retention.ms": "-1"})])  # its records are from 1970
     with Producer(bootstrap_servers=either) as producer:
         for partition, count in ((0, 10), (1, 4)):
             for n in range(count):

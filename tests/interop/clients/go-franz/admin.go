@@ -22,11 +22,19 @@ func admin(bootstrap, topic, group, there string, timeMs int) {
 	_, err := client.DeleteTopic(ctx, topic)
 	check(err)
 	client.Close()
-	another := kadm.NewClient(connect(bootstrap)) // the first remembers for a while what topics there were
-	listed, err := another.ListTopics(ctx)
+	for tries := 0; isThere(bootstrap, topic) && tries < 100; tries++ { // a broker may learn of that later, too
+		time.Sleep(100 * time.Millisecond)
+	}
+	say(map[string]any{"deleted": !isThere(bootstrap, topic)})
+}
+
+// isThere asks with a client of its own: one remembers for a while what topics there were.
+func isThere(bootstrap, topic string) bool {
+	client := kadm.NewClient(connect(bootstrap))
+	defer client.Close()
+	listed, err := client.ListTopics(ctx)
 	check(err)
-	say(map[string]any{"deleted": !listed.Has(topic)})
-	another.Close()
+	return listed.Has(topic)
 }
 
 func topics(client *kadm.Client, topic string) {

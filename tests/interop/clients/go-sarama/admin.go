@@ -18,11 +18,18 @@ func admin(bootstrap, topic, group, there string, timeMs int) {
 	offsets(client, there, int64(timeMs))
 	groups(client, group, there)
 	check(client.DeleteTopic(topic))
+	for tries := 0; isThere(client, topic) && tries < 100; tries++ { // a broker may learn of that later, too
+		time.Sleep(100 * time.Millisecond)
+	}
+	say(map[string]any{"deleted": !isThere(client, topic)})
+	check(client.Close())
+}
+
+func isThere(client sarama.ClusterAdmin, topic string) bool {
 	listed, err := client.ListTopics()
 	check(err)
-	_, stays := listed[topic]
-	say(map[string]any{"deleted": !stays})
-	check(client.Close())
+	_, found := listed[topic]
+	return found
 }
 
 func topics(client sarama.ClusterAdmin, topic string) {

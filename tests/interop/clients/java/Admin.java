@@ -45,8 +45,15 @@ final class Admin {
                 .lowWatermark());
         groups();
         client.deleteTopics(Collections.singleton(topic)).all().get();
-        say("deleted", !client.listTopics().names().get().contains(topic));
+        for (int tries = 0; isThere() && tries < 100; tries++) { // a broker may learn of that later, too
+            Thread.sleep(100);
+        }
+        say("deleted", !isThere());
         client.close();
+    }
+
+    private boolean isThere() throws Exception {
+        return client.listTopics().names().get().contains(topic);
     }
 
     private void topics() throws Exception {

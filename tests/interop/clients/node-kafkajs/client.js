@@ -173,7 +173,11 @@ async function admin (bootstrap, topic, group, there, timeMs) {
   say({ cut: Number((await admin.fetchTopicOffsets(there))[0].low) })
   await groups(admin, group, there)
   await admin.deleteTopics({ topics: [topic] })
-  say({ deleted: !(await admin.listTopics()).includes(topic) })
+  const isThere = async () => (await admin.listTopics()).includes(topic)
+  for (let tries = 0; await isThere() && tries < 100; tries++) { // a broker may learn of that later, too
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
+  say({ deleted: !await isThere() })
   await admin.disconnect()
 }
 

@@ -135,7 +135,11 @@ async function admin (bootstrap, topic, group, there, timeMs) {
   const [moved] = await asked(done => consumer.committed([{ topic: there, partition: 0 }], WAIT_MS, done))
   say({ moved: { 0: moved.offset } })
   await asked(done => client.deleteTopic(topic, WAIT_MS, done))
-  say({ deleted: !(await every()).topics.some(t => t.name === topic) })
+  const isThere = async () => (await every()).topics.some(t => t.name === topic)
+  for (let tries = 0; await isThere() && tries < 100; tries++) { // a broker may learn of that later, too
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
+  say({ deleted: !await isThere() })
   client.disconnect()
   await closed(consumer)
 }

@@ -62,6 +62,14 @@ def say_grown(partitions):
     say(grown=partitions())
 
 
+def say_deleted(topic, topics):
+    """Say whether a topic is gone, once it is: that, too, a broker may learn later."""
+    deadline = time.monotonic() + WAIT_S
+    while topic in topics() and time.monotonic() < deadline:
+        pass
+    say(deleted=topic not in topics())
+
+
 def gained(partitions):
     say(gained=sorted(p.partition for p in partitions), at=time.time() * 1000)
 

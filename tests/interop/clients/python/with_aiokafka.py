@@ -126,6 +126,9 @@ async def administer(bootstrap, topic, group, there, time_ms):
     committed = await client.list_consumer_group_offsets(group)
     contract.say(committed={tp.partition: at.offset for tp, at in committed.items()})
     await client.delete_topics([topic])
+    async with asyncio.timeout(contract.WAIT_S):
+        while topic in await client.list_topics():  # a broker may learn of that later, too
+            pass
     contract.say(deleted=topic not in await client.list_topics())
     await client.close()
 

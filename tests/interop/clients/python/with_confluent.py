@@ -151,7 +151,7 @@ def administer(bootstrap, topic, group, there, time_ms):
     offsets(client, bootstrap, there, int(time_ms))
     groups(client, group, there)
     only(client.delete_topics([topic]))
-    contract.say(deleted=topic not in client.list_topics(timeout=WAIT_S).topics)
+    contract.say_deleted(topic, lambda: client.list_topics(timeout=WAIT_S).topics)
 
 
 def only(futures):

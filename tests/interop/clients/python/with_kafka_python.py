@@ -110,7 +110,7 @@ def administer(bootstrap, topic, group, there, time_ms):
     contract.say(cut=client.delete_records({place: 1})[place]["low_watermark"])
     groups(client, group, place)
     client.delete_topics([topic])
-    contract.say(deleted=topic not in client.list_topics())
+    contract.say_deleted(topic, client.list_topics)
     client.close()
 
 
