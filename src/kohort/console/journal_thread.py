@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.console.kept_journal import ConsoleJournal
-from kohort.errors import KohortError
+from kohort.errors import KohortError, Wakeup
 from kohort.results.console import JournalTold
 from kohort.watch.background import BackgroundWatch
 from kohort.watch.journal_source import JournalAccess, is_stale, open_journal
 from kohort.watch.opening import WatchClients, WatchSettings
 
 if TYPE_CHECKING:
+    from kohort.aio.consuming.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry
     from kohort.watch.journal_source import JournalSource
 
@@ -47,6 +48,7 @@ class JournalThread:
         self._clients, self._kept, self._tell = clients, kept, tell
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()
+        self._consumer: Consumer | None = None
         self._watch: BackgroundWatch | None = None
         self._told = JournalTold(kind=None, why_not="it is being looked for")
         self.was_read = threading.Event()
@@ -75,8 +77,10 @@ class JournalThread:
         self._thread.start()
 
     def end(self, within_s: float = 5.0) -> None:
-        """Read no more; what is being asked is waited for so long."""
+        """Read no more: whoever waits for entries is woken, what else is being asked is waited for so long."""
         self._ending.set()
+        if self._consumer is not None:
+            self._consumer.wakeup()
         if self._watch is not None:
             self._watch.end()
         if self._thread.ident is not None:
@@ -87,7 +91,7 @@ class JournalThread:
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
-                    access = JournalAccess(self._clients.consumer, admin, os.environ, self._store, self._warned)
+                    access = JournalAccess(self._consumer_with, admin, os.environ, self._store, self._warned)
                     source = open_journal(access, None, since_ms)
                     if source is None:
                         self._watch_ourselves(access)
@@ -98,11 +102,19 @@ class JournalThread:
                         finally:
                             source.close()
                             since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
+            except Wakeup:
+                return  # only the end wakes
             except KohortError as error:
                 self._told = JournalTold(kind=None, why_not=f"the journal cannot be read: {error}")
                 self.was_read.set()
                 again_s = min(LONGEST_AGAIN_S, again_s * 2)
             self._ending.wait(again_s)
+
+    def _consumer_with(self, options: Mapping[str, Any]) -> Consumer:
+        self._consumer = made = self._clients.consumer(options)
+        if self._ending.is_set():  # the end did not see it
+            made.wakeup()
+        return made
 
     def _follow(self, source: JournalSource) -> None:
         """Take what is there, and what comes, until the end."""
