@@ -1,5 +1,6 @@
 """What a console tells of a live cluster: the same results as the commands, hostile names as text, errors as JSON."""
 
+import http.client
 import json
 import time
 from pathlib import Path
@@ -141,3 +142,15 @@ def test_a_cluster_that_goes_away_leaves_what_was_known(orders, broker, client):
     while not client.get("/cluster").json["unseen"]:
         assert time.monotonic() < deadline
     assert client.get("/groups").json["groups"] == before
+
+
+def test_small_answers_on_one_connection_wait_for_no_acknowledgement(orders, client):
+    wire = http.client.HTTPConnection(client.address, timeout=30)
+    took_s = []
+    for _ in range(60):
+        began = time.monotonic()
+        wire.request("GET", "/api/v1/cluster")
+        wire.getresponse().read()
+        took_s.append(time.monotonic() - began)
+    wire.close()
+    assert min(took_s[20:]) < 0.03  # Nagle's algorithm, and an acknowledgement that comes late, make 0.04 of each
