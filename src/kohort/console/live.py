@@ -163,7 +163,7 @@ class LiveSource:
         self._looks = looks
         now_ms = self.now_ms()
         known = self._journal.was_read.is_set() and self._journal.is_known
-        told = self._kept.rebalances(now_ms - HOUR_MS, None, BASELINE_MS) if known else None
+        told = self._kept.recent_rebalances(now_ms - HOUR_MS, BASELINE_MS) if known else None
         found: dict[str, GroupFinding] = {}
         for number, (group, kept) in enumerate(looks.items()):
             found[group] = find_group(list(kept), None if told is None else told.get(group, []))
