@@ -24,6 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from browser.answers import Answer, answer
+from kohort.console.page import ConsolePage
 
 STATIC = Path(__file__).parents[2] / "src" / "kohort" / "console" / "static"
 IMPORT_MAP = {
@@ -111,10 +112,8 @@ class CannedRequest(BaseHTTPRequestHandler):
             self._send(200, script.read_bytes(), "text/css" if script.suffix == ".css" else "text/javascript")
         elif at.path.startswith("/static/") or at.path == "/favicon.ico":
             self._file(unquote(at.path).removeprefix("/static/").lstrip("/"))
-        elif (STATIC / "index.html").exists():
-            self._page((STATIC / "index.html").read_text())
         else:
-            self._send(404, b"there is no index.html yet", "text/plain")
+            self._page(ConsolePage(STATIC).index)
 
     def _page(self, text: Page) -> None:
         digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in INLINE.findall(text)]

@@ -30,6 +30,36 @@ def test_500_groups_are_there_within_a_second(canned, open_page):
     assert drawn_ms < within(FIRST_VIEW_MS)
 
 
+def test_the_first_view_asks_for_everything_once_and_names_its_modules_at_once(canned, open_page):
+    make_live(canned)
+    serve_groups(canned, many_groups(500))
+    page = open_page("/groups")
+    page.get_by_text("50 groups of 500 need attention.").wait_for()
+
+    asked = [path for path in canned.asked if path != "/static/icon.svg"]
+    assert sorted(asked) == sorted(set(asked))
+    modules = {path for path in asked if path.endswith((".js", ".mjs"))}
+    named = page.evaluate(
+        "[...document.querySelectorAll('link[rel=modulepreload]')].map(it => new URL(it.href).pathname)"
+    )
+    assert modules == set(named)
+
+
+def test_groups_that_were_looked_at_again_before_the_page_listened_are_asked_for_anew(canned, open_page):
+    make_live(canned)
+    serve_groups(canned, many_groups(20))
+    page = open_page("/groups")
+    page.get_by_text("2 groups of 20 need attention.").wait_for()
+    page.locator("[data-stream=open]").wait_for()
+
+    serve_groups(canned, many_groups(30))
+    canned.push("looked", {"at_ms": 0})  # as old as what is shown: nothing to do
+    canned.push("looked", {"at_ms": 1})
+
+    page.get_by_text("3 groups of 30 need attention.").wait_for()
+    assert canned.asked.count("/api/v1/groups") == 2
+
+
 def test_of_5000_groups_only_those_in_sight_are_drawn(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(5000))

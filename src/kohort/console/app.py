@@ -208,15 +208,25 @@ class ConsoleApp:
     async def _stream(self, request: Request, group: str | None) -> Response:
         if self.hub.is_full:
             raise Rejected(503, "too many tabs are open", "close some")
-        first = await self._blocking(lambda: self._status_of(group)) if group is not None else b""
         headers = {**NO_STORE, "x-accel-buffering": "no"}
-        content = self.hub.stream(group, request.headers.get("last-event-id"), first)
+        last_id = request.headers.get("last-event-id")
+        content = self.hub.stream(group, last_id, lambda: self._blocking(lambda: self._begun(group)))
         return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
-    def _status_of(self, group: str) -> bytes:
-        """Return the event that says how a group is; nothing for one that is not there."""
-        known = self._source.groups(None).groups.get(group)
-        return b"" if known is None else b"event: group\ndata: " + json_of(GroupStatusTold(status=known)) + b"\n\n"
+    def _begun(self, group: str | None) -> bytes:
+        """Return the events that a stream begins with: when the cluster was looked at last, since a page may have asked
+        before it listened; and how a group is that is there."""
+        try:
+            known = self._source.groups(None)
+        except Exception:  # noqa: BLE001 - whoever asks for groups is told
+            return b""
+        looked = b'event: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
+        found = None if group is None else known.groups.get(group)
+        return (
+            looked
+            if found is None
+            else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatusTold(status=found)))
+        )
 
     def _heard(self, news: SourceNews) -> None:
         """Take news on whichever thread it comes, make bytes of it there, and publish them on the loop."""

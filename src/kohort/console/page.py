@@ -22,6 +22,8 @@ MODULE: Final = re.compile(r"[ \t]*<script type=\"module\" src=\"/static/([^\"]+
 STYLE: Final = re.compile(r"<link rel=\"stylesheet\" href=\"/static/([^\"]+)\">")
 ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
 IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
+AT_ONCE: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
+"""An import that is needed before the module runs: not ``import(...)``."""
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 OF_OTHERS: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
 ALONE: Final = (
@@ -51,8 +53,11 @@ class ConsolePage:
                 f"the console's page is not whole: {what} is missing in {self._folder}. In a clone, with a network "
                 "that reaches npm's registry: python tools/vendor.py"
             )
-        self.index = (self._folder / "index.html").read_text(encoding="utf-8")
-        self.hashes = tuple(_sha256(text) for text in INLINE.findall(self.index))
+        self._html = (self._folder / "index.html").read_text(encoding="utf-8")
+        self.hashes = tuple(_sha256(text) for text in INLINE.findall(self._html))
+        links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._needed_at_once())
+        self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
+        """The page as it is served: the modules that it begins with are all asked for at once."""
 
     def file(self, name: str) -> StaticFile | None:
         """Return a file by its path below the folder; None where there is none."""
@@ -70,10 +75,10 @@ class ConsolePage:
         imports = {
             f"kohort:{name}": _as_url(_with_names(path.read_text("utf-8"), name)) for name, path in names.items()
         }
-        for one in INLINE.findall(self.index):
+        for one in INLINE.findall(self._html):
             for name, at in json.loads(one)["imports"].items():
                 imports[name] = imports.get(f"kohort:{at}", at)
-        html = ICON.sub("", self.index)
+        html = ICON.sub("", self._html)
         html = STYLE.sub(lambda m: f"<style>\n{self._style(m.group(1))}\n</style>", html)
         begins = [f"/static/{name}" for name in MODULE.findall(html)]
         html = MODULE.sub("", html)
@@ -85,6 +90,28 @@ class ConsolePage:
         )
         start = "".join(f'<script type="module">import "kohort:{name}";</script>\n' for name in begins)
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
+
+    def _needed_at_once(self) -> list[str]:
+        """Return the modules that must be there before the first one runs, by their paths below the folder."""
+        bare = {
+            name: at.removeprefix("/static/")
+            for text in INLINE.findall(self._html)
+            for name, at in json.loads(text)["imports"].items()
+        }
+        found: list[str] = []
+        todo = MODULE.findall(self._html)
+        while todo:
+            name = todo.pop(0)
+            path = self._folder / name
+            if name in found or not path.is_file():
+                continue
+            found.append(name)
+            for _, at in AT_ONCE.findall(path.read_text("utf-8")):
+                is_near = at.startswith(".")
+                todo.append(
+                    posixpath.normpath(posixpath.join(posixpath.dirname(name), at)) if is_near else bare.get(at, at)
+                )
+        return found
 
     def _modules(self) -> list[Path]:
         return sorted(path for path in self._folder.rglob("*") if path.suffix in (".js", ".mjs") and path.is_file())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 PING_S: Final = 15.0
@@ -125,15 +125,20 @@ class Hub:
         """Tell whether a stream is of a group. May be asked on any thread."""
         return group in self._wanted
 
-    async def stream(self, group: str | None, last_id: str | None, first: bytes = b"") -> AsyncIterator[bytes]:
-        """Yield what one stream sends, ``first`` before all else, until the hub ends or nobody takes it any more."""
+    async def stream(
+        self, group: str | None, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield what one stream sends until the hub ends or nobody takes it any more; ``first`` is asked what it begins
+        with once no news is missed any more."""
         mine = Waiting(group)
         self._streams.add(mine)
         if group is not None:
             self._wanted[group] += 1
         try:
             self._resume(mine, last_id)
-            yield b"retry: %d\n\n%s" % (RETRY_MS, first)
+            yield b"retry: %d\n\n" % RETRY_MS
+            if first is not None and (told := await first()):
+                yield told
             while not self._ending:
                 data = await mine.next(PING_S)
                 if data is None:

@@ -22,6 +22,16 @@ export class AskError extends Error {
   }
 }
 
+/** How long answers were, as text. @type {WeakMap<object, number>} */
+const lengths = new WeakMap();
+
+/** How many characters an answer had; 0 for what is none. */
+export function lengthOf(body) {
+  return lengths.get(body) ?? 0;
+}
+
+/** Answers that were asked for before they were wanted. @type {Map<string, Promise<any>>} */
+const early = new Map();
 const embedded = readEmbedded();
 let token = null;
 
@@ -61,7 +71,23 @@ function queryOf(params) {
 export async function getJson(path, params = {}, signal) {
   const query = queryOf(params);
   if (embedded) return fromFile(path, query);
-  return answerOf(() => fetch(API + path + query, { signal: withTimeout(signal), headers: { Accept: "application/json" } }));
+  const asked = early.get(path + query);
+  early.delete(path + query);
+  const body = await (asked ?? fetched(path + query, signal));
+  signal?.throwIfAborted();
+  return body;
+}
+
+/** Ask for what will be wanted: whoever is the first to want it has this answer. */
+export function askEarly(path) {
+  if (embedded) return;
+  const asked = fetched(path);
+  asked.catch(() => {}); // told to whoever wants it
+  early.set(path, asked);
+}
+
+function fetched(address, signal) {
+  return answerOf(() => fetch(API + address, { signal: withTimeout(signal), headers: { Accept: "application/json" } }));
 }
 
 /**
@@ -101,13 +127,20 @@ async function answerOf(ask) {
     throw new AskError(0, late ? "the console's server did not answer in time" : "the console's server cannot be reached",
       "see whether its process still runs; the page shows what it knew last");
   }
-  const body = await response.json().catch(() => null);
-  if (response.ok && body !== null) return body;
+  const text = await response.text().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return "";
+  });
+  const body = parsed(text, null);
+  if (response.ok && body !== null) {
+    if (typeof body === "object") lengths.set(body, text.length);
+    return body;
+  }
   throw new AskError(response.status, body?.error ?? `the server answered ${response.status}`,
     body?.what_to_do ?? "see the server's log", body);
 }
 
-const EVENTS = ["groups", "group", "entries", "resync", "bye"];
+const EVENTS = ["looked", "groups", "group", "entries", "resync", "bye"];
 
 /**
  * Listen to what changes. Returns a function that ends it.
@@ -120,15 +153,15 @@ export function openStream({ group, onEvent, onState }) {
   source.onopen = () => onState("open");
   source.onerror = () => onState("lost");
   for (const kind of EVENTS) {
-    source.addEventListener(kind, (event) => onEvent(kind, parsed(event.data)));
+    source.addEventListener(kind, (event) => onEvent(kind, parsed(event.data, {})));
   }
   return () => source.close();
 }
 
-function parsed(text) {
+function parsed(text, otherwise) {
   try {
     return JSON.parse(text);
   } catch {
-    return {};
+    return otherwise;
   }
 }

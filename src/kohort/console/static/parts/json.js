@@ -2,19 +2,28 @@
  * A finding in a component: asked for when it is first shown, and again when the moment or the news say so.
  */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { getJson } from "../data.js";
+import { getJson, lengthOf } from "../data.js";
 import { isFrozen, onNews, useLive } from "./live.js";
 
 const BETWEEN_MS = 2000;
 const KEPT = 40;
+const KEPT_LENGTH = 4_000_000;
 
 /** Answers by what was asked, so that a view that was seen before is there at once. @type {Map<string, any>} */
 const remembered = new Map();
+let length = 0;
 
+/** Keep an answer; the oldest go where there are many, or they are long. The last one stays. */
 function remember(key, body) {
-  remembered.delete(key);
+  forget(key);
   remembered.set(key, body);
-  if (remembered.size > KEPT) remembered.delete(remembered.keys().next().value);
+  length += lengthOf(body);
+  while (remembered.size > 1 && (remembered.size > KEPT || length > KEPT_LENGTH)) forget(remembered.keys().next().value);
+}
+
+function forget(key) {
+  length -= lengthOf(remembered.get(key));
+  remembered.delete(key);
 }
 
 /**
@@ -78,6 +87,7 @@ function followNews(asked, load, setState) {
   const stop = onNews((kind, news) => {
     if (isFrozen()) return;
     if (kind === "resync" || asked.current.on.includes(kind)) soon();
+    else if (kind === "looked") setState((old) => (old.body?.at_ms < news.at_ms ? (soon(), old) : old));
     else if (asked.current.merge) {
       setState((old) => {
         if (!old.body) soon(); // what was asked for may be older than the news

@@ -25,7 +25,9 @@ function mergeGroups(body, kind, news) {
   const groups = body.groups.filter((row) => !gone.has(row.group)).map((row) => take(changed, row));
   groups.push(...changed.values());
   groups.sort((a, b) => rank(a) - rank(b));
-  return { ...body, groups, trends: { ...body.trends, ...news.trends } };
+  const trends = { ...body.trends, ...news.trends };
+  for (const group of gone) delete trends[group];
+  return { ...body, groups, trends };
 }
 
 /** The news of a row, which then is no longer new; its trend stays where no new one came. */
