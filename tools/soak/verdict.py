@@ -30,9 +30,15 @@ BOUNDS: Final = {
     "threads": Bound(0.0, 3),
     "disk": Bound(0.10, 4 * MIB, "MB"),
     "loop_lag_ms": Bound(1.0, 20, "ms"),
+    "heap": Bound(0.1, 1 * MIB, "MB"),
+    "nodes": Bound(0.1, 200),
+    "listeners": Bound(0.1, 20),
 }
 SPARK: Final = {"rss": Bound(0.15, 64 * MIB, "MB"), "handles": Bound(0.0, 40), "threads": Bound(0.0, 40)}
 """Of Spark and its Java, whose collector decides when memory is given back."""
+BROWSER: Final = {"rss": Bound(0.15, 64 * MIB, "MB")}
+"""Of all processes of a browser together."""
+OF_OTHERS: Final = {"spark": SPARK, "browser": BROWSER}
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def judge(samples: Sequence[Mapping[str, Any]]) -> list[Line]:
     lines = []
     for name, points in sorted(series.items()):
         who, _, what = name.rpartition(" ")
-        bound = (SPARK if who == "spark" else BOUNDS).get(what)
+        bound = OF_OTHERS.get(who, BOUNDS).get(what)
         if bound is None:
             continue
         median = statistics.median(value for _, value in points)
