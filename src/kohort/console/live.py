@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kohort.aio.serving.garbage import put_off
 from kohort.console.journal_thread import JournalThread
 from kohort.console.kept_journal import MIB, ConsoleJournal
 from kohort.console.lag_history import LagHistory, LagPoint
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.journal import JournalEntry
     from kohort.insight.findings.model import RebalanceFinding
     from kohort.insight.snapshot import GroupSnapshot
+    from kohort.model import TopicPartition
 
 LOOKS_KEPT: Final = 6
 FIRST_WAIT_S: Final = 20.0
@@ -62,6 +64,8 @@ class LiveSource:
         )
         self._lag = LagHistory()
         self._looks: dict[str, deque[GroupSnapshot]] = {}
+        self._places: dict[TopicPartition, TopicPartition] = {}
+        """The partitions of the last sample: six looks at each have one name."""
         self._known: GroupsKnown | None = None
         self._error: KohortError | None = None
         self._cluster_id: str | None = None
@@ -126,7 +130,8 @@ class LiveSource:
                 with self._clients.admin() as admin:
                     while not self._ending.is_set():
                         began = time.monotonic()
-                        self._sample(admin)
+                        with put_off():
+                            self._sample(admin)
                         self._first.set()
                         took_s = time.monotonic() - began
                         self._ending.wait(max(self._settings.interval_s - took_s, SHARE * took_s))
@@ -151,7 +156,7 @@ class LiveSource:
                 f"{len(names) - self._settings.max_groups} groups: only {self._settings.max_groups} are shown"
             )
             del names[self._settings.max_groups :]
-        sample = sample_groups(admin, names, limits)
+        sample = sample_groups(admin, names, limits, self._places)
         unseen += [text for snapshot in sample.groups if (text := unseen_of(snapshot)) is not None]
         self._take(sample, unseen)
 
@@ -161,6 +166,7 @@ class LiveSource:
             kept = looks[snapshot.group] = self._looks.get(snapshot.group) or deque(maxlen=LOOKS_KEPT)
             kept.append(snapshot)
         self._looks = looks
+        self._places = {one.partition: one.partition for snapshot in sample.groups for one in snapshot.partitions}
         now_ms = self.now_ms()
         known = self._journal.was_read.is_set() and self._journal.is_known
         told = self._kept.recent_rebalances(now_ms - HOUR_MS, BASELINE_MS) if known else None

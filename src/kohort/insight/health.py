@@ -43,7 +43,7 @@ HOT: Final = 3
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
 
 
-class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is thought of something, in a word of its own kind and a clause, how sure, and on what evidence."""
 
     word: str | None
@@ -97,7 +97,7 @@ def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
         return _stopped(this, lag)
     if this.blame == "open_transaction":
         return _held(this)
-    if any(look.lag == 0 for look in this.looks):
+    if any(look.log_end <= look.committed for look in this.looks):
         return HealthVerdict(word="OK", clause="all was read within the time looked at", evidence=(_behind(this),))
     return _by_progress(this)
 

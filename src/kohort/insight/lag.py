@@ -59,7 +59,7 @@ class Look(NamedTuple):
         return max(self.log_end - self.committed, 0)
 
 
-class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True):
+class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How far a group is behind in one partition."""
 
     at: PartitionSnapshot
@@ -107,7 +107,7 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True):
         return self.blame != "not_subscribed"
 
 
-class LagSum(msgspec.Struct, frozen=True, kw_only=True):
+class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The lag of several partitions: of a member, a topic, a group."""
 
     partitions: int = 0
@@ -140,7 +140,8 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     highest: dict[TopicPartition, tuple[int, int]]
     """The highest offset that was seen committed for each partition, and when last."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """By how many records each partition grew under its owner of now, and in what time (milliseconds)."""
+    """By how many records each partition whose lag is not known grew under its owner of now, and in what time
+    (milliseconds)."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
@@ -151,8 +152,8 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
     """
     window = window_of(snapshots)
     now = window[-1]
-    history = [(look.at_ms, {p.partition: p for p in look.partitions}, owners_of(look)) for look in window]
-    owners, topics = history[-1][2], subscribed(now)
+    history = _history_of(window)
+    owners, topics = owners_of(now), subscribed(now)
     found = [
         _partition(p, now, owners.get(p.partition), _looks(history, p.partition, since_ms), topics)
         for p in now.partitions
@@ -178,7 +179,11 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
         blame=blame,
         blamed=blamed,
         highest=_highest(window),
-        grown={p.partition: _grown(history, p.partition) for p in now.partitions},
+        grown={
+            p.partition: _grown(history, p.partition)
+            for p in now.partitions
+            if p.committed is None or p.log_end is None
+        },
     )
 
 
@@ -234,7 +239,19 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
     )
 
 
-History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, MemberSnapshot]]]
+History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, str]]]
+"""Looks, oldest first: when, the partitions, and the ids of the members that had them."""
+
+
+def _history_of(window: Sequence[GroupSnapshot]) -> History:
+    return [
+        (
+            look.at_ms,
+            {p.partition: p for p in look.partitions},
+            {tp: member.member_id for member in look.members for tp in member.assignment},
+        )
+        for look in window
+    ]
 
 
 def _looks(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[Look, ...]:
@@ -242,18 +259,19 @@ def _looks(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[
     looks: list[Look] = []
     owner = history[-1][2].get(tp)
     for at_ms, partitions, owners in reversed(history):
-        seen, then = partitions.get(tp), owners.get(tp)
+        seen = partitions.get(tp)
         if seen is None or seen.committed is None or seen.log_end is None:
             break
         if looks and (
             (since_ms is not None and at_ms < since_ms)
-            or (then.member_id if then else None) != (owner.member_id if owner else None)
+            or owners.get(tp) != owner
             or seen.committed > looks[-1].committed
             or seen.log_end > looks[-1].log_end
         ):
             break
         looks.append(Look(at_ms, seen.committed, seen.log_end, seen.last_stable, seen.log_start))
-    return tuple(reversed(looks))
+    looks.reverse()
+    return tuple(looks)
 
 
 def _highest(window: Sequence[GroupSnapshot]) -> dict[TopicPartition, tuple[int, int]]:
@@ -271,8 +289,8 @@ def _grown(history: History, tp: TopicPartition) -> tuple[int, int]:
     end = partitions[tp].log_end
     first_ms, first = last_ms, end
     for at_ms, then, owners in reversed(history):
-        seen, had = then.get(tp), owners.get(tp)
-        if seen is None or seen.log_end is None or (had and had.member_id) != (owner and owner.member_id):
+        seen = then.get(tp)
+        if seen is None or seen.log_end is None or owners.get(tp) != owner:
             break
         first_ms, first = at_ms, seen.log_end
     return max((end or 0) - (first or 0), 0), last_ms - first_ms

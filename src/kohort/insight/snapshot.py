@@ -41,7 +41,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the cluster has no such partition (any more): an offset of it is but left over."""
 
 
-class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member: who it is, what it has, and how far it is, where its protocol says so."""
 
     member_id: str
@@ -60,7 +60,7 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The topics that ``regex`` matches; None where that was not looked up."""
 
 
-class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One group at one moment."""
 
     at_ms: int

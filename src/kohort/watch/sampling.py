@@ -82,8 +82,15 @@ def heard_groups(admin: Admin, timeout_ms: int) -> HeardGroups:
     return HeardGroups(groups, dict(listed.errors))
 
 
-def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None) -> GroupSample:
-    """Return snapshots of these groups. Those that are not there, or must not be described, are in ``errors``.
+Places = dict[TopicPartition, TopicPartition]
+"""Partitions by themselves: whoever keeps many snapshots has each of their names once."""
+
+
+def sample_groups(
+    admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None, places: Places | None = None
+) -> GroupSample:
+    """Return snapshots of these groups. Those that are not there, or must not be described, are in ``errors``. Names of
+    partitions that are in ``places`` are used again, and others put there.
 
     Raises what an admin client raises where no broker answers.
     """
@@ -97,11 +104,12 @@ def sample_groups(admin: Admin, groups: Iterable[str], limits: SamplingLimits | 
     at_ms = time.time_ns() // 1_000_000
     matched = _matched(admin, found.values(), bounds)
     known = (*_partition_counts(admin, found.values(), matched, bounds), matched)
-    wanted = {name: _wanted(about, _committed(offsets, name), known) for name, about in found.items()}
+    once = {} if places is None else places
+    wanted = {name: _wanted(about, _committed(offsets, name), known, once) for name, about in found.items()}
     everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
     ends = admin.list_ends(everything, timeout_ms=bounds.timeout_ms)
     snapshots = [
-        _snapshot(about, at_ms, known, _partitions(wanted[name], _committed(offsets, name), ends))
+        _snapshot(about, at_ms, known, _partitions(wanted[name], _committed(offsets, name), ends), once)
         for name, about in sorted(found.items())
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
@@ -180,17 +188,16 @@ def _topics_of(member: MemberDescription, matched: Matched) -> set[str]:
     return {*member.topics, *(matched.get(member.topic_regex or "") or ()), *(tp.topic for tp in member.assignment)}
 
 
-def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics) -> list[TopicPartition]:
+def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, once: Places) -> list[TopicPartition]:
     """Return all partitions that are the group's: committed, assigned, or of a topic that a member subscribes to."""
     counts, _, matched = known
     subscribed = {t for m in about.members for t in (*m.topics, *(matched.get(m.topic_regex or "") or ()))}
-    return sorted(
-        {
-            *committed,
-            *(tp for member in about.members for tp in member.assignment),
-            *(TopicPartition(topic, n) for topic in subscribed for n in range(counts.get(topic, 0))),
-        }
-    )
+    found = {
+        *committed,
+        *(tp for member in about.members for tp in member.assignment),
+        *(TopicPartition(topic, n) for topic in subscribed for n in range(counts.get(topic, 0))),
+    }
+    return sorted(once.setdefault(tp, tp) for tp in found)
 
 
 def _partitions(
@@ -223,6 +230,7 @@ def _snapshot(
     at_ms: int,
     known: KnownTopics,
     partitions: tuple[PartitionSnapshot, ...],
+    once: Places,
 ) -> GroupSnapshot:
     counts, ids, matched = known
     topics = {topic for member in about.members for topic in _topics_of(member, matched)}
@@ -236,21 +244,21 @@ def _snapshot(
         coordinator_id=about.coordinator_id,
         epoch=None if about.group_epoch == NO_EPOCH else about.group_epoch,
         assignment_epoch=None if about.assignment_epoch == NO_EPOCH else about.assignment_epoch,
-        members=tuple(_member(member, matched) for member in about.members),
+        members=tuple(_member(member, matched, once) for member in about.members),
         partitions=partitions,
         partition_counts={topic: counts[topic] for topic in sorted(topics) if topic in counts},
         topic_ids={topic: ids[topic] for topic in sorted(topics) if topic in ids},
     )
 
 
-def _member(member: MemberDescription, matched: Matched) -> MemberSnapshot:
+def _member(member: MemberDescription, matched: Matched, once: Places) -> MemberSnapshot:
     return MemberSnapshot(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.group_instance_id,
         topics=member.topics,
-        assignment=tuple(sorted(member.assignment)),
+        assignment=tuple(sorted(once.setdefault(tp, tp) for tp in member.assignment)),
         target=None if member.target_assignment is None else tuple(sorted(member.target_assignment)),
         epoch=None if member.member_epoch == NO_EPOCH else member.member_epoch,
         protocol="consumer" if member.member_type == "consumer" else "classic",

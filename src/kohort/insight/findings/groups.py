@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 Severity = Literal["info", "warning", "error"]
 
 
-class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A partition of a group: where it is, how far behind, who has it, how it goes on."""
 
     topic: str
@@ -58,7 +58,7 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str = ""
 
 
-class MemberFinding(msgspec.Struct, frozen=True, kw_only=True):
+class MemberFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member: what it is doing, what it has, how far behind that is."""
 
     who: MemberRef
@@ -76,7 +76,7 @@ class MemberFinding(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
 
 
-class LastRebalance(msgspec.Struct, frozen=True, kw_only=True):
+class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The last rebalance that a journal tells of."""
 
     at_ms: int
@@ -84,7 +84,7 @@ class LastRebalance(msgspec.Struct, frozen=True, kw_only=True):
     took_ms: int | None = None
 
 
-class GroupFinding(msgspec.Struct, frozen=True, kw_only=True):
+class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A group at one moment: its health with the one reason that explains it, its lag, who causes that."""
 
     group: str

@@ -20,7 +20,7 @@ PlaceName = tuple[str, int]
 """A topic and a partition of it."""
 
 
-class MemberRef(msgspec.Struct, frozen=True, kw_only=True):
+class MemberRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member as people know it."""
 
     member_id: str
@@ -29,7 +29,7 @@ class MemberRef(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
 
 
-class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True):
+class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One fact: what kind it is, its value in words, and when it was so."""
 
     kind: str

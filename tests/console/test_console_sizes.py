@@ -1,0 +1,108 @@
+"""What a look at very large groups makes the console send, and keep."""
+
+import asyncio
+import gc
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from kohort.console.app import ConsoleApp
+from kohort.console.page import ConsolePage
+from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
+from kohort.insight.findings.groups import find_group
+from support.console_client import console, live
+from support.waiting import eventually
+from support.wide_groups import wide_snapshot
+
+GROUPS, MEMBERS, PARTITIONS = 80, 200, 1_000
+ROW_MOST = 1_000
+"""Bytes of a group in the news of all, whatever its size."""
+PARTITION_MOST = 900
+"""Bytes of a partition, with its share of the members, in the news of its group."""
+
+
+class WideCluster:
+    """A source of groups that were looked at twice, and tells what it is told to."""
+
+    def __init__(self, groups, members, partitions):
+        looks = [[wide_snapshot(f"group-{n}", members, partitions, look) for look in range(2)] for n in range(groups)]
+        self.found = {one[0].group: find_group(one, []) for one in looks}
+
+    def about(self):
+        return SourceAbout("live", "wide")
+
+    def now_ms(self):
+        return 0
+
+    def groups(self, at_ms):
+        return GroupsKnown(0, self.found)
+
+    def lag_points(self, group):
+        return ()
+
+    def clients(self):
+        return None
+
+    def listen(self, tell):
+        self.tell = tell
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """So many groups as large as they come: one is looked into, and all are as it is."""
+    cluster = WideCluster(1, MEMBERS, PARTITIONS)
+    one = cluster.found["group-0"]
+    cluster.found = {f"group-{n}": replace(one, group=f"group-{n}") for n in range(GROUPS)}
+    return cluster
+
+
+def told_to(wide, folder, group):
+    """Return what one look sends to a tab."""
+
+    async def story():
+        app = ConsoleApp(wide, page=ConsolePage(folder))
+        app.begin()
+        stream = app.hub.stream(group, None)
+        await anext(stream)
+        wide.tell(SourceNews(changed=list(wide.found.values())))
+        told = await anext(stream)
+        await stream.aclose()
+        app.end()
+        return told
+
+    return asyncio.run(story())
+
+
+def test_a_look_at_80_wide_groups_sends_a_line_of_each_to_the_list(wide, folder):
+    told = told_to(wide, folder, None)
+
+    rows = json.loads(told.split(b"data: ")[1])["groups"]
+    assert len(rows) == GROUPS
+    assert len(told) < GROUPS * ROW_MOST
+
+
+def test_a_tab_of_one_wide_group_is_sent_that_group_and_no_other(wide, folder):
+    told = told_to(wide, folder, "group-7")
+
+    assert told.count(b"event: group\n") == 1
+    assert len(told) < GROUPS * ROW_MOST + PARTITIONS * PARTITION_MOST
+
+
+def test_what_is_found_of_wide_groups_gives_the_collector_of_cycles_nothing_to_look_at():
+    looks = [wide_snapshot("group-0", MEMBERS, PARTITIONS, look) for look in range(6)]
+    find_group(looks, [])  # what is made once
+    gc.collect()
+    before = len(gc.get_objects())
+    found = [find_group(looks, []) for _ in range(3)]
+    gc.collect()
+    assert len(gc.get_objects()) - before < PARTITIONS
+    assert len(found[0].partitions) == PARTITIONS
+
+
+def test_many_looks_at_a_partition_have_one_name_of_it(orders, broker, folder):
+    source = live(broker)
+    with console(source, folder):
+        looks = eventually(lambda: found if len(found := source.snapshots(orders)) > 2 else None)
+    names = [[one.partition for one in look.partitions] for look in looks]
+    assert all(name is first for these in names[1:] for name, first in zip(these, names[0], strict=True))
