@@ -5,9 +5,9 @@
     python tools/soak/console.py --judge FILE               the verdict of a run that was kept
 
 A broker (kohort serve), twenty groups whose members are replaced and guests that come and go, a console, and three
-tabs: one stays at the list, one at the timeline of a group, one goes from view to view. Heap, nodes and listeners of each tab
-after its garbage was collected, and memory, open files and threads of the console, are written down. Exit code 1:
-something grows. Needs what `make browser` needs.
+tabs: one stays at the list, one at the timeline of a group, one goes from view to view. Heap, nodes and listeners of
+each tab after its garbage was collected, and memory, open files and threads of the console, are written down. Exit
+code 1: something grows. Needs what `make browser` needs.
 """
 
 from __future__ import annotations
