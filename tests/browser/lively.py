@@ -78,11 +78,26 @@ def wide_status(members: int, partitions: int) -> dict[str, Any]:
     member, partition = status["members"][0], status["partitions"][0]
     names = [f"wide-{n}" for n in range(members)]
     status["members"] = [
-        {**member, "who": {**member["who"], "member_id": name, "client_id": name}, "partitions": []} for name in names
+        {
+            **member,
+            "who": {**member["who"], "member_id": name, "client_id": name},
+            "partitions": [f"wide-{place}" for place in range(n, partitions, members)],
+        }
+        for n, name in enumerate(names)
     ]
     status["partitions"] = [
         {**partition, "topic": "wide", "partition": n, "owner": status["members"][n % members]["who"]}
         for n in range(partitions)
+    ]
+    return status
+
+
+def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
+    """Return such a finding as it is after so many more looks: every partition was written to, and read."""
+    status = {**status, "lag": 100 * len(status["partitions"]) + looks}
+    status["partitions"] = [
+        {**one, "committed": 1000 + 50 * looks, "log_end": 1100 + 50 * looks, "lag": 100}
+        for one in status["partitions"]
     ]
     return status
 

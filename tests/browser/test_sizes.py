@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+
+import pytest
 
 from browser.expecting import expect
-from browser.lively import make_live, many_groups, serve_groups, wide_status
+from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
 
 DRAWN_MOST = 100
 FIRST_VIEW_MS = 1000
@@ -100,6 +103,29 @@ def test_1000_partitions_of_200_members_scroll_fluently(canned, open_page):
 
     print(f"1,000 partitions: slowest frame while scrolling {slowest_ms:.0f} ms")
     assert slowest_ms < within(FLUENT_MS)
+
+
+WIDE_VIEWS = ["overview", "timeline", "rebalances", "members", "partitions", "fenced", "causes", "what-if", "offsets"]
+NODES_MOST = 1800
+"""Elements of a view, whatever the size of its group."""
+
+
+@pytest.mark.parametrize("view", WIDE_VIEWS)
+def test_news_of_a_wide_group_ask_for_little_and_draw_what_is_in_sight(canned, open_page, view):
+    make_live(canned)
+    serve_groups(canned, many_groups(80))
+    status = wide_status(200, 1000)
+    canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
+    page = open_page(f"/groups/checkout/{view}")
+    page.locator("[data-stream=open]").wait_for()
+    page.get_by_role("heading", level=1).wait_for()
+    for looks in range(1, 6):
+        canned.push("group", {"status": {**gone_on(status, looks), "sentence": f"It was looked at {looks} times."}})
+
+    page.get_by_text("It was looked at 5 times.").wait_for()
+    assert page.locator("*").count() < NODES_MOST
+    asked = Counter(path.partition("?")[0] for path in canned.asked if path.startswith("/api/"))
+    assert max(asked.values()) <= 2  # five times the news, and not five times the questions
 
 
 SCROLL = """async box => {

@@ -1,12 +1,12 @@
 /**
- * A real table: caption, sort buttons with aria-sort, rows for arrow keys. Beyond 200 rows only those in sight are drawn.
+ * A real table: caption, sort buttons with aria-sort, rows for arrow keys. Beyond 100 rows only those in sight are drawn.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { choose, usePlace } from "./router.js";
 import { count } from "./format.js";
 
-const ALL_DRAWN = 200;
+const ALL_DRAWN = 100;
 const SPARE_ROWS = 8;
 /** Tables with more rows scroll by themselves, under a head that stays. */
 const LOW = 15;
