@@ -143,6 +143,10 @@ def test_the_chosen_colours_stay(open_page):
     page.get_by_role("heading", name="Groups").wait_for()
     assert page.locator("html").get_attribute("data-theme") == "dark"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(229, 233, 238)"
+    of_canvas = "import('/static/parts/theme.js').then(({ colour }) => [colour('--ink'), colour('--band')])"
+    assert page.evaluate(of_canvas) == ["#e5e9ee", "rgb(240 127 60 / 20%)"]
+    page.get_by_label("Colours").select_option("system")
+    assert page.evaluate(of_canvas) == ["#1a1f26", "rgb(213 94 0 / 14%)"]
 
 
 def test_a_page_that_is_one_file_keeps_its_state_after_the_hash(canned, open_page):

@@ -2,6 +2,7 @@
 
 const KEY = "kohort-theme";
 const THEMES = ["system", "light", "dark"];
+const DARK = "(prefers-color-scheme: dark)";
 
 function stored() {
   try {
@@ -36,9 +37,14 @@ function apply(chosen) {
 /** Called once. */
 export function startTheme() {
   apply(theme());
+  window.matchMedia(DARK).addEventListener("change", () => apply(theme()));
 }
 
-/** The value of a colour of style.css, for what is drawn on canvas. */
+const PAIR = /^light-dark\((.+?),\s*(.+)\)$/;
+
+/** The value of a colour of style.css as it is now, for what is drawn on canvas. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const said = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const [, light, night] = PAIR.exec(said) ?? [said, said, said];
+  return theme() === "dark" || (theme() === "system" && window.matchMedia(DARK).matches) ? night : light;
 }

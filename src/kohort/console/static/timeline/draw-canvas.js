@@ -1,4 +1,5 @@
 /** The marks of a window on a canvas: tens of thousands of them, drawn by kind so that the colour seldom changes. */
+import { colour } from "../parts/theme.js";
 import { SIGNS } from "./glyphs.js";
 import { LEVELS, MOVED, NOBODY, SOME, TAIL } from "./styles.js";
 import { classOf, clip, fitting, signsOf } from "./draw-svg.js";
@@ -39,7 +40,7 @@ export function readColours(host) {
   const named = Object.fromEntries(others.map((name, number) => [name, read[KINDS * HUES + number]]));
   const signs = Object.fromEntries(Object.keys(SIGNS).map((kind, number) => [kind, read[KINDS * HUES + others.length + number].fill]));
   const spans = read.slice(0, KINDS * HUES);
-  return { spans, pixels: pixelsOf(spans), named, signs, paper: getComputedStyle(host).getPropertyValue("--paper") || "white" };
+  return { spans, pixels: pixelsOf(spans), named, signs, paper: colour("--paper") || "white" };
 }
 
 /** Draw a window; the canvas has the size of it, times `ratio`. */
