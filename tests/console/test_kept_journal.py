@@ -1,0 +1,57 @@
+"""The entries that a console has at hand: what is found in them, once, and again where more come."""
+
+import msgspec
+import pytest
+
+from kohort.console.kept_journal import ENTRY_BYTES, ConsoleJournal
+from kohort.coordinator.journal import build_entry
+from kohort.sim.recorded_journal import journal_of_seed
+
+BACK_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def entries():
+    """What happened to a group in a run of the simulator, and the same to another."""
+    found = journal_of_seed("group", 7)[1]
+    return [msgspec.structs.replace(one, group=name) for one in found for name in ("orders", "clicks")]
+
+
+def test_only_groups_with_new_entries_are_looked_at_again(entries):
+    kept = ConsoleJournal()
+    kept.add(entries[:-1])  # of one the last is missing
+    first = kept.recent_rebalances(0, BACK_MS)
+    assert first == kept.rebalances(0, None, BACK_MS)
+
+    kept.add(entries[-1:])
+    second = kept.recent_rebalances(0, BACK_MS)
+
+    assert second == kept.rebalances(0, None, BACK_MS)
+    again = {group for group in second if any(a is not b for a, b in zip(first[group], second[group], strict=False))}
+    assert again == {entries[-1].group}
+
+
+def test_time_goes_on_without_entries(entries):
+    kept = ConsoleJournal()
+    kept.add(entries)
+    every = kept.recent_rebalances(0, BACK_MS)["orders"]
+    middle = every[len(every) // 2].opened_at_ms
+
+    later = kept.recent_rebalances(middle, BACK_MS)["orders"]
+
+    assert later == [one for one in every if one.opened_at_ms >= middle]
+    assert len(later) < len(every)
+    assert kept.recent_rebalances(0, BACK_MS)["orders"] == every
+
+
+def test_what_was_found_in_entries_that_are_gone_goes_with_them(entries):
+    size = sum(len(build_entry(one)) + ENTRY_BYTES for one in entries)
+    kept = ConsoleJournal(size)
+    kept.add(entries)
+    kept.recent_rebalances(0, BACK_MS)
+
+    kept.add(msgspec.structs.replace(one, group="a new one") for one in entries)
+
+    assert kept.groups() == ["a new one"]
+    assert list(kept.recent_rebalances(0, BACK_MS)) == ["a new one"]
+    assert list(kept._found) == ["a new one"]
