@@ -9,6 +9,7 @@ import pytest
 import kohort
 from kohort import TopicPartition
 from kohort.insight.lag import lag_of
+from kohort.watch import sampling
 from kohort.watch.sampling import SamplingLimits, sample_groups
 
 PARTITIONS = 3
@@ -131,6 +132,18 @@ def test_the_limits_hold_and_what_was_left_out_is_counted(admin, filled, name) -
     parts = parts_of(one, name)
     assert (parts[0].committed_record_at_ms, parts[1].committed_record_at_ms, one.not_looked_into) == (None, 1000, 1)
     assert none.not_looked_into == 2
+
+
+def test_ends_are_asked_for_in_pieces_and_each_partition_has_one_name(admin, filled, name, monkeypatch) -> None:
+    admin.alter_group_offsets(name, {TopicPartition(filled, n): n for n in range(3)})
+    monkeypatch.setattr(sampling, "ENDS_AT_ONCE", 2)
+    places: dict[TopicPartition, TopicPartition] = {}
+
+    first = parts_of(sample_groups(admin, [name], LIMITS, places), name)
+    second = parts_of(sample_groups(admin, [name], LIMITS, places), name)
+
+    assert [(one.log_start, one.log_end) for one in first.values()] == [(0, 10)] * 3
+    assert all(second[n].partition is first[n].partition for n in first)
 
 
 def test_groups_that_are_not_there_are_told_beside_those_that_are(admin, filled, name) -> None:

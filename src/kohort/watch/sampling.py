@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
+from kohort.client.admin.operations import Results
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
@@ -24,8 +25,9 @@ from kohort.wire.consumer_protocol import parse_subscription
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
-    from kohort.client.admin.operations import Results
 
+ENDS_AT_ONCE: Final = 10_000
+"""Ends of logs that are asked for at once."""
 PLACES_AT_ONCE: Final = 500
 """After so many append times the clock is looked at."""
 READABLE: Final = ("", "classic", "consumer")
@@ -107,7 +109,7 @@ def sample_groups(
     once = {} if places is None else places
     wanted = {name: _wanted(about, _committed(offsets, name), known, once) for name, about in found.items()}
     everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
-    ends = admin.list_ends(everything, timeout_ms=bounds.timeout_ms)
+    ends = _ends(admin, everything, bounds)
     snapshots = [
         _snapshot(about, at_ms, known, _partitions(wanted[name], _committed(offsets, name), ends), once)
         for name, about in sorted(found.items())
@@ -117,6 +119,21 @@ def sample_groups(
     sample = GroupSample(snapshots, dict(described.errors))
     _add_append_times(admin, sample, bounds)
     return sample
+
+
+def _ends(
+    admin: Admin, partitions: Sequence[TopicPartition], bounds: SamplingLimits
+) -> Results[TopicPartition, LogEnds]:
+    """Return the ends of logs, asked for in pieces: no answer takes long, however many there are."""
+    ends: Results[TopicPartition, LogEnds] = Results()
+    for at in range(0, len(partitions), ENDS_AT_ONCE):
+        found = admin.list_ends(partitions[at : at + ENDS_AT_ONCE], timeout_ms=bounds.timeout_ms)
+        for tp in found:
+            if tp in found.errors:
+                ends.refuse(tp, found.errors[tp])
+            else:
+                ends.add(tp, found[tp])
+    return ends
 
 
 def unseen_of(snapshot: GroupSnapshot) -> str | None:
