@@ -1,0 +1,149 @@
+"""What a console takes for groups as large as they come: the server for a sample, the page for news and for a click.
+
+    python bench/bench_console.py [--groups 80] [--members 200] [--partitions 1000] [--no-page] [--json]
+
+Findings are made of six looks at each group, in which everything goes on, as LIVE sees them; what clusters take to
+answer is not in it. Of the page, the time of its own thread counts (Chromium's TaskDuration, in processor time): it is
+the same on a machine that does other things. The page needs what `make browser` needs.
+
+On two cores that were shared with much other work (a load of 24): of 80 groups of 200 members and 1,000 partitions the
+findings took 1.8 s (23 ms each; 35 before looks and findings were kept from the collector of cycles), the lines of the
+list 0.7 ms and 29 kB, one group in full 1.3 ms and 730 kB. The page worked 185 to 195 ms until 500 groups were drawn,
+and 15 to 27 ms for news of the wide group in any view, of which most is reading 730 kB; a sort took 12 to 18 ms. A view
+had 285 to 1,036 elements. Until 500 groups were drawn 0.9 to 1.1 s passed by the clock, of which it mostly waited for
+its turn.
+
+What clusters take is beside it: to ask a broker of ours about these 80,000 partitions took 3.4 s of processor time
+here, and 3.7 s there. A look that takes long is followed by a pause of four times that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from browser.canned import CannedConsole, canned_console
+from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
+from kohort.console.told_json import json_of
+from kohort.insight.findings.groups import find_group
+from kohort.results.lag import GroupStatusTold
+from kohort.verbs.group_rows import row_of
+from support.wide_groups import wide_snapshot
+
+LOOKS = 6
+NEWS = 5
+VIEWS = ("overview", "timeline", "members", "partitions", "causes", "what-if", "offsets")
+FIRST_GROUPS = 500
+SORT = "document.querySelector('main button.sort').click()"
+
+
+def server(groups: int, members: int, partitions: int) -> dict[str, Any]:
+    """Return what a sample takes once the cluster has answered."""
+    looks = [wide_snapshot("group-0", members, partitions, look) for look in range(LOOKS)]
+    began = time.process_time()
+    for _ in range(groups):
+        found = find_group(looks, [])
+    finding_s = time.process_time() - began
+    began = time.process_time()
+    rows = json_of([row_of(found) for _ in range(groups)])
+    rows_s = time.process_time() - began
+    began = time.process_time()
+    status = json_of(GroupStatusTold(status=found))
+    return {
+        "findings_ms": round(1000 * finding_s), "of_each_ms": round(1000 * finding_s / groups, 1),
+        "rows_ms": round(1000 * rows_s, 1), "rows_bytes": len(rows),
+        "status_ms": round(1000 * (time.process_time() - began), 1), "status_bytes": len(status),
+    }  # fmt: skip
+
+
+def pages(console: CannedConsole, members: int, partitions: int) -> Iterator[dict[str, Any]]:
+    """Yield the first view, and what news and a click take in views of one group."""
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    status = wide_status(members, partitions)
+    make_live(console)
+    console.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
+    serve_groups(console, many_groups(FIRST_GROUPS))
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        for _ in range(3):
+            with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+                page = context.new_page()
+                work = Work(page)
+                page.goto(console.address + "/groups")
+                page.locator("tbody tr").first.wait_for()
+                mark = "performance.getEntriesByName('kohort: groups drawn')[0].startTime"
+                yield {"view": f"{FIRST_GROUPS} groups", "drawn_ms": round(page.evaluate(mark)), "work_ms": work.ms()}
+        for view in VIEWS:
+            with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+                page = context.new_page()
+                page.goto(f"{console.address}/groups/checkout/{view}")
+                page.locator("[data-stream=open]").wait_for()
+                page.get_by_role("heading", level=1).wait_for()
+                page.wait_for_timeout(1000)
+                work = Work(page)
+                for look in range(1, NEWS + 1):
+                    told = {**gone_on(status, look), "sentence": f"It was looked at {look} times."}
+                    console.push("group", {"status": told})
+                    page.get_by_text(told["sentence"]).wait_for()
+                told = {"view": view, "news_ms": round(work.ms() / NEWS, 1), "nodes": page.locator("*").count()}
+                if page.locator("main button.sort").count():
+                    work = Work(page)
+                    page.evaluate(SORT)
+                    page.wait_for_timeout(200)
+                    told["sort_ms"] = work.ms()
+                yield told
+        browser.close()
+
+
+class Work:
+    """The processor time of a page's own thread, from now on."""
+
+    def __init__(self, page: Any) -> None:
+        self._cdp = page.context.new_cdp_session(page)
+        self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self._began = self._now()
+
+    def _now(self) -> float:
+        found = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
+        return float(found["TaskDuration"])
+
+    def ms(self) -> float:
+        return round(1000 * (self._now() - self._began), 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", type=int, default=80)
+    parser.add_argument("--members", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument("--page", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    rows = [server(asked.groups, asked.members, asked.partitions)]
+    if not asked.json:
+        print(rows[0], flush=True)
+    if asked.page:
+        with canned_console() as console:
+            for row in pages(console, asked.members, asked.partitions):
+                rows.append({**row, "load": round(os.getloadavg()[0], 1)})
+                if not asked.json:
+                    print(rows[-1], flush=True)
+    if asked.json:
+        print(json.dumps(rows, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
