@@ -3,7 +3,8 @@
     python tools/screenshots.py [NAME ...]
 
 Needs what `make browser` needs: the dependency group ``browser`` and a Chromium; and Pillow, which the extra ``plot``
-brings. The incidents are played under a clock that moves when told, so that the same code gives the same pictures.
+brings. The incidents are played under a clock that moves when told, or those of the guide that were recorded
+(``tools/incidents.py``), so that the same code gives the same pictures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,19 +25,30 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402 - the tests 
 
 from browser.answers import incidents  # noqa: E402 - the tests are no package that is installed
 from browser.canned import canned_console  # noqa: E402 - the tests are no package that is installed
+from kohort.console.app import ConsoleApp  # noqa: E402 - beside the others
+from kohort.console.recorded import read_recording  # noqa: E402 - beside the others
+from kohort.console.serving import ConsolePlace, console_served  # noqa: E402 - beside the others
 
 OUT = ROOT / "docs" / "console"
+RECORDING = OUT / "incidents.ndjson"
 COLOURS = 160
 WIDTH, TALLEST = 1280, 1000
 
 
 class Picture(NamedTuple):
-    """A view: its path, which keys and which button are pressed there first, and whether it is dark."""
+    """A view: its path, which keys and which button are pressed there first, whether it is dark, and of what."""
 
     path: str
     keys: tuple[str, ...] = ()
     click: str | None = None
     dark: bool = False
+    recorded: bool = False
+    """Of the guide's recording, not of what is played."""
+
+
+def first_rounds(number: int) -> tuple[str, ...]:
+    """Return the keys that go to a round of a timeline."""
+    return "Home", *["ArrowRight"] * (number - 1)
 
 
 PICTURES = {
@@ -56,6 +69,13 @@ PICTURES = {
     "events": Picture("/groups/checkout/events"),
     "brokers": Picture("/brokers"),
     "doctor": Picture("/doctor"),
+    "slow-handler": Picture("/groups/slow-handler/timeline", first_rounds(2), recorded=True),
+    "slow-handler-dark": Picture("/groups/slow-handler/timeline", first_rounds(2), dark=True, recorded=True),
+    "slow-handler-why": Picture("/groups/slow-handler/rebalances/2", recorded=True),
+    "killed-dynamic": Picture("/groups/killed-dynamic/timeline", first_rounds(2), recorded=True),
+    "killed-static": Picture("/groups/killed-static/timeline", first_rounds(1), recorded=True),
+    "not-revoked": Picture("/groups/not-revoked/timeline", first_rounds(3), recorded=True),
+    "not-revoked-why": Picture("/groups/not-revoked/rebalances/4", recorded=True),
 }
 
 
@@ -68,7 +88,11 @@ def main() -> int:
         return 2
     OUT.mkdir(parents=True, exist_ok=True)
     incidents()
-    with canned_console() as console, sync_playwright() as playwright:
+    source = read_recording(RECORDING)
+    with ExitStack() as stack:
+        played = stack.enter_context(canned_console()).address
+        recorded = stack.enter_context(console_served(source, ConsoleApp(source), ConsolePlace())).rstrip("/")
+        playwright = stack.enter_context(sync_playwright())
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=program, args=flags)
         for name in names:
@@ -80,7 +104,7 @@ def main() -> int:
                 timezone_id="UTC",
                 locale="en-GB",
             )
-            page.goto(console.address + picture.path)
+            page.goto((recorded if picture.recorded else played) + picture.path)
             (OUT / f"{name}.png").write_bytes(smaller(taken(page, picture)))
             page.close()
             print(f"docs/console/{name}.png", (OUT / f"{name}.png").stat().st_size // 1024, "KB", flush=True)

@@ -1,0 +1,150 @@
+"""Three incidents of consumer groups, to be looked at in the console: docs/guides/console.md tells what is seen.
+
+python console_incidents.py INCIDENT HOST:PORT     slow-handler, killed or not-revoked, at a broker of yours
+python console_incidents.py                        all three, at a broker of its own
+
+A member is a process of its own; its handler takes as many seconds as the record says.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+
+from kohort import Admin, Broker, Consumer, Producer
+from kohort.errors import KohortError
+
+CLASSIC = {"group_protocol": "classic", "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+COOPERATIVE = CLASSIC | {"partition_assignment_strategy": "cooperative-sticky", "max_poll_interval_ms": 5000}
+EAGER = CLASSIC | {"partition_assignment_strategy": "range", "session_timeout_ms": 10_000}
+MODERN = {"group_protocol": "consumer"}
+
+
+def slow_handler(brokers: str) -> None:
+    """A record takes longer than max.poll.interval.ms: whoever has its partition is put out, and the next gets it."""
+    with Group(brokers, "slow-handler", "orders", COOPERATIVE) as group:
+        for name in ("worker-1", "worker-2", "worker-3"):
+            group.start(name)
+        group.wait_for_shares([2, 2, 2])
+        time.sleep(2)
+        group.send(partition=0, seconds=9)
+        time.sleep(17)
+
+
+def killed(brokers: str) -> None:
+    """One of three is killed and started again, in a group without group.instance.id, and in one with it."""
+    with ExitStack() as stack:
+        groups = [stack.enter_context(Group(brokers, f"killed-{n}", "payments", EAGER)) for n in ("dynamic", "static")]
+        members = [(group, f"pay-{n}") for group in groups for n in (1, 2, 3)]
+        options = {"killed-dynamic": lambda _: {}, "killed-static": lambda name: {"group_instance_id": name}}
+        for group, name in members:
+            group.start(name, **options[group.name](name))
+        for group in groups:
+            group.wait_for_shares([2, 2, 2])
+        time.sleep(3)
+        for group in groups:
+            group.kill("pay-2")
+            group.start("pay-2", **options[group.name]("pay-2"))
+        time.sleep(14)
+
+
+def not_revoked(brokers: str) -> None:
+    """In a group that its coordinator assigns (KIP-848) a newcomer waits for one that is slow to give up."""
+    with Group(brokers, "not-revoked", "events", MODERN) as group:
+        group.start("reader-1")
+        group.start("reader-2")
+        group.wait_for_shares([3, 3])
+        group.send(partition=0, seconds=15)
+        time.sleep(1)
+        group.start("reader-3")
+        group.wait_for_shares([2, 2, 2])
+        time.sleep(2)
+
+
+class Group:
+    """A group of processes that read a topic of six partitions; they end with the block."""
+
+    def __init__(self, brokers: str, name: str, topic: str, options: dict) -> None:
+        self.brokers, self.name, self.topic, self.options = brokers, name, topic, options
+        self.processes: dict[str, BaseProcess] = {}
+        with Admin(bootstrap_servers=brokers) as admin:
+            admin.create_topics({topic: 6}, check=False)  # it may be there
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.join()
+
+    def start(self, name: str, **more: str) -> None:
+        options = {"bootstrap_servers": self.brokers, "group_id": self.name, "client_id": name} | self.options | more
+        process = get_context("forkserver").Process(target=member, args=(self.topic, options), daemon=True)
+        process.start()
+        self.processes[name] = process
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: it says goodbye to nobody."""
+        self.processes[name].kill()
+        self.processes[name].join()
+        self.tell(f"{name} is killed")
+
+    def send(self, partition: int, seconds: float) -> None:
+        with Producer(bootstrap_servers=self.brokers) as producer:
+            producer.send(self.topic, str(seconds), partition=partition).result(10_000)
+        self.tell(f"a record in {self.topic}-{partition} takes {seconds} s to handle")
+
+    def wait_for_shares(self, shares: Iterable[int]) -> None:
+        """Until the members have so many partitions each."""
+        self.wait(lambda found: sorted(len(member.assignment) for member in found.members) == sorted(shares))
+        self.tell(f"{len(self.processes)} members share the partitions")
+
+    def wait(self, holds: Callable) -> None:
+        deadline = time.monotonic() + 90
+        with Admin(bootstrap_servers=self.brokers) as admin:
+            while time.monotonic() < deadline:
+                found = admin.describe_groups([self.name])
+                if self.name not in found.errors and found[self.name].state == "Stable" and holds(found[self.name]):
+                    return
+                time.sleep(0.2)
+        sys.exit(f"{self.name}: its members have not come to their partitions within 90 s")
+
+    def tell(self, what: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {self.name}: {what}", flush=True)
+
+
+def member(topic: str, options: dict) -> None:
+    """Handle what comes until SIGTERM, or until whoever started this is gone."""
+    ending = []
+    signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C who started this hears, too
+    with Consumer(options | {"auto_offset_reset": "earliest", "enable_auto_commit": False}) as consumer:
+        consumer.subscribe([topic])
+        while not ending and parent_process().is_alive():
+            for record in consumer.poll(250):
+                until = time.monotonic() + float(record.value)
+                while time.monotonic() < until and not ending:
+                    time.sleep(0.05)
+                try:
+                    consumer.commit()
+                except KohortError as error:
+                    print(f"         {options['client_id']} cannot commit: {error}", flush=True)
+
+
+INCIDENTS = {"slow-handler": slow_handler, "killed": killed, "not-revoked": not_revoked}
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case [name, brokers] if name in INCIDENTS:
+            INCIDENTS[name](brokers)
+        case []:
+            with Broker(group_initial_rebalance_delay_ms=3000) as own:
+                for play in INCIDENTS.values():
+                    play(own.bootstrap)
+        case _:
+            sys.exit(__doc__)
