@@ -2,18 +2,22 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import kohort.console.page
 from kohort.cli.main import main
-from kohort.console.exporting import exported
+from kohort.console.exporting import exported, view_of
 from kohort.console.page import ConsolePage
 from kohort.console.recorded import RecordedSource, read_recording
+from kohort.console.told_json import json_of
 from kohort.errors import ConfigError, UsageError
 from kohort.sim.recorded_journal import journal_of_seed
 from support.console_client import console, site
+
+INCIDENTS = Path(__file__).parents[2] / "docs" / "console" / "incidents.ndjson"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,37 @@ def test_one_file_holds_page_and_answers(events, folder):
     imports = json.loads(re.search(r'type="importmap">(.*?)</script>', html).group(1))["imports"]
     assert set(imports) >= {"htm", "kohort:/static/app.js", "kohort:/static/parts/a.js", "kohort:/static/b.js"}
     assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
+
+
+def test_one_file_is_of_its_group_alone():
+    told = json_of(exported(read_recording(INCIDENTS), "slow-handler")).decode()
+    assert "MAX_POLL_EXCEEDED" in told
+    for other in ("killed-dynamic", "killed-static", "not-revoked"):
+        assert other not in told
+
+
+def test_a_past_that_is_too_long_for_one_file_is_told_from_where_there_is_room():
+    source = read_recording(INCIDENTS)
+    whole = exported(source, "slow-handler")
+    room = len(json_of(whole)) * 2 // 3
+    part = exported(source, "slow-handler", room)
+
+    assert len(json_of(part)) <= room
+    assert whole["/cluster"].unseen == []
+    assert "no room" in part["/cluster"].unseen[0]
+    path = "/groups/slow-handler/rebalances"
+    known, left = whole[path].rebalances, part[path].rebalances
+    assert 0 < len(left) < len(known)
+    assert left == known[-len(left) :], "the younger ones"
+    assert part["/cluster"].journal.since_ms > whole["/cluster"].journal.since_ms
+    with pytest.raises(UsageError, match="too much for one file"):
+        exported(source, "slow-handler", 1_000)
+
+
+def test_one_file_opens_with_the_view_that_is_wanted():
+    html = ConsolePage().alone({}, view_of("a/b</script>"))
+    assert '"#/groups/a%2Fb%3C%2Fscript%3E/timeline"' in html
+    assert "/static/icon.svg" not in html, "nobody gives a file its pictures"
 
 
 def test_names_in_one_file_end_no_script(tmp_path):

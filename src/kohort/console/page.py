@@ -24,6 +24,8 @@ ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
 IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
 AT_ONCE: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
 """An import that is needed before the module runs: not ``import(...)``."""
+PICTURE: Final = re.compile(r"\"/static/([\w/.-]+\.svg)\"")
+FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});</script>\n'
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 OF_OTHERS: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
 ALONE: Final = (
@@ -69,11 +71,13 @@ class ConsolePage:
         text = kind.startswith("text/") or kind.endswith("+xml")
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
 
-    def alone(self, answers: Mapping[str, Any]) -> str:
-        """Return the page as one HTML file that carries these answers, by their paths without ``/api/v1``."""
+    def alone(self, answers: Mapping[str, Any], first: str | None = None) -> str:
+        """Return the page as one HTML file that carries these answers, by their paths without ``/api/v1``; ``first`` is
+        the view that it opens with."""
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {
-            f"kohort:{name}": _as_url(_with_names(path.read_text("utf-8"), name)) for name, path in names.items()
+            f"kohort:{name}": _as_url(self._with_pictures(_with_names(path.read_text("utf-8"), name)))
+            for name, path in names.items()
         }
         for one in INLINE.findall(self._html):
             for name, at in json.loads(one)["imports"].items():
@@ -88,7 +92,8 @@ class ConsolePage:
             f'<script type="importmap">{json_in_html({"imports": imports})}</script>\n'
             f'<script type="application/json" id="kohort-data">{json_in_html(answers)}</script>\n'
         )
-        start = "".join(f'<script type="module">import "kohort:{name}";</script>\n' for name in begins)
+        start = "" if first is None else FIRST.format(json_in_html(f"#{first}"))
+        start += "".join(f'<script type="module">import "kohort:{name}";</script>\n' for name in begins)
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
     def _needed_at_once(self) -> list[str]:
@@ -116,6 +121,15 @@ class ConsolePage:
     def _modules(self) -> list[Path]:
         return sorted(path for path in self._folder.rglob("*") if path.suffix in (".js", ".mjs") and path.is_file())
 
+    def _with_pictures(self, text: str) -> str:
+        """Return a module in which pictures stand as they are: nobody gives them to a file."""
+
+        def drawn(found: re.Match[str]) -> str:
+            picture = self.file(found.group(1))
+            return found.group(0) if picture is None else f'"{_as_url(picture.content, "image/svg+xml")}"'
+
+        return PICTURE.sub(drawn, text)
+
     def _style(self, name: str) -> str:
         found = self.file(name)
         return "" if found is None else found.content.decode("utf-8").replace("</", "<\\/")
@@ -132,8 +146,9 @@ def _with_names(text: str, name: str) -> str:
     return IMPORT.sub(named, text)
 
 
-def _as_url(text: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"
+def _as_url(content: str | bytes, kind: str = "text/javascript") -> str:
+    data = content.encode() if isinstance(content, str) else content
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _sha256(content: str | bytes) -> str:

@@ -1,5 +1,6 @@
 /** Which time is shown: LIVE, paused, or a moment of the past; and of what span the views tell. */
 import { useEffect, useState } from "preact/hooks";
+import { isOneFile } from "../data.js";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
 import { duration, timeOfDay, utc } from "./format.js";
@@ -42,7 +43,7 @@ export function TimeBar() {
   return html`<section class="timebar" aria-label="Time">
     <span class="cluster" data-tip=${clusterTip(cluster)}>${visible(cluster.title || cluster.address || cluster.cluster_id || "cluster")}</span>
     <${Now} mode=${mode} at=${at} stream=${stream} />
-    ${cluster.journal?.since_ms && html`<${Scrubber} cluster=${cluster} at=${at} />`}
+    ${cluster.journal?.since_ms && !isOneFile() && html`<${Scrubber} cluster=${cluster} at=${at} />`}
     <span class="grow"></span>
     <${SpanChoice} />
     <${Source} cluster=${cluster} />
