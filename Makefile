@@ -42,7 +42,7 @@ $(SYNCED): pyproject.toml uv.lock src/kohort/console/vendor.json | $(UV)
 env: $(SYNCED) ## Make the environment (.venv) from the lock file.
 
 run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer group onto Spark, every row accounted for.
-	$(BIN)/kohort demo
+	$(BIN)/kohort demo --page build/demo.html
 
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
 	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m '$(TESTS)' \

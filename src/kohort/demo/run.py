@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from kohort.aio.admin import Admin
 from kohort.coordinator.journal import JournalEntry
 from kohort.demo import checks, flight_delays_file
+from kohort.demo.beside import Beside, NobodyBeside
 from kohort.demo.checks import Check
 from kohort.demo.expected import Expected, expect_from
 from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, GroupPart, end_offsets, lag_of
@@ -54,11 +55,20 @@ class DemoResult:
         return bool(self.checks) and all(c.holds for c in self.checks)
 
 
-def run_demo(*, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say) -> DemoResult:
+def run_demo(
+    *,
+    data: Path | None = None,
+    source: Path | None = None,
+    quick: bool = False,
+    say: Say,
+    beside: Beside | None = None,
+) -> DemoResult:
     """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
     began = time.monotonic()
-    with _folder(data) as folder, Processes(folder / "logs") as processes:
-        outcome = _Demo(folder, processes, say).run(source, quick=quick)
+    beside = beside or NobodyBeside()
+    with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
+        stack.callback(beside.end)
+        outcome = _Demo(folder, processes, say, beside).run(source, quick=quick)
         outcome.report |= {
             "holds": outcome.holds,
             "seconds": round(time.monotonic() - began, 1),
@@ -69,6 +79,7 @@ def run_demo(*, data: Path | None = None, source: Path | None = None, quick: boo
         say.head(f"{'All of it holds' if outcome.holds else 'NOT all of it holds'}, in {outcome.report['seconds']} s")
         if data is not None:
             say.line(f"topics, Parquet and report.json are in {folder}")
+        beside.done()
     return outcome
 
 
@@ -87,8 +98,9 @@ def _folder(data: Path | None) -> Iterator[Path]:
 class _Demo:
     """The chapters; each leaves what the next needs."""
 
-    def __init__(self, folder: Path, processes: Processes, say: Say) -> None:
+    def __init__(self, folder: Path, processes: Processes, say: Say, beside: Beside) -> None:
         self._folder = folder
+        self._beside = beside
         self._processes = processes
         self._say = say
         self._outcome = DemoResult()
@@ -108,6 +120,7 @@ class _Demo:
             entries = journal.read_all()
         finally:
             journal.close()
+        self._beside.group_done(entries[-1].at_ms)
         expected = expect_from(tables)
         report = self._run_pipeline(expected)
         self._verify(report, expected)
@@ -120,6 +133,7 @@ class _Demo:
         self._say.line(f"broker: a kohort serve process of its own on {self._bootstrap}, data on disk")
         with Admin(bootstrap_servers=self._bootstrap, client_id="demo") as admin:
             admin.create_topics({"flights": PARTITIONS, "weather": PARTITIONS})
+        self._beside.begun(self._bootstrap)
 
     def _load(self, topic: str, tables: SourceTables, on_rows: Callable[[int], None] = lambda _: None) -> None:
         table = tables.flights if topic == "flights" else tables.weather

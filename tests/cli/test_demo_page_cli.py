@@ -1,0 +1,147 @@
+"""What the demo shows of its group: a page that is one file, and a console that stays until Enter."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kohort
+from kohort.cli.demo_beside import ShownBeside, wait_for_enter
+from kohort.demo.group import GROUP
+
+HOSTILE = "</script><script>alert(1)</script>"
+MOST_BYTES = 1_500_000
+
+
+@pytest.fixture
+def broker() -> Iterator[kohort.Broker]:
+    """A broker with the demo's group on it: two members came, one of them with a name that wants to be markup."""
+    with kohort.Broker(group_initial_rebalance_delay_ms=0) as broker:
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"flights": 2})
+        options = {"bootstrap_servers": broker.bootstrap, "group_id": GROUP, "heartbeat_interval_ms": 100}
+        with (
+            kohort.Consumer(options | {"client_id": "member-1"}) as first,
+            kohort.Consumer(options | {"client_id": HOSTILE}) as second,
+        ):
+            first.subscribe(["flights"])
+            second.subscribe(["flights"])
+            for _ in range(1000):
+                first.poll(20)
+                second.poll(20)
+                if len(first.assignment()) == len(second.assignment()) == 1:
+                    break
+        yield broker
+
+
+def last_entry_ms(broker: kohort.Broker) -> int:
+    from kohort.demo.journal import DemoJournal
+
+    journal = DemoJournal(broker.bootstrap, GROUP)
+    try:
+        return journal.read_all()[-1].at_ms
+    finally:
+        journal.close()
+
+
+def played(broker: kohort.Broker, beside: ShownBeside) -> None:
+    """Let it look on as the demo does."""
+    try:
+        beside.begun(broker.bootstrap)
+        beside.group_done(last_entry_ms(broker))
+        beside.done()
+    finally:
+        beside.end()
+
+
+def carried(html: str) -> dict:
+    return json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
+
+
+def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broker, tmp_path: Path) -> None:
+    said: list[str] = []
+    page = tmp_path / "build" / "demo.html"
+    played(broker, ShownBeside(GROUP, said.append, page=page))
+
+    html = page.read_text()
+    told = carried(html)
+    assert page.stat().st_size < MOST_BYTES
+    assert told["/cluster"]["title"] == "kohort demo"
+    assert {lane["who"]["client_id"] for lane in told[f"/groups/{GROUP}/timeline"]["timeline"]["lanes"]} == {
+        "member-1", HOSTILE,
+    }  # fmt: skip
+    causes = [this["cause"] for this in told[f"/groups/{GROUP}/rebalances"]["rebalances"]]
+    assert (causes[0], causes[-1]) == ("GROUP_FORMING", "MEMBER_LEFT"), "from its first member to its last"
+    assert told[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "as it was when it had done its part"
+    assert f'"#/groups/{GROUP}/timeline"' in html, "it opens there"
+    assert "<script>alert" not in html
+    assert said == [f"the group {GROUP} as a page: {page}"]
+
+
+def test_its_console_is_there_until_it_was_looked_at(broker: kohort.Broker) -> None:
+    said: list[str] = []
+    answers = []
+
+    def look() -> None:
+        url = re.search(r"http://[^/]+", said[-1]).group()
+        with urllib.request.urlopen(f"{url}/api/v1/groups/{GROUP}/rebalances") as answer:
+            answers.append(json.load(answer)["rebalances"][0]["cause"])
+
+    played(broker, ShownBeside(GROUP, said.append, console=True, stay=look))
+
+    assert answers == ["GROUP_FORMING"]
+    assert said[0].startswith("its groups, in a browser: http://127.0.0.1:")
+    assert said[1].endswith(f"/groups/{GROUP}/timeline")
+    assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], "nothing goes on"
+
+
+def test_ctrl_c_at_the_end_ends_the_console_and_not_the_verdict(broker: kohort.Broker) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    played(broker, ShownBeside(GROUP, lambda _: None, console=True, stay=interrupted))
+
+
+def test_enter_at_the_terminal_ends_it_and_so_does_its_end() -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, b"\n")
+    wait_for_enter(theirs, at_most_s=60)
+    os.close(ours)
+    wait_for_enter(theirs, at_most_s=60)
+    os.close(theirs)
+
+
+def test_without_the_extra_it_says_so_once_and_the_page_is_written_all_the_same(
+    broker: kohort.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("starlette", "uvicorn")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("kohort.console.app", "kohort.console.serving"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    page = tmp_path / "demo.html"
+    played(broker, ShownBeside(GROUP, lambda _: None, page=page, console=True))
+
+    told = capsys.readouterr().err
+    assert told.count("kohort demo:") == 1
+    assert "pip install 'kohort[console]'" in told
+    assert "GROUP_FORMING" in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_said_and_the_demo_goes_on(
+    broker: kohort.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    said: list[str] = []
+    played(broker, ShownBeside(GROUP, said.append, page=tmp_path / "file" / "demo.html"))
+
+    assert said == []
+    assert "is not written" in capsys.readouterr().err
