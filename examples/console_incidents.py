@@ -9,14 +9,15 @@ A member is a process of its own; its handler takes as many seconds as the recor
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 
-from kohort import Admin, Broker, Consumer, Producer
+from kohort import Admin, Broker, Consumer, GroupDescription, Producer
 from kohort.errors import KohortError
 
+PROCESSES = get_context("forkserver")
 CLASSIC = {"group_protocol": "classic", "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
 COOPERATIVE = CLASSIC | {"partition_assignment_strategy": "cooperative-sticky", "max_poll_interval_ms": 5000}
 EAGER = CLASSIC | {"partition_assignment_strategy": "range", "session_timeout_ms": 10_000}
@@ -36,30 +37,37 @@ def slow_handler(brokers: str) -> None:
 
 def killed(brokers: str) -> None:
     """One of three is killed and started again, in a group without group.instance.id, and in one with it."""
-    with ExitStack() as stack:
-        groups = [stack.enter_context(Group(brokers, f"killed-{n}", "payments", EAGER)) for n in ("dynamic", "static")]
-        members = [(group, f"pay-{n}") for group in groups for n in (1, 2, 3)]
-        options = {"killed-dynamic": lambda _: {}, "killed-static": lambda name: {"group_instance_id": name}}
-        for group, name in members:
-            group.start(name, **options[group.name](name))
-        for group in groups:
+    static = EAGER | {"session_timeout_ms": 20_000}
+    with (
+        Group(brokers, "killed-dynamic", "payments", EAGER) as strangers,
+        Group(brokers, "killed-static", "payments", static) as known,
+    ):
+        for name in ("pay-1", "pay-2", "pay-3"):
+            strangers.start(name)
+            known.start(name, group_instance_id=name)
+        for group in (strangers, known):
             group.wait_for_shares([2, 2, 2])
         time.sleep(3)
-        for group in groups:
-            group.kill("pay-2")
-            group.start("pay-2", **options[group.name]("pay-2"))
-        time.sleep(14)
+        strangers.kill("pay-2")
+        strangers.start("pay-2")
+        known.kill("pay-2")
+        known.start("pay-2", group_instance_id="pay-2")
+        for group in (strangers, known):
+            group.wait_for_another("pay-2")
+        time.sleep(5)
 
 
 def not_revoked(brokers: str) -> None:
     """In a group that its coordinator assigns (KIP-848) a newcomer waits for one that is slow to give up."""
     with Group(brokers, "not-revoked", "events", MODERN) as group:
+        may_join = PROCESSES.Event()
+        group.start("reader-3", may_join)  # it takes a moment to start
         group.start("reader-1")
         group.start("reader-2")
         group.wait_for_shares([3, 3])
         group.send(partition=0, seconds=15)
         time.sleep(1)
-        group.start("reader-3")
+        may_join.set()
         group.wait_for_shares([2, 2, 2])
         time.sleep(2)
 
@@ -70,6 +78,7 @@ class Group:
     def __init__(self, brokers: str, name: str, topic: str, options: dict) -> None:
         self.brokers, self.name, self.topic, self.options = brokers, name, topic, options
         self.processes: dict[str, BaseProcess] = {}
+        self.ids: dict[str, str] = {}
         with Admin(bootstrap_servers=brokers) as admin:
             admin.create_topics({topic: 6}, check=False)  # it may be there
 
@@ -82,14 +91,15 @@ class Group:
         for process in self.processes.values():
             process.join()
 
-    def start(self, name: str, **more: str) -> None:
+    def start(self, name: str, may_join: Event | None = None, **more: str) -> None:
         options = {"bootstrap_servers": self.brokers, "group_id": self.name, "client_id": name} | self.options | more
-        process = get_context("forkserver").Process(target=member, args=(self.topic, options), daemon=True)
+        process = PROCESSES.Process(target=member, args=(self.topic, options, may_join), daemon=True)
         process.start()
         self.processes[name] = process
 
     def kill(self, name: str) -> None:
         """SIGKILL: it says goodbye to nobody."""
+        self.wait(self.keep_ids)
         self.processes[name].kill()
         self.processes[name].join()
         self.tell(f"{name} is killed")
@@ -99,10 +109,20 @@ class Group:
             producer.send(self.topic, str(seconds), partition=partition).result(10_000)
         self.tell(f"a record in {self.topic}-{partition} takes {seconds} s to handle")
 
-    def wait_for_shares(self, shares: Iterable[int]) -> None:
+    def wait_for_shares(self, shares: list[int]) -> None:
         """Until the members have so many partitions each."""
         self.wait(lambda found: sorted(len(member.assignment) for member in found.members) == sorted(shares))
-        self.tell(f"{len(self.processes)} members share the partitions")
+        self.tell(f"{len(shares)} members share the partitions")
+
+    def wait_for_another(self, name: str) -> None:
+        """Until a member that was killed is there again as another."""
+        before = self.ids[name]
+        self.wait(lambda found: self.keep_ids(found) and len(found.members) == 3 and self.ids[name] != before)
+        self.tell(f"another {name} is there")
+
+    def keep_ids(self, found: GroupDescription) -> bool:
+        self.ids = {member.client_id: member.member_id for member in found.members}
+        return True
 
     def wait(self, holds: Callable) -> None:
         deadline = time.monotonic() + 90
@@ -118,12 +138,14 @@ class Group:
         print(f"{time.strftime('%H:%M:%S')} {self.name}: {what}", flush=True)
 
 
-def member(topic: str, options: dict) -> None:
+def member(topic: str, options: dict, may_join: Event | None) -> None:
     """Handle what comes until SIGTERM, or until whoever started this is gone."""
     ending = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C who started this hears, too
     with Consumer(options | {"auto_offset_reset": "earliest", "enable_auto_commit": False}) as consumer:
+        if may_join is not None:
+            may_join.wait(90)
         consumer.subscribe([topic])
         while not ending and parent_process().is_alive():
             for record in consumer.poll(250):

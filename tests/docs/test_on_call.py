@@ -70,7 +70,9 @@ def shown_commands() -> Iterator[tuple[str, str]]:
 def test_a_command_that_a_page_shows_is_one_with_those_options(page: str, line: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)[1:]
-    for name in [word for word in words if re.search(r"\.(csv|yaml|properties|rec|py|jsonl|json)$", word)]:
+    for name in [
+        word for word in words if re.search(r"\.(csv|yaml|properties|rec|py|jsonl|json|ndjson|pem|password)$", word)
+    ]:
         path = Path(name)
         if not path.is_absolute() and ".." not in path.parts:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ log in. It changes nothing without --allow-changes, and then only what was confi
 cluster, or a watcher's; where nobody keeps one, the console watches itself (--no-watch: it does not).
 
 --recording shows the past instead: a watcher's file, or what `kohort group events --output ndjson` has written.
---export writes one group as an HTML file that needs no server.
+--export writes one group as an HTML file that needs no server. The guide: docs/guides/console.md
 
 \b
 Examples:
