@@ -14,8 +14,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
-from kohort import Admin, Broker, Consumer, GroupDescription, Producer
-from kohort.errors import KohortError
+from kohort import Admin, Broker, Consumer, GroupDescription, KohortError, Producer
 
 PROCESSES = get_context("forkserver")
 CLASSIC = {"group_protocol": "classic", "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
