@@ -12,8 +12,8 @@ from support.spark.quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SPARK = {"group_history", "spark_connect"}
-"""They start a JVM, as one of the README does."""
+SLOW = {"group_history", "spark_connect", "console_incidents"}
+"""They start a JVM, as one of the README does, or take their time, as the guide to the console shows piece by piece."""
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
@@ -52,7 +52,7 @@ def test_there_is_an_example_of_each_face_and_none_is_long():
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "script", [pytest.param(p, id=p.stem, marks=[pytest.mark.whole] * (p.stem in SPARK)) for p in SCRIPTS]
+    "script", [pytest.param(p, id=p.stem, marks=[pytest.mark.whole] * (p.stem in SLOW)) for p in SCRIPTS]
 )
 def test_an_example_of_the_folder_runs(script, tmp_path):
     shows_something(script, tmp_path)
