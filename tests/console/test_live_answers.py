@@ -154,3 +154,19 @@ def test_small_answers_on_one_connection_wait_for_no_acknowledgement(orders, cli
         took_s.append(time.monotonic() - began)
     wire.close()
     assert min(took_s[20:]) < 0.03  # Nagle's algorithm, and an acknowledgement that comes late, make 0.04 of each
+
+
+def test_what_groups_would_do_without_a_node_is_what_the_command_says(folder):
+    with kohort.Broker(nodes=3) as cluster:
+        with kohort.Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            admin.create_topics({"orders": 3})
+            admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", n): 0 for n in range(3)})
+            gone = admin.describe_groups(["billing"])["billing"].coordinator_id
+        with console(live(cluster), folder) as client:
+            told = client.get(f"/nodes/{gone}/what-if").json
+            jsonschema.validate(told, json.loads((SCHEMAS / "nodes.what-if.json").read_text()))
+            assert (told["executed"], told["loss"]["node"], told["loss"]["coordinated"]) == (False, gone, 1)
+            assert told["loss"]["groups"][0]["next_coordinator"] not in (None, gone)
+            assert "there are: " in client.get("/nodes/9/what-if").json["error"]
+            assert client.get("/nodes/9/what-if").status == 404
+            assert client.get("/nodes/first/what-if").status == 400

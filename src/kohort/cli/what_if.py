@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,7 +15,7 @@ from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_prose, print_table
 from kohort.errors import UsageError
 from kohort.results.what_if import GroupWhatIf
-from kohort.verbs.predicting import compared, most_and_least, scenario_of
+from kohort.verbs.predicting import MOST_NEWCOMERS, check_scenario, most_and_least, predict
 
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kohort.insight.what_if.predict import Racks
     from kohort.insight.what_if.scenario import Assumptions
 
-MOST_NEWCOMERS = 1000
 ASSUMED: Final = {
     "session.timeout.ms": ("session_timeout_ms",),
     "heartbeat.interval.ms": ("heartbeat_ms", "modern_heartbeat_ms"),
@@ -71,40 +69,28 @@ Examples:
 @cluster_options
 @output_of(GroupWhatIf)
 def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:
-    from kohort.insight.lag import lag_of
-    from kohort.insight.what_if.draining import flow_of
-    from kohort.insight.what_if.predict import Surroundings
-    from kohort.insight.what_if.predict import what_if as predict
-
-    if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
-        raise click.UsageError("--static goes with --add or --rolling-restart")
-    if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):
-        raise click.UsageError("--rolling-restart does not go with --add, --remove or --kill")
-    snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
-    snapshot = snapshots[-1]
-    rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
-    around, assume = Surroundings(racks, rates), assumptions_of(asked["assume"])
     try:
-        scenario = scenario_of(snapshot, asked)
-        found = predict(snapshot, scenario, assume, around)
-        rows_compared = compared(snapshot, scenario, assume, around) if compare else []
+        check_scenario(asked)
+        snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
+        result = predict(snapshots, racks, asked, assumptions_of(asked["assume"]), compare=compare)
     except UsageError as error:  # it names what was asked for: wrong usage of the command
         raise click.UsageError(str(error)) from error
+    found = result.prediction
     if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
         what = (
             "no member had enough to do to show how fast it is: give --drain-rate, too; and --in-rate, or --watch-for"
         )
         print_prose(f"no lag is predicted: {what}", err=True)
     if output != "table":
-        print_result(GroupWhatIf(group=snapshot.group, prediction=found, compare=rows_compared), output)
+        print_result(result, output)
         return
-    _print(snapshot, found)
-    if rows_compared:
+    _print(snapshots[-1], found)
+    if result.compare:
         columns = ("PROTOCOL", "ASSIGNOR", "ROUNDS", "MOVED", "MOVED-IN-ALL", "PAUSE", "IDLE", "MAX/MIN")
         rows = [
             (c.protocol, c.assignor, c.rounds, c.moved, c.moved_in_all, _range(c.pause_from_s, c.pause_to_s), c.idle,
              f"{c.most_partitions}/{c.least_partitions}")
-            for c in rows_compared
+            for c in result.compare
         ]  # fmt: skip
         click.echo()
         print_table(columns, rows)

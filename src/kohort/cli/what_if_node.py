@@ -12,7 +12,7 @@ from kohort.cli.options import ADMIN_MS
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_prose, print_table
 from kohort.results.what_if import NodeWhatIf
-from kohort.verbs.refusals import NothingThere
+from kohort.verbs.losing import check_node, without_node
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -37,19 +37,13 @@ Examples:
 @cluster_options
 @output_of(NodeWhatIf)
 def what_if_node(node: int, groups: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    from kohort.insight.what_if.losing import lose_node
-    from kohort.watch.replicas import places_of
-
     with cluster.admin() as admin:
-        nodes = [one.node_id for one in admin.describe_cluster(timeout_ms=ADMIN_MS).nodes]
-        if node not in nodes:
-            raise NothingThere(f"there is no node {node}; there are: {', '.join(map(str, sorted(nodes)))}")
-        snapshots = _look(admin, groups)
-        topics = {p.partition.topic for snapshot in snapshots for p in snapshot.partitions}
-        found = lose_node(node, snapshots, places_of(admin, topics, timeout_ms=ADMIN_MS))
+        check_node(admin, node)
+        result = without_node(admin, node, _look(admin, groups))
     if output != "table":
-        print_result(NodeWhatIf(loss=found), output)
+        print_result(result, output)
         return
+    found = result.loss
     print_prose(f"{found.sentence}.   simulation; nothing is executed")
     for sentence in found.assumptions:
         print_prose(sentence, indent=" " * 9, first="assumed: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,13 +14,14 @@ from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.console import ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek
 from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
-from kohort.results.what_if import GroupReplayed, GroupWhatIf
+from kohort.results.what_if import GroupReplayed, GroupWhatIf, NodeWhatIf
 from kohort.verbs.describing import described
 from kohort.verbs.group_state import describe, ends_of, states_of, unowned
+from kohort.verbs.losing import check_node, without_node
 from kohort.verbs.node_list import nodes_of
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
-from kohort.verbs.predicting import compared, scenario_of
+from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
 from kohort.verbs.topic_list import topic_about
 from kohort.watch.asking import ADMIN_MS
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 MOST_RECORDS: Final = 100
-MOST_NEWCOMERS: Final = 1_000
-MOST_NAMES: Final = 100
 
 
 class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,6 +77,14 @@ class ChangesAtCluster:
                 groups.setdefault(str(found.coordinator_id), []).append(name)
         with clients.admin() as admin:
             return ConsoleNodes(nodes=nodes_of(admin)[0], groups=groups)
+
+    def lose_node(self, clients: WatchClients, node: int) -> NodeWhatIf:
+        """Return what the groups that were seen last would do without a node; executes nothing."""
+        seen = self._source.groups(None).groups
+        looks = [kept[-1] for name in sorted(seen) if (kept := self._source.snapshots(name))]
+        with clients.admin() as admin:
+            check_node(admin, node)
+            return without_node(admin, node, looks)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
         """Return all topics that are not the brokers' own."""
@@ -145,24 +151,16 @@ class ChangesAtCluster:
     def what_if(self, clients: WatchClients | None, group: str, asked: WhatIfAsked) -> GroupWhatIf:
         """Return what a change would do; asks for racks, and executes nothing. Raises UsageError for what cannot be
         asked, NothingThere for a group that was not seen."""
-        from kohort.insight.lag import lag_of
-        from kohort.insight.what_if.draining import flow_of
-        from kohort.insight.what_if.predict import Surroundings, what_if
         from kohort.insight.what_if.scenario import Assumptions
         from kohort.watch.replicas import racks_of
 
-        check_asked(asked)
-        looks = self._looks(group)
-        snapshot, racks = looks[-1], {}
+        options = _as_options(asked)
+        check_scenario(options)
+        looks, racks = self._looks(group), {}
         if clients is not None:
             with clients.admin() as admin:
-                racks = racks_of(admin, snapshot.partition_counts, timeout_ms=ADMIN_MS)
-        scenario = scenario_of(snapshot, _as_options(asked))
-        rates = partial(flow_of, lag_of(looks), in_per_s=asked.in_rate, drain_per_s=asked.drain_rate)
-        around, assume = Surroundings(racks, rates), Assumptions()
-        found = what_if(snapshot, scenario, assume, around)
-        rows = compared(snapshot, scenario, assume, around) if asked.compare else []
-        return GroupWhatIf(group=group, prediction=found, compare=rows)
+                racks = racks_of(admin, looks[-1].partition_counts, timeout_ms=ADMIN_MS)
+        return predict(looks, racks, options, Assumptions(), compare=asked.compare)
 
     def _looks(self, group: str) -> Sequence[GroupSnapshot]:
         """Return looks at a group; of a recording, what its journal tells of its end."""
@@ -205,20 +203,6 @@ class ChangesAtCluster:
     def pipelines(self) -> ConsolePipelines:
         """Return the pipelines whose files were given."""
         return ConsolePipelines(pipelines=[pipeline_stands(path) for path in self._pipelines])
-
-
-def check_asked(asked: WhatIfAsked) -> None:
-    """Raise UsageError for what does not go together, or is too much."""
-    if asked.static and not (asked.add or asked.rolling_restart):
-        raise UsageError("static goes with add or rolling_restart")
-    if asked.rolling_restart and (asked.add or asked.remove or asked.kill):
-        raise UsageError("rolling_restart does not go with add, remove or kill")
-    if asked.add is not None and not 1 <= asked.add <= MOST_NEWCOMERS:
-        raise UsageError(f"add: expected 1 to {MOST_NEWCOMERS}")
-    if max(len(asked.remove), len(asked.kill), len(asked.partitions)) > MOST_NAMES:
-        raise UsageError(f"remove, kill, partitions: at most {MOST_NAMES} of each")
-    if (asked.in_rate is not None and asked.in_rate < 0) or (asked.drain_rate is not None and asked.drain_rate <= 0):
-        raise UsageError("in_rate and drain_rate: expected records a second")
 
 
 def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:

@@ -85,6 +85,7 @@ class Routes:
             ("doctor",): lambda q, _: a.doctor(q.params.get("group") or None, q.span),
             ("causes",): lambda q, _: a.causes(q.number("since"), q.params.get("group") or None, q.span),
             ("nodes",): lambda q, _: c.nodes(q.with_clients()),
+            ("nodes", GROUP, "what-if"): lambda q, p: c.lose_node(q.with_clients(), _node(p[0])),
             ("topics",): lambda q, _: c.topics(q.with_clients()),
             ("topics", GROUP): lambda q, p: c.topic(q.with_clients(), p[0]),
             ("topics", GROUP, "peek"): self._peek_topic,
@@ -105,9 +106,7 @@ class Routes:
             return lambda q, _: self._answers.groups(q.span), []
         for table, of in ((self._gets, "GET"), (self._posts, "POST")):
             for pattern, handler in table.items():
-                if len(pattern) == len(segments) and all(
-                    p in (GROUP, s) for p, s in zip(pattern, segments, strict=True)
-                ):
+                if _fits(pattern, segments):
                     if of != method:
                         raise Rejected(405, f"{method} is not for this", f"use {of}")
                     return handler, [s for p, s in zip(pattern, segments, strict=True) if p == GROUP]
@@ -143,6 +142,12 @@ def _place(asked: AskedRoute, topic: str) -> TopicPartition:
     if not topic or number is None or number >= 2**31:
         raise UsageError("say which topic and which partition")
     return TopicPartition(topic, number)
+
+
+def _node(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 11):
+        raise UsageError(f"{text[:40]!r} is no id of a node")
+    return int(text)
 
 
 def _names(text: str | None) -> list[str]:

@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from msgspec.structs import replace
 
 from kohort.errors import UsageError
-from kohort.results.what_if import ComparedAssignor
+from kohort.results.what_if import ComparedAssignor, GroupWhatIf
 
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
-    from kohort.insight.what_if.predict import Surroundings
+    from kohort.insight.what_if.predict import Racks, Surroundings
     from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 MOST_PARTITIONS: Final = 100_000
+MOST_NEWCOMERS: Final = 1_000
+MOST_NAMES: Final = 100
+"""Of members that go, or of topics that grow."""
+
+
+def predict(
+    snapshots: Sequence[GroupSnapshot],
+    racks: Racks,
+    asked: Mapping[str, Any],
+    assume: Assumptions,
+    *,
+    compare: bool = False,
+) -> GroupWhatIf:
+    """Return what the group of these looks would do, the last one being as it is now; ``asked`` are the options of
+    ``kohort group what-if``, by their names. Raises UsageError for what cannot be asked."""
+    from kohort.insight.lag import lag_of
+    from kohort.insight.what_if.draining import flow_of
+    from kohort.insight.what_if.predict import Surroundings, what_if
+
+    check_scenario(asked)
+    snapshot = snapshots[-1]
+    rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
+    scenario, around = scenario_of(snapshot, asked), Surroundings(racks, rates)
+    return GroupWhatIf(
+        group=snapshot.group,
+        prediction=what_if(snapshot, scenario, assume, around),
+        compare=compared(snapshot, scenario, assume, around) if compare else [],
+    )
+
+
+def check_scenario(asked: Mapping[str, Any]) -> None:
+    """Raise UsageError for what does not go together, or is too much."""
+    if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
+        raise UsageError("--static goes with --add or --rolling-restart")
+    if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):
+        raise UsageError("--rolling-restart does not go with --add, --remove or --kill")
+    if asked["add"] is not None and not 1 <= asked["add"] <= MOST_NEWCOMERS:
+        raise UsageError(f"--add: expected 1 to {MOST_NEWCOMERS}")
+    if max(len(asked[name]) for name in ("remove", "kill", "partitions")) > MOST_NAMES:
+        raise UsageError(f"--remove, --kill, --partitions: at most {MOST_NAMES} of each")
+    if asked["in_rate"] is not None and not asked["in_rate"] >= 0:
+        raise UsageError("--in-rate: expected records a second")
+    if asked["drain_rate"] is not None and not asked["drain_rate"] > 0:
+        raise UsageError("--drain-rate: expected records a second")
 
 
 def scenario_of(snapshot: GroupSnapshot, asked: Mapping[str, Any]) -> Scenario:
