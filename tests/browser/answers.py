@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec.structs import replace
 
+from browser.cluster_answers import answer_of_cluster
 from browser.incidents import PLAYED, Incident
 from kohort.assignors.builtin import ASSIGNORS
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
@@ -100,7 +101,10 @@ def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | Non
             return Answer(200, _of_group(method, parts, moment, body or {}))
         if parts[0] == "explain" and len(parts) == 2:
             return Answer(200, _explained(parts[1]))
-        whole = WHOLE.get(parts[0])
+        of_cluster = answer_of_cluster(told, incidents(), parts, params)
+        if of_cluster is not None:
+            return Answer(200, of_cluster)
+        whole = WHOLE.get(parts[0]) if len(parts) == 1 else None
         return _absent(f"nothing is at {path}") if whole is None else Answer(200, whole(moment))
     except NotThere as error:
         return _absent(str(error))
@@ -146,7 +150,7 @@ def _predicted(look: GroupSnapshot, body: Mapping[str, Any]) -> dict[str, Any]:
     scenario = Scenario(
         newcomers=tuple((f"new-{n}", None) for n in range(1, int(body.get("add") or 0) + 1)),
         remove=tuple(body.get("remove") or ()),
-        kill=tuple((name, "sigkill") for name in body.get("kill") or ()),
+        kill=tuple(_killed(text) for text in body.get("kill") or ()),
         assignor=body.get("assignor") or None,
         partitions=dict(body.get("partitions") or {}),
         rolling_restart=bool(body.get("rolling_restart")),
@@ -171,6 +175,11 @@ def _predicted(look: GroupSnapshot, body: Mapping[str, Any]) -> dict[str, Any]:
     ]
     prediction = what_if(look, scenario)
     return told("group.what-if", group=look.group, executed=False, prediction=prediction, compare=rows)
+
+
+def _killed(text: str) -> tuple[str, Any]:
+    name, colon, how = text.rpartition(":")
+    return (name, how) if colon and how in ("poll", "sigkill", "close") else (text, "sigkill")
 
 
 def _lag_history(moment: Moment, group: str) -> dict[str, Any]:
@@ -272,23 +281,6 @@ def _causes(moment: Moment) -> dict[str, Any]:
     return told("console.causes", buckets=buckets, offenders=offenders, stable_share=share)
 
 
-def _nodes(moment: Moment) -> dict[str, Any]:
-    row = {
-        "node": 0, "address": "one:9092", "state": "up", "leads": 36, "group_partitions": 50, "controller": True,
-        "groups": sorted(incidents()),
-    }  # fmt: skip
-    return told("nodes.list", nodes=[row])
-
-
-def _topics(moment: Moment) -> dict[str, Any]:
-    counts = {topic: n for i in incidents().values() for topic, n in i.looks[-1].partition_counts.items()}
-    rows = [
-        {"name": name, "topic_id": f"{n:022d}", "partitions": counts[name], "internal": False}
-        for n, name in enumerate(sorted(counts))
-    ]
-    return told("topics.list", topics=rows)
-
-
 def _explained(code: str) -> dict[str, Any]:
     from kohort.insight.catalogue.table import find_cause_entry
 
@@ -312,7 +304,5 @@ WHOLE: dict[str, Callable[[Moment], dict[str, Any]]] = {
     "groups": _groups,
     "doctor": _doctor,
     "causes": _causes,
-    "nodes": _nodes,
-    "topics": _topics,
     "pipelines": _pipelines,
 }

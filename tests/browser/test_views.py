@@ -25,6 +25,7 @@ VIEWS = {
     "/causes": "How much of the time groups were stable",
     "/topics": "Topics",
     "/brokers": "Brokers and coordination",
+    "/brokers/0": "Without node 0",
     "/pipelines": "Pipelines",
     "/nowhere": "There is no such view",
 }
@@ -107,9 +108,24 @@ def test_a_rebalance_is_played_again_with_other_assignors(open_page):
 def test_what_if_asks_for_what_stands_in_the_address(open_page):
     page = open_page("/groups/checkout/what-if?add=2")
 
-    page.get_by_role("button", name="Predict").click()
     page.get_by_role("table", name="Assignors compared").wait_for()
     assert page.locator("[data-moves]").get_attribute("data-moves") != "0"
+
+
+def test_a_prediction_asks_for_what_the_form_says_and_no_more(open_page):
+    page = open_page("/groups/checkout/what-if", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("combobox", name="Kill").select_option(index=1)
+    page.get_by_role("combobox", name="How it ends").select_option("it stops polling")
+
+    with page.expect_request("**/what-if") as asked:
+        page.get_by_role("button", name="Predict").click()
+
+    body = asked.value.post_data_json
+    assert (body["add"], body["kill"][0].endswith(":poll")) == (None, True)
+    page.get_by_role("table", name="Assignors compared").wait_for()
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.get_by_role("button", name="copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("### What if: ")
 
 
 def test_who_has_not_given_up_what_is_told_of_a_live_modern_group(canned, open_page):

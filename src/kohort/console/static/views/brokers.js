@@ -5,14 +5,21 @@ import { Answer } from "../parts/failure.js";
 import { count } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
-import { pathOf } from "../parts/router.js";
+import { pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Link, Text } from "../parts/text.js";
 import { markdownTable, visible } from "../parts/words.js";
+import { LostNodeView } from "./lost-node.js";
 
 const SHOWN = 12;
 
+/** All nodes; or, where the address names one, what groups would do without it. */
 export function BrokersView() {
+  const { segments } = usePlace();
+  return segments[1] === undefined ? html`<${AllBrokers} />` : html`<${LostNodeView} key=${segments[1]} node=${segments[1]} />`;
+}
+
+function AllBrokers() {
   const asked = useJson("/nodes", {}, { on: ["entries"] });
   return html`<${Answer} of=${asked}>${(body) => html`<${Brokers} body=${body} />`}<//>`;
 }
@@ -31,7 +38,7 @@ function Brokers({ body }) {
     { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
     { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
     { key: "groups", title: "Coordinates", width: "wide", value: (one) => groupsOf(body, one)?.length, cell: (one) => html`<${Groups} groups=${groupsOf(body, one)} />` },
-    { key: "lose", title: "Without it", cell: (one) => html`<code>kohort nodes what-if ${one.node}</code>` },
+    { key: "lose", title: "Without it", cell: (one) => (one.state === "up" ? html`<${Link} to=${pathOf("brokers", String(one.node))}>what if node ${one.node} is lost?<//>` : html`<span class="soft">it is stopped</span>`) },
   ];
   return html`<${Heading} title="Brokers and coordination" sentence=${sentence} command="kohort nodes list" markdown=${() => asMarkdown(body)} />
     <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="No node was told." />`;

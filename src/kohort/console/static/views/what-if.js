@@ -1,5 +1,5 @@
 /** V9: what would happen if: a prediction by the very assignors; nothing is executed. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { isOneFile, post } from "../data.js";
 import { html } from "../parts/html.js";
 import { Icon } from "../parts/badge.js";
@@ -7,12 +7,14 @@ import { Failure } from "../parts/failure.js";
 import { count } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
-import { memberName, shellWord, visible } from "../parts/words.js";
+import { markdownTable, memberName, shellWord, visible } from "../parts/words.js";
 import { WhatIfBoard } from "../timeline/board.js";
 import { Compared, Loads, Moves } from "./what-if-tables.js";
 
 const ASSIGNORS = { classic: ["range", "roundrobin", "sticky", "cooperative-sticky"], consumer: ["uniform", "range"] };
-const KEPT = ["add", "remove", "kill", "assignor", "partitions", "rolling", "static", "consumer", "in", "drain"];
+/** How a member ends: as the command takes it, in words. */
+const HOWS = [["", "its process dies"], ["close", "it says goodbye"], ["poll", "it stops polling"]];
+const KEPT = ["add", "remove", "kill", "how", "assignor", "partitions", "rolling", "static", "consumer", "in", "drain"];
 
 /**
  * What the address asks for, as the API takes it.
@@ -21,9 +23,9 @@ const KEPT = ["add", "remove", "kill", "assignor", "partitions", "rolling", "sta
 export function scenarioOf(params) {
   const [topic, number] = splitLast(params.partitions ?? "", "=");
   return {
-    add: Number(params.add) || 0,
+    add: Number(params.add) || null,
     remove: params.remove ? [params.remove] : [],
-    kill: params.kill ? [params.kill] : [],
+    kill: params.kill ? [params.how ? `${params.kill}:${params.how}` : params.kill] : [],
     assignor: params.assignor || null,
     partitions: topic && Number(number) ? { [topic]: Number(number) } : {},
     rolling_restart: params.rolling === "1",
@@ -61,9 +63,8 @@ export function WhatIfView({ group, status }) {
   const { params } = usePlace();
   const [state, setState] = useState({ body: null, error: null, asking: false });
   const scenario = scenarioOf(params);
-  if (!status) return null;
   const ask = async (event) => {
-    event.preventDefault();
+    event?.preventDefault();
     setState((old) => ({ ...old, asking: true }));
     try {
       setState({ body: await post(`${pathOf("groups", group)}/what-if`, scenario), error: null, asking: false });
@@ -71,7 +72,12 @@ export function WhatIfView({ group, status }) {
       setState({ body: null, error, asking: false });
     }
   };
-  return html`<${Heading} level=${2} title="What if" sentence=${html`<span class="banner"><${Icon} name="info" />A prediction by the very assignors. Nothing is executed.</span>`} command=${commandOf(group, scenario)} />
+  const shared = status !== null && !isOneFile() && KEPT.some((name) => params[name]);
+  useEffect(() => {
+    if (shared) ask(); // who opens the address of a prediction sees it
+  }, [status === null]);
+  if (!status) return null;
+  return html`<${Heading} level=${2} title="What if" sentence=${html`<span class="banner"><${Icon} name="info" />A prediction by the very assignors. Nothing is executed.</span>`} command=${commandOf(group, scenario)} markdown=${state.body && (() => asMarkdown(state.body))} />
     <div class="what-if"><${Form} status=${status} params=${params} onSubmit=${ask} asking=${state.asking} />
       <div>${state.error && html`<${Failure} error=${state.error} />`}
         ${state.body ? html`<${Answered} body=${state.body} status=${status} />` : html`<p class="empty">Choose what is to change, then “Predict”.</p>`}</div></div>`;
@@ -88,6 +94,7 @@ function Form({ status, params, onSubmit, asking }) {
     <${Field} label="Members more"><input type="number" min="0" max="1000" value=${params.add ?? ""} onInput=${set("add")} disabled=${restart} /><//>
     <${Field} label="Take out"><${MemberChoice} members=${members} value=${params.remove} onChange=${set("remove")} disabled=${restart} /><//>
     <${Field} label="Kill"><${MemberChoice} members=${members} value=${params.kill} onChange=${set("kill")} disabled=${restart} /><//>
+    <${Field} label="How it ends"><select value=${params.how ?? ""} onChange=${set("how")} disabled=${restart || !params.kill}>${HOWS.map(([how, words]) => html`<option value=${how}>${words}</option>`)}</select><//>
     <${Field} label="Assignor"><select value=${params.assignor ?? ""} onChange=${set("assignor")}><option value="">as it is</option>${ASSIGNORS[modern ? "consumer" : "classic"].map((name) => html`<option value=${name}>${name}</option>`)}</select><//>
     <${Field} label="Partitions" hint="TOPIC=N"><input type="text" list="what-if-topics" value=${params.partitions ?? ""} onInput=${set("partitions")} placeholder=${topics[0] ? visible(`${topics[0]}=24`) : ""} /><datalist id="what-if-topics">${topics.map((topic) => html`<option value=${`${topic}=`} />`)}</datalist><//>
     <label class="tick"><input type="checkbox" checked=${restart} onChange=${set("rolling")} /> restart all, one after the other</label>
@@ -108,9 +115,21 @@ function MemberChoice({ members, value, onChange, disabled }) {
   return html`<select value=${value ?? ""} onChange=${onChange} disabled=${disabled}><option value="">nobody</option>${members.map(([id, name]) => html`<option value=${id}>${visible(name).slice(0, 60)}</option>`)}</select>`;
 }
 
+function asMarkdown({ prediction, compare }) {
+  const rows = prediction.loads.map((one) => [memberName(one), one.partitions_before, one.partitions_after]);
+  const ways = (compare ?? []).map((row) => [row.assignor, row.protocol, row.rounds, row.moved, row.idle]);
+  const notes = [...prediction.notes, ...prediction.assumptions.map((one) => `assumed: ${one}`)].map((one) => `- ${visible(one)}`);
+  return [`### What if: ${visible(prediction.scenario)}`, "", sentenceOf(prediction), "", ...notes, "", markdownTable(["Member", "Partitions before", "After"], rows), "", markdownTable(["Assignor", "Protocol", "Rounds", "Moved", "Idle"], ways)].join("\n");
+}
+
+function sentenceOf(found) {
+  const idle = found.idle.length ? `, ${count(found.idle.length, "member")} would be idle` : "";
+  return `${visible(found.scenario)}: ${count(found.rounds, "rebalance")}, ${count(found.moves.length, "partition")} of ${found.partitions} ${found.moves.length === 1 ? "moves" : "move"}${idle}.`;
+}
+
 function Answered({ body, status }) {
   const found = body.prediction;
-  return html`<p class="lead">${visible(found.scenario)}: ${count(found.rounds, "rebalance")}, ${count(found.moves.length, "partition")} of ${found.partitions} ${found.moves.length === 1 ? "moves" : "move"}${found.idle.length ? `, ${count(found.idle.length, "member")} would be idle` : ""}.</p>
+  return html`<p class="lead">${sentenceOf(found)}</p>
     <${WhatIfBoard} group=${status} prediction=${found} />
     <${Loads} found=${found} />
     <${Moves} found=${found} status=${status} />

@@ -1,0 +1,102 @@
+"""Canned answers about the cluster around the groups: nodes and their loss, topics and their records, pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from browser.incidents import Incident
+from kohort.insight.what_if.losing import OFFSETS_TOPIC, ClusterPlaces, PartitionPlace, lose_node
+from kohort.model import TopicPartition
+
+Told = Callable[..., dict[str, Any]]
+Incidents = Mapping[str, Incident]
+NODES = (0, 1, 2)
+
+
+def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
+    """Return three nodes, of which one is stopped."""
+    rows = [
+        {
+            "node": node, "address": None if node == 2 else f"one:909{node}", "state": "stopped" if node == 2 else "up",
+            "leads": 0 if node == 2 else 43, "group_partitions": 0 if node == 2 else 25, "controller": node == 0,
+        }
+        for node in NODES
+    ]  # fmt: skip
+    return told("console.nodes", nodes=rows, groups={"0": sorted(incidents), "1": []})
+
+
+def lost_node(told: Told, incidents: Incidents, node: int) -> dict[str, Any]:
+    """Return what the groups would do without a node: node 0 leads everything, and reports-0 has no other replica."""
+    looks = [incident.looks[-1] for incident in incidents.values()]
+    read = {p.partition for look in looks for p in look.partitions}
+    alone = TopicPartition("daily", 0)
+    places = {tp: PartitionPlace(0, (0,) if tp == alone else (0, 1), (0,) if tp == alone else (0, 1)) for tp in read}
+    places |= {TopicPartition(OFFSETS_TOPIC, n): PartitionPlace(0, (0, 1), (0, 1)) for n in range(50)}
+    hosts = {0: "10.0.1.12", 1: "10.0.0.9"}
+    return told("nodes.what-if", executed=False, loss=lose_node(node, looks, ClusterPlaces(places, hosts, 50)))
+
+
+def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
+    """Return the topics that groups read, and one of Kafka's own."""
+    counts = {topic: n for i in incidents.values() for topic, n in i.looks[-1].partition_counts.items()}
+    rows = [
+        {"name": name, "topic_id": f"{n:022d}", "partitions": counts[name], "internal": False}
+        for n, name in enumerate(sorted(counts))
+    ]
+    return told("topics.list", topics=[*rows, {**rows[0], "name": OFFSETS_TOPIC, "partitions": 50, "internal": True}])
+
+
+def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
+    """Return one topic; None where no group reads it."""
+    look = next((i.looks[-1] for i in incidents.values() if name in i.looks[-1].partition_counts), None)
+    if look is None:
+        return None
+    partitions = [
+        {
+            "partition": p.partition.partition, "leader": 0, "leader_epoch": 3, "replicas": [0, 1], "isr": [0],
+            "log_start_offset": p.log_start or 0, "log_end_offset": p.log_end or 0,
+        }
+        for p in look.partitions
+        if p.partition.topic == name
+    ]  # fmt: skip
+    about = {"name": name, "topic_id": f"{1:022d}", "internal": False, "partitions": partitions}
+    return told("topics.describe", topics=[{**about, "configs": {"retention.ms": "3600000", "ssl.key": None}}])
+
+
+def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str, Any]:
+    """Return records of a partition that holds 100: from an offset on, else the last."""
+    many, end = int(params.get("count", 20)), 100
+    first = min(int(params["offset"]) if "offset" in params else end - many, end)
+    records = [
+        {
+            "read": "next" if n == first else "no", "offset": n, "timestamp_ms": 1_700_000_000_000 + n,
+            "key": None, "value": f"record {n} <i>of</i> {name}", "headers": [],
+        }
+        for n in range(first, min(end, first + many))
+    ]  # fmt: skip
+    return told(
+        "group.peek", group="", topic=name, partition=int(params["partition"]), committed=first, log_start_offset=0,
+        log_end_offset=end, records=records,
+    )  # fmt: skip
+
+
+def answer_of_cluster(
+    told: Told, incidents: Incidents, parts: Sequence[str], params: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return what is at a path about the cluster; None where nothing is."""
+    match parts:
+        case ["nodes"]:
+            return nodes(told, incidents)
+        case ["nodes", number, "what-if"] if number in ("0", "1"):
+            found: dict[str, Any] = msgspec.to_builtins(lost_node(told, incidents, int(number)))
+            return found
+        case ["topics"]:
+            return topics(told, incidents)
+        case ["topics", name]:
+            return topic(told, incidents, name)
+        case ["topics", name, "peek"]:
+            return topic_records(told, name, params)
+    return None
