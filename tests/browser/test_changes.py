@@ -98,3 +98,73 @@ def test_members_are_removed_with_a_reason(canned, open_page):
 
     expect(show).to_be_enabled()
     assert "--reason 'host is gone'" in page.locator(".command").inner_text()
+
+
+def test_what_is_to_be_reset_stands_in_the_address(canned, open_page):
+    make_live(canned, allow_changes=True)
+    page = open_page("/groups/checkout/offsets")
+    page.get_by_role("combobox", name="To", exact=True).select_option("shift")
+    page.get_by_role("combobox", name="Topic").select_option("orders")
+    page.get_by_role("textbox", name="Partitions").fill("0,3")
+    page.get_by_label("Which").fill("-100")
+
+    again = open_page(page.url.removeprefix(canned.address))
+
+    command = "kohort group reset-offsets checkout --topic 'orders:0,3' --shift-by -100"
+    expect(again.get_by_text(command)).to_be_visible()
+
+
+def test_offsets_are_taken_from_a_file(canned, open_page, finds_nothing, tmp_path):
+    make_live(canned, allow_changes=True)
+    canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
+    file = tmp_path / "offsets.csv"
+    file.write_text("orders,0,0\n")
+    page = open_page("/groups/checkout/offsets?to=file")
+    show = page.get_by_role("button", name="Show what it would do")
+    expect(show).to_be_disabled()
+    assert page.get_by_text("kohort group reset-offsets checkout --from-file offsets.csv").is_visible()
+
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.get_by_label("Its lines")).to_have_value("orders,0,0\n")
+    with page.expect_request("**/offsets:plan") as asked:
+        show.click()
+
+    assert asked.value.post_data_json == {"to": "file", "value": "orders,0,0\n", "topics": []}
+    page.get_by_text("200 records will be read again").wait_for()
+    finds_nothing(page)
+
+
+def test_a_file_that_is_too_large_is_refused_with_what_to_do(canned, open_page, tmp_path):
+    make_live(canned, allow_changes=True)
+    file = tmp_path / "<b>big.csv"
+    file.write_text("orders,0,0\n" * 20_000)
+    page = open_page("/groups/checkout/offsets?to=file")
+
+    page.locator("input[type=file]").set_input_files(file)
+
+    expect(page.get_by_role("alert")).to_contain_text("<b>big.csv has 220,000 bytes")
+    expect(page.get_by_role("alert")).to_contain_text("use the command")
+    expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
+
+
+def test_offsets_are_taken_from_another_group(canned, open_page):
+    make_live(canned, allow_changes=True)
+    page = open_page("/groups/checkout/offsets?to=group")
+
+    page.get_by_label("Of which group").fill("billing")
+
+    expect(page.get_by_text("kohort group clone billing checkout")).to_be_visible()
+    expect(page.get_by_role("button", name="Show what it would do")).to_be_enabled()
+
+
+def test_where_it_is_now_is_saved_as_a_file_to_reset_from(canned, open_page):
+    make_live(canned, allow_changes=True)
+    canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
+    page = open_page("/groups/checkout/offsets")
+    page.get_by_role("button", name="Show what it would do").click()
+
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV where it is now").click()
+
+    assert saved.value.suggested_filename == "checkout-offsets.csv"
+    assert saved.value.path().read_text() == "orders,0,200\n"

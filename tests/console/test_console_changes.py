@@ -93,10 +93,43 @@ def test_offsets_and_then_the_group_are_deleted(orders, broker, client):
     "body",
     [{}, {"to": "there"}, {"to": "offset", "value": -1}, {"to": "offset", "value": "x"}, {"to": "datetime", "value": 1},
      {"to": "duration", "value": "soon"}, {"to": "earliest", "topics": ["orders:x"]}, {"to": 1}, {"too": "earliest"},
-     {"to": "earliest", "topics": ["t"] * 2000}],
+     {"to": "earliest", "topics": ["t"] * 2000}, {"to": "file", "value": "orders,0"},
+     {"to": "file", "value": "orders,0,1", "topics": ["orders"]}, {"to": "group", "value": "billing"}],
 )  # fmt: skip
 def test_a_plan_that_cannot_be_is_refused(body, orders, client):
     assert client.post("/groups/billing/offsets:plan", body).status == 400
+
+
+def test_offsets_are_set_from_a_file_that_names_the_line_that_is_wrong(orders, broker, client):
+    body = {"to": "file", "value": "orders,0,3\norders,1,99\n"}
+    plan = client.post("/groups/billing/offsets:plan", body).json
+    assert [(p["partition"], p["new_offset"], p["read_again"]) for p in plan["partitions"]] == [(0, 3, 7), (1, 10, 0)]
+    assert plan["command"] == "kohort group reset-offsets billing --from-file offsets.csv --execute"
+    done = client.post("/groups/billing/offsets:apply", {**body, "confirm": plan["confirm"]})
+    assert (done.status, committed(broker)) == (200, {0: 3, 1: 10})
+    wrong = client.post("/groups/billing/offsets:plan", {"to": "file", "value": "orders,0,3\norders,one,2"})
+    assert (wrong.status, "line 2" in wrong.json["error"]) == (400, True)
+    assert client.post("/groups/billing/offsets:plan", {"to": "file", "value": ""}).status == 404
+
+
+def test_offsets_are_set_to_those_of_another_group_with_their_metadata(orders, broker, client):
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        at = kohort.OffsetAndMetadata(4, metadata="by hand")
+        admin.alter_group_offsets("rehearsal", {kohort.TopicPartition("orders", 1): at})
+    body = {"to": "group", "value": "rehearsal"}
+    plan = client.post("/groups/billing/offsets:plan", body).json
+    assert [(p["partition"], p["prior_offset"], p["new_offset"]) for p in plan["partitions"]] == [(1, 10, 4)]
+    assert plan["command"] == "kohort group clone rehearsal billing --execute"
+    done = client.post("/groups/billing/offsets:apply", {**body, "confirm": plan["confirm"]})
+    assert (done.status, done.json["executed"], committed(broker)) == (200, True, {0: 10, 1: 4})
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        assert admin.list_group_offsets("billing")[kohort.TopicPartition("orders", 1)].metadata == "by hand"
+    assert client.post("/groups/billing/offsets:plan", {"to": "group", "value": "nobody"}).status == 404
+    new = client.post("/groups/new/offsets:plan", {"to": "group", "value": "billing"}).json
+    assert (
+        client.post("/groups/new/offsets:apply", {**body, "value": "billing", "confirm": new["confirm"]}).status == 200
+    )
+    assert committed(broker, "new") == {0: 10, 1: 4}
 
 
 def test_a_command_can_be_pasted_whatever_names_are():

@@ -11,12 +11,11 @@ from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.reset import show, what_it_takes
 from kohort.cli.show import cell, harmless, print_prose
-from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import OffsetsDeleted, OffsetsReset
-from kohort.verbs.group_state import describe, described_or_none, names_of_members
+from kohort.verbs.cloning import clone_offsets
+from kohort.verbs.group_state import describe
 from kohort.verbs.leaving import committed_of, deleted_rows
-from kohort.verbs.refusals import NothingThere, RefusedByState
-from kohort.verbs.resetting import Moved
+from kohort.verbs.refusals import NothingThere
 
 DELETE_HELP = """Forget what GROUP has committed for topics, or for partitions of them.
 
@@ -83,24 +82,8 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
     if source == target:
         raise click.UsageError("FROM and TO are the same group")
     with cluster.admin() as admin:
-        describe(admin, source)
-        found = admin.list_group_offsets(source, timeout_ms=ADMIN_MS).check()
-        given: dict[TopicPartition, OffsetAndMetadata] = {
-            tp: at for tp in sorted(found) if (at := found[tp]) is not None
-        }
-        if not given:
-            raise NothingThere(f"group {source!r} has committed nothing")
-        about = described_or_none(admin, target)
-        before = admin.list_group_offsets(target, timeout_ms=ADMIN_MS).check() if about is not None else {}
-        if execute and about is not None and about.members:
-            raise RefusedByState(
-                f"group {target!r} is {about.state} and cannot be moved while it has members: "
-                f"{names_of_members(about, most=10)}"
-            )
-        failed = admin.alter_group_offsets(target, given, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
-    committed = {tp: at.offset for tp in before if (at := before[tp]) is not None}
-    moved = Moved(committed, {tp: at.offset for tp, at in given.items()}, about, failed)
+        moved = clone_offsets(admin, source, target, execute=execute)
     show({target: moved}, {}, output, execute=execute)
     if not execute:
         print_prose(f"nothing is changed yet: {what_it_takes(target, moved)}", err=True)
-    raise_last(list(failed.values()))
+    raise_last(list(moved.failed.values()))

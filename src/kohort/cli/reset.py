@@ -13,11 +13,11 @@ from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_topics
 from kohort.cli.durations import Duration
 from kohort.cli.output import output_of, print_result
-from kohort.cli.reset_plan import export_text, read_plan
 from kohort.cli.show import harmless, print_prose, print_table
-from kohort.errors import KohortError
+from kohort.errors import KohortError, UsageError
 from kohort.results.groups import OffsetsReset, RefusedGroup
 from kohort.verbs.group_state import names_of_members
+from kohort.verbs.offset_files import export_text, read_plan
 from kohort.verbs.offset_targets import Way, parse_time
 from kohort.verbs.resetting import Moved, move, moved_rows
 
@@ -119,7 +119,10 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
     if name == "by-duration":
         return Way(name, max(0, int(time.time() * 1000) - value))
     if name == "from-file":
-        return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
+        try:
+            return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
+        except UsageError as error:
+            raise click.BadParameter(str(error), param_hint="--from-file") from None
     return Way(name, 0 if value is True else value)
 
 

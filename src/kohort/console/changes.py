@@ -17,7 +17,7 @@ import msgspec
 
 from kohort.console.guard import Rejected
 from kohort.errors import KohortError, UsageError
-from kohort.model import TopicPartition
+from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import (
     GroupsDeleted,
     MembersRemoved,
@@ -25,8 +25,10 @@ from kohort.results.groups import (
     OffsetsReset,
 )
 from kohort.results.result import Result
+from kohort.verbs.cloning import clone_offsets
 from kohort.verbs.group_state import check_inactive, describe, described_or_none
 from kohort.verbs.leaving import committed_of, deleted_rows, members_named, remove_members, removed_rows
+from kohort.verbs.offset_files import read_plan
 from kohort.verbs.offset_targets import Way, parse_time
 from kohort.verbs.resetting import Moved, move, moved_rows
 from kohort.verbs.spans import LONGEST_MS, milliseconds_of
@@ -50,7 +52,12 @@ TO: Final = {
     "shift": "shift-by",
     "datetime": "to-datetime",
     "duration": "by-duration",
+    "file": "from-file",
+    "group": "",
 }
+"""What ``to`` may be, and its option; ``group`` is ``kohort group clone``."""
+FILE: Final = "offsets.csv"
+"""What the command calls the file whose lines were given."""
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
 
@@ -75,7 +82,7 @@ class PlannedChange:
     asked: ChangeAsked
     state: tuple[str, tuple[str, ...]]
     committed: Mapping[TopicPartition, int]
-    after: Mapping[TopicPartition, int]
+    after: Mapping[TopicPartition, int | OffsetAndMetadata]
     made_s: float
     user: str | None
 
@@ -112,10 +119,13 @@ class Changes:
 
     def _planned(
         self, admin: Admin, kind: Kind, group: str, asked: ChangeAsked, about: GroupDescription | None
-    ) -> tuple[Result | Moved, Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+    ) -> tuple[Result | Moved, Mapping[TopicPartition, int], Mapping[TopicPartition, int | OffsetAndMetadata]]:
         if kind == "offsets":
-            moved = move(admin, group, asked.topics, self._way(asked), execute=False)
-            return moved, moved.before, moved.after
+            if asked.to == "group":
+                moved = clone_offsets(admin, str(asked.value or ""), group, execute=False)
+            else:
+                moved = move(admin, group, asked.topics, self._way(asked), execute=False)
+            return moved, moved.before, moved.written
         assert about is not None
         committed = _committed(admin, group)
         if kind == "offsets:delete":
@@ -131,7 +141,7 @@ class Changes:
 
     def _way(self, asked: ChangeAsked) -> Way:
         name = TO.get(asked.to or "")
-        if name is None:
+        if not name:
             raise UsageError(f"to: expected one of {', '.join(TO)}")
         if name in ("to-offset", "shift-by"):
             return Way(name, _whole(asked.value, least=0 if name == "to-offset" else -(2**63)))
@@ -139,6 +149,8 @@ class Changes:
             return Way(name, parse_time(str(asked.value)))
         if name == "by-duration":
             return Way(name, max(0, self._now_ms() - _span_ms(asked.value)))
+        if name == "from-file":
+            return Way(name, plan=read_plan(str(asked.value or ""), one_group=True))
         return Way(name)
 
     def apply(self, clients: WatchClients, kind: Kind, group: str, asked: ChangeAsked, user: str | None) -> Result:
@@ -182,6 +194,8 @@ def check_asked(kind: Kind, asked: ChangeAsked) -> None:
     """Raise UsageError for a body that does not fit the change."""
     if max(len(asked.topics), len(asked.members)) > MOST_NAMES or len(asked.reason) > LONGEST_REASON:
         raise UsageError(f"at most {MOST_NAMES} topics or members, and {LONGEST_REASON} letters of reason")
+    if asked.to in ("file", "group") and asked.topics:
+        raise UsageError("topics are one scope, a file or another group is another: choose one")
     if kind == "offsets:delete" and not asked.topics:
         raise UsageError("topics: say which")
     if kind == "members:remove" and not asked.members:
@@ -191,7 +205,9 @@ def check_asked(kind: Kind, asked: ChangeAsked) -> None:
 def command_of(kind: Kind, group: str, asked: ChangeAsked) -> str:
     """Return the command that does the same."""
     topics = [part for topic in asked.topics for part in ("--topic", topic)]
-    if kind == "offsets":
+    if kind == "offsets" and asked.to == "group":
+        words = ["clone", str(asked.value), group, "--execute"]
+    elif kind == "offsets":
         name = TO[asked.to or ""]
         value = [] if name in ("to-earliest", "to-latest", "to-current") else [_said(name, asked.value)]
         words = ["reset-offsets", group, *topics, f"--{name}", *value, "--execute"]
@@ -205,6 +221,8 @@ def command_of(kind: Kind, group: str, asked: ChangeAsked) -> str:
 
 
 def _said(name: str, value: str | int | None) -> str:
+    if name == "from-file":
+        return FILE
     return f"{value}ms" if name == "by-duration" and isinstance(value, int) else str(value)
 
 
@@ -249,7 +267,8 @@ def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> 
     group = plan.group
     if plan.kind == "offsets":
         failed = admin.alter_group_offsets(group, dict(plan.after), check=False, timeout_ms=ADMIN_MS).errors
-        rows = moved_rows({group: Moved(plan.committed, dict(plan.after), about, failed)})
+        after = {tp: at if isinstance(at, int) else at.offset for tp, at in plan.after.items()}
+        rows = moved_rows({group: Moved(plan.committed, after, about, failed)})
         return OffsetsReset(executed=True, partitions=rows, refused=[])
     if plan.kind == "offsets:delete":
         results = admin.delete_group_offsets(group, list(plan.after), check=False, timeout_ms=ADMIN_MS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
+from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import MovedPartition
 from kohort.verbs.group_state import described_or_none, ends_of, names_of_members, no_such_group
 from kohort.verbs.offset_targets import Way, Where, offsets_for, partitions_named
@@ -30,6 +30,13 @@ class Moved:
     """Partitions that stay where they are, since the coordinator refused them."""
     gone: Sequence[TopicPartition] = ()
     """Partitions that stay where they are, since they do not exist any more."""
+    with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    """Of what is another group's: ``after`` as that group has committed it."""
+
+    @property
+    def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
+        """Return what is committed when it is done."""
+        return self.with_metadata or self.after
 
 
 def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execute: bool) -> Moved:

@@ -1,4 +1,4 @@
-/** "Copy as command" and "copy as Markdown": the way from this page into a terminal or a ticket. */
+/** "Copy as command", "copy as Markdown", "save as CSV": the way from this page into a terminal, a ticket, a table. */
 import { useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { announce } from "./announce.js";
@@ -41,6 +41,22 @@ function ByHand({ text, onClose }) {
     <textarea readonly rows="6" aria-label="text to copy" onFocus=${(event) => event.target.select()}>${text}</textarea>
     <button type="button" class="small" onClick=${onClose}>close</button>
   </div>`;
+}
+
+/**
+ * A button that saves a file.
+ * @param {{label: string, name: string, text: () => string}} props
+ */
+export function Save({ label, name, text }) {
+  const save = () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text()], { type: "text/csv;charset=utf-8" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), SHOWN_MS);
+    announce(`${label}: done`);
+  };
+  return html`<button type="button" class="small" onClick=${save}>${label}</button>`;
 }
 
 /** A command to copy, as it would be typed. */

@@ -2,12 +2,15 @@
 import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Change } from "../parts/change.js";
+import { Save } from "../parts/copy.js";
+import { csv, fileName } from "../parts/csv.js";
 import { count, number } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Known, Text } from "../parts/text.js";
-import { memberName, plain, shellWord, visible } from "../parts/words.js";
+import { markdownTable, memberName, plain, shellWord, visible } from "../parts/words.js";
 import { Field } from "./what-if.js";
 
 const WAYS = [
@@ -25,7 +28,12 @@ const TARGETS = [
   ["offset", "an offset", "--to-offset", "1500"],
   ["shift", "so many records forward, or back", "--shift-by", "-100"],
   ["current", "where it is", "--to-current", null],
+  ["file", "offsets in a file", "--from-file", "lines"],
+  ["group", "the offsets of another group", "clone", "a group"],
 ];
+/** What the command calls the file whose lines are given here. */
+const FILE = "offsets.csv";
+const MOST_FILE = 200_000;
 
 /** @param {{group: string, status: any}} props */
 export function OffsetsView({ group, status }) {
@@ -33,10 +41,15 @@ export function OffsetsView({ group, status }) {
   const way = WAYS.some(([name]) => name === params.way) ? params.way : "reset";
   if (!status) return null;
   const Form = { reset: Reset, forget: Forget, members: RemoveMembers, delete: DeleteGroup }[way];
-  return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Nothing happens before you have seen the plan and typed the group's name." />
+  return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Nothing happens before you have seen the plan and typed the group's name." command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
     <div class="counts" role="group" aria-label="What to change">${WAYS.map(([name, title]) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose({ way: name })}>${title}</button>`)}</div>
     ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so its coordinator will refuse: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.who))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
     <${Form} group=${group} status=${status} />`;
+}
+
+function asMarkdown(status) {
+  const rows = status.partitions.map((one) => [`${one.topic}-${one.partition}`, one.committed, one.log_end, one.lag]);
+  return `${visible(status.sentence)}\n\n${markdownTable(["Partition", "Committed", "End", "Lag"], rows)}`;
 }
 
 function TopicChoice({ status, value, onChange, all }) {
@@ -44,28 +57,61 @@ function TopicChoice({ status, value, onChange, all }) {
   return html`<${Field} label="Topic"><select value=${value} onChange=${(event) => onChange(event.target.value)}>${all && html`<option value="">${all}</option>`}${!all && html`<option value="">choose one</option>`}${topics.map((topic) => html`<option value=${topic}>${visible(topic).slice(0, 80)}</option>`)}</select><//>`;
 }
 
+/** What is to be reset stands in the address, but for the lines of a file. */
 function Reset({ group, status }) {
-  const [to, setTo] = useState("earliest");
-  const [value, setValue] = useState("");
-  const [topic, setTopic] = useState("");
-  const [partitions, setPartitions] = useState("");
-  const [, , option, example] = TARGETS.find(([name]) => name === to);
-  const scope = topic && partitions ? `${topic}:${partitions}` : topic;
-  const command = ["kohort group reset-offsets", shellWord(group), scope && `--topic ${shellWord(scope)}`, option, example && shellWord(value || "VALUE")].filter(Boolean).join(" ");
+  const { params } = usePlace();
+  const [lines, setLines] = useState("");
+  const [to, , option, example] = TARGETS.find(([name]) => name === params.to) ?? TARGETS[0];
   const whole = to === "offset" || to === "shift";
-  const body = { to, value: example ? (whole ? Number(value) : value) : null, topics: scope ? [scope] : [] };
-  const ready = !example || (value !== "" && (!whole || Number.isInteger(Number(value))));
-  return html`<${Change} path=${`${pathOf("groups", group)}/offsets`} body=${body} name=${group} verb="Move the offsets" command=${command} ready=${ready} shown=${(plan) => html`<${Diff} plan=${plan} />`}>
-    <${TopicChoice} status=${status} value=${topic} onChange=${setTopic} all="all that it has committed" />
-    <${Field} label="Partitions" hint="such as 0,3; empty for all"><input type="text" value=${partitions} disabled=${!topic} onInput=${(event) => setPartitions(event.target.value)} /><//>
-    <${Field} label="To"><select value=${to} onChange=${(event) => setTo(event.target.value)}>${TARGETS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select><//>
-    ${example && html`<${Field} label="Which" hint=${example}><input type="text" value=${value} onInput=${(event) => setValue(event.target.value)} /><//>`}
+  const apart = to === "file" || to === "group";
+  const topic = apart ? "" : (params.topic ?? "");
+  const scope = topic && params.only ? `${topic}:${params.only}` : topic;
+  const value = to === "file" ? lines : example ? (params.value ?? "") : null;
+  const body = { to, value: whole ? Number(value) : value, topics: scope ? [scope] : [] };
+  const ready = value === null || (value !== "" && (!whole || Number.isInteger(Number(value))));
+  const set = (name) => (text) => choose({ [name]: text });
+  return html`<${Change} path=${`${pathOf("groups", group)}/offsets`} body=${body} name=${group} verb="Move the offsets" command=${resetCommand(group, { to, option, scope, value })} ready=${ready} shown=${(plan) => html`<${Diff} plan=${plan} group=${group} />`}>
+    <${Field} label="To"><select value=${to} onChange=${(event) => choose({ to: event.target.value, value: null })}>${TARGETS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select><//>
+    ${!apart && html`<${TopicChoice} status=${status} value=${topic} onChange=${set("topic")} all="all that it has committed" />
+      <${Field} label="Partitions" hint="such as 0,3; empty for all"><input type="text" value=${params.only ?? ""} disabled=${!topic} onInput=${(event) => choose({ only: event.target.value })} /><//>`}
+    ${to === "file" && html`<${FileLines} lines=${lines} onLines=${setLines} />`}
+    ${to === "group" && html`<${OtherGroup} group=${group} value=${value} onChange=${set("value")} />`}
+    ${!apart && example && html`<${Field} label="Which" hint=${example}><input type="text" value=${value} onInput=${(event) => choose({ value: event.target.value })} /><//>`}
   <//>`;
 }
 
-function Diff({ plan }) {
+/** The command that shows the same plan. */
+function resetCommand(group, { to, option, scope, value }) {
+  if (to === "group") return `kohort group clone ${shellWord(value || "OTHER")} ${shellWord(group)}`;
+  const said = to === "file" ? FILE : value === null ? "" : shellWord(value || "VALUE");
+  return ["kohort group reset-offsets", shellWord(group), scope && `--topic ${shellWord(scope)}`, option, said].filter(Boolean).join(" ");
+}
+
+/** Lines of CSV: from a file, or typed. */
+function FileLines({ lines, onLines }) {
+  const [problem, setProblem] = useState("");
+  const take = async (event) => {
+    const [file] = event.target.files;
+    if (!file) return;
+    setProblem(file.size > MOST_FILE ? `${file.name} has ${number(file.size)} bytes; up to ${number(MOST_FILE)} are taken here: use the command` : "");
+    onLines(file.size > MOST_FILE ? "" : await file.text());
+  };
+  return html`<${Field} label="File" hint="as “Save as CSV” or kohort group reset-offsets --export wrote it"><input type="file" accept=".csv,text/csv,text/plain" onChange=${take} /><//>
+    ${problem && html`<p class="bad-text" role="alert">${visible(problem)}</p>`}
+    <${Field} label="Its lines" hint="topic,partition,offset"><textarea rows="5" spellcheck="false" value=${lines} onInput=${(event) => onLines(event.target.value)} placeholder="orders,0,1500"></textarea><//>`;
+}
+
+/** A group whose offsets are taken over. */
+function OtherGroup({ group, value, onChange }) {
+  const { body } = useJson("/groups");
+  const others = (body?.groups ?? []).map((row) => row.group).filter((name) => name !== group);
+  return html`<${Field} label="Of which group" hint="all that it has committed"><input type="text" list="other-groups" value=${value} onInput=${(event) => onChange(event.target.value)} /><datalist id="other-groups">${others.slice(0, 500).map((name) => html`<option value=${name} />`)}</datalist><//>`;
+}
+
+function Diff({ plan, group }) {
   const skipped = plan.partitions.reduce((sum, one) => sum + (one.skipped ?? 0), 0);
   const again = plan.partitions.reduce((sum, one) => sum + (one.read_again ?? 0), 0);
+  const before = plan.partitions.filter((one) => one.prior_offset !== null).map((one) => [one.topic, one.partition, one.prior_offset]);
   const columns = [
     { key: "place", title: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => html`<${Text} value=${`${one.topic}-${one.partition}`} limit=${60} />` },
     { key: "before", title: "Is at", kind: "number", value: (one) => one.prior_offset, cell: (one) => html`<${Known} value=${one.prior_offset} why="nothing is committed" as=${number} />` },
@@ -76,14 +122,16 @@ function Diff({ plan }) {
   ];
   return html`<p class="lead">${count(plan.partitions.length, "partition")}: ${count(skipped, "record")} will not be read, ${count(again, "record")} will be read again.</p>
     ${plan.refused.map((one) => html`<p class="bad-text">${visible(one.group)}: <${Text} value=${one.reason} limit=${300} /></p>`)}
+    ${before.length > 0 && html`<p><${Save} label="Save as CSV where it is now" name=${`${fileName(group, "offsets")}.csv`} text=${() => csv(before, { forSpreadsheets: false })} /> <span class="soft">so that it can be undone: a file to reset from</span></p>`}
     <${Table} caption="Where offsets go" columns=${columns} rows=${plan.partitions} keyOf=${(one) => `${one.topic}-${one.partition}`} sortParam="plan" empty="Nothing would move." />`;
 }
 
 function Forget({ group, status }) {
-  const [topic, setTopic] = useState("");
+  const { params } = usePlace();
+  const topic = params.topic ?? "";
   const command = `kohort group delete-offsets ${shellWord(group)} --topic ${topic ? shellWord(topic) : "TOPIC"}`;
   return html`<${Change} path=${`${pathOf("groups", group)}/offsets:delete`} body=${{ topics: topic ? [topic] : [] }} name=${group} verb="Forget the offsets" command=${command} ready=${topic !== ""} shown=${(plan) => html`<p class="lead">${count(plan.deleted.length, "offset")} ${plan.executed === false ? "would be" : "are"} forgotten.</p><p><${Text} value=${plan.deleted.map((one) => `${one.topic}-${one.partition} at ${one.offset}`).join(", ")} limit=${600} /></p>`}>
-    <${TopicChoice} status=${status} value=${topic} onChange=${setTopic} /><//>`;
+    <${TopicChoice} status=${status} value=${topic} onChange=${(chosen) => choose({ topic: chosen })} /><//>`;
 }
 
 function RemoveMembers({ group, status }) {

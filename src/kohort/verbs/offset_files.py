@@ -7,8 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Final
 
-import click
-
+from kohort.errors import UsageError
 from kohort.model import TopicPartition
 from kohort.verbs.offset_targets import Offsets
 
@@ -18,7 +17,7 @@ SHOWN: Final = 80
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
     """Return what a file of ``[group,]topic,partition,offset`` says, as ``--export`` writes it. Without the group it is
-    for the one that is reset. Raises BadParameter that names the line that is wrong."""
+    for the one that is reset. Raises UsageError that names the line that is wrong."""
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(_rows_of(text), 1):
         if not row:
@@ -31,9 +30,7 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
                 if one_group
                 else ("group,topic,partition,offset")
             )
-            raise click.BadParameter(
-                f"line {number}: {','.join(row)[:SHOWN]!r}: expected {what}", param_hint="--from-file"
-            )
+            raise UsageError(f"line {number}: {','.join(row)[:SHOWN]!r}: expected {what}")
         plan.setdefault(cells[0], {})[TopicPartition(cells[1], int(figures[0]))] = int(figures[1])
     return plan
 
@@ -42,7 +39,7 @@ def _rows_of(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text)))
     except csv.Error as error:  # a field of 128 KiB, a NUL
-        raise click.BadParameter(f"no CSV: {error}", param_hint="--from-file") from None
+        raise UsageError(f"no CSV: {error}") from None
 
 
 def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
