@@ -25,6 +25,8 @@ PATHS = {
     "/groups/billing/fenced": "group.fenced",
     "/groups/billing/lag-history": "console.lag-history",
     "/groups/billing/describe": "group.describe",
+    "/groups/billing/clients": "console.clients",
+    "/groups/billing/causes": "console.causes",
     "/groups/billing/peek?topic=orders&partition=0": "group.peek",
     "/doctor": "doctor",
     "/doctor?group=billing": "doctor",
@@ -170,3 +172,18 @@ def test_what_groups_would_do_without_a_node_is_what_the_command_says(folder):
             assert "there are: " in client.get("/nodes/9/what-if").json["error"]
             assert client.get("/nodes/9/what-if").status == 404
             assert client.get("/nodes/first/what-if").status == 400
+
+
+def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broker, orders, folder):
+    options = {"group_id": "billing", "client_id": "c-1", "group_protocol": "classic", "max_poll_interval_ms": 70_000}
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, session_timeout_ms=20_000, **options) as consumer:
+        consumer.subscribe(["orders"])
+        while len(consumer.assignment()) < 2:
+            consumer.poll(100)
+        with console(live(broker), folder) as client:
+            (told,) = client.get("/groups/billing/clients").json["clients"]
+            assert client.get("/groups/nope/clients").status == 404
+    assert (told["session_timeout_ms"], told["rebalance_timeout_ms"]) == (20_000, 70_000)
+    assert (told["software"], told["last_poll_ms_ago"]) == (None, None)
+    assert sorted(told["unknown"]) == ["polls", "software"]
+    assert "KIP-714" in told["unknown"]["polls"]

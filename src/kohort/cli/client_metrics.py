@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.client_reports import HEADINGS, of_client, read_reports, rounded, software_of, vitals_of
+from kohort.cli.client_reports import HEADINGS, of_client, rounded, vitals_of
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.durations import DURATION, Duration
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
@@ -22,6 +22,7 @@ from kohort.results.client_metrics import (
     SubscriptionSet,
     SubscriptionsListed,
 )
+from kohort.verbs.client_reports import read_reports, software_of
 from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ Examples:
 @output_of(ClientsShown)
 def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
-        found = read_reports(cluster, admin, back_ms)
+        found = read_reports(cluster.consumer, admin, back_ms)
     if found is None:
         raise NothingThere(f"{cluster.address} keeps nothing that clients pushed, or nobody has pushed anything")
     chosen = [report for report in found if group is None or report.group == group]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kohort.cli.chosen_groups import chosen_groups, is_one, raise_last, several_groups
-from kohort.cli.client_reports import read_reports
 from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.describe_tables import members_table, offsets_table, state_table
 from kohort.cli.looking import is_missing
@@ -19,6 +18,7 @@ from kohort.cli.show import print_prose, print_table
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.results.groups import GroupDescribed, GroupsDescribed
+from kohort.verbs.client_reports import BACK_MS, read_reports
 from kohort.verbs.describing import described
 from kohort.verbs.group_state import describe, no_such_group, states_of, unowned
 
@@ -42,8 +42,6 @@ Examples:
   kohort group describe my-group --output json | jq .lag
   kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """
-BACK_MS: Final = 900_000
-"""What clients pushed is looked for so far back."""
 TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
 
 
@@ -68,7 +66,9 @@ def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool
             descriptions, left_out = _described_of(admin, names)
         found = states_of(admin, descriptions)
         left = unowned(admin, descriptions)
-        said = MemberReports((read_reports(cluster, admin, BACK_MS) if given["client_metrics"] else None) or ())
+        said = MemberReports(
+            (read_reports(cluster.consumer, admin, BACK_MS) if given["client_metrics"] else None) or ()
+        )
     if output != "table":
         results = [described(one, left[one.description.group_id], said.of) for one in found]
         print_result(results[0] if is_one(given) else GroupsDescribed(groups=results), output)

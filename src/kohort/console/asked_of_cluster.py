@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kohort.console.sources import ConsoleSource
-from kohort.errors import UsageError
+from kohort.errors import KohortError, UsageError
+from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
-from kohort.results.console import ConsoleNodes, ConsolePipelines
+from kohort.results.console import ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek
 from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
 from kohort.results.what_if import GroupReplayed, GroupWhatIf, NodeWhatIf
+from kohort.verbs.client_reports import BACK_MS, read_reports
 from kohort.verbs.describing import described
 from kohort.verbs.group_state import describe, ends_of, states_of, unowned
 from kohort.verbs.losing import check_node, without_node
+from kohort.verbs.member_clients import clients_told
 from kohort.verbs.node_list import nodes_of
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
@@ -68,6 +71,22 @@ class ChangesAtCluster:
             about = describe(admin, group)
             left = unowned(admin, [about])[group]
             return described(states_of(admin, [about])[0], left, lambda _group, _member: None)
+
+    def clients(self, clients: WatchClients | None, group: str) -> ConsoleClients:
+        """Return what is known of the clients of a group's members: their software, limits, polls; and why not."""
+        found = self._source.groups(None).groups.get(group)
+        if found is None:
+            raise NothingThere(f"there is no group {printable(group)!r}")
+        entries = self._source.entries(group, None)
+        reports, why = None, "a recording has no metrics of clients beside its journal"
+        if clients is not None:
+            why = "this cluster keeps no metrics of clients (KIP-714)"
+            try:
+                with clients.admin() as admin:
+                    reports = read_reports(clients.consumer, admin, BACK_MS)
+            except KohortError as error:  # the rest is told all the same
+                why = f"metrics of clients could not be read: {error}"
+        return clients_told(group, [member.who for member in found.members], entries, reports, why)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
         """Return the nodes, and which groups each coordinates."""

@@ -81,6 +81,8 @@ class Routes:
             ("groups", GROUP, "fenced"): lambda q, p: a.fenced(p[0], q.span),
             ("groups", GROUP, "lag-history"): lambda q, p: a.lag_history(p[0], q.span),
             ("groups", GROUP, "describe"): lambda q, p: c.describe(q.with_clients(), p[0]),
+            ("groups", GROUP, "clients"): lambda q, p: c.clients(q.clients, p[0]),
+            ("groups", GROUP, "causes"): lambda q, p: a.causes(q.number("from"), p[0], q.span),
             ("groups", GROUP, "peek"): self._peek,
             ("doctor",): lambda q, _: a.doctor(q.params.get("group") or None, q.span),
             ("causes",): lambda q, _: a.causes(q.number("since"), q.params.get("group") or None, q.span),

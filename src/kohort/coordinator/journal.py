@@ -153,6 +153,9 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     api_version: int | None = None
     vitals: Vitals | None = None
     """Of one that let others wait: what was known of it just before it came."""
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    """What it asks for; None in entries of older versions."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):

@@ -100,6 +100,31 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
     groups: dict[str, list[str]]
 
 
+class ClientTold(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the client of a member; ``unknown`` says of ``software``, ``limits`` and ``polls`` why not."""
+
+    member_id: str
+    software: str | None
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    """How long a rebalance waits for it: ``max.poll.interval.ms`` of Java's clients and of librdkafka's."""
+    last_poll_ms_ago: int | None
+    """How long ago its user had polled, at ``said_at_ms``."""
+    longest_poll_gap_ms: int | None
+    said_at_ms: int | None
+    unknown: dict[str, str]
+
+
+class ConsoleClients(Result, frozen=True, kw_only=True, tag="kohort/v1/console.clients"):
+    """What is known of the clients of a group's members."""
+
+    LINES: ClassVar[str] = "clients"
+    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
+
+    group: str
+    clients: list[ClientTold]
+
+
 class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console.pipelines"):
     """The pipelines whose files the console was given."""
 
@@ -127,6 +152,7 @@ TOLD = (
     LagHistoryTold,
     CausesTold,
     ConsoleNodes,
+    ConsoleClients,
     ConsolePipelines,
     ConsoleFailure,
 )

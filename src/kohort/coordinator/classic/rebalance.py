@@ -99,6 +99,8 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
             reason=getattr(member.join.message, "reason", None),
             api_version=member.join.api_version,
             vitals=vitals,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
         )
     )
 
