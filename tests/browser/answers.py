@@ -33,6 +33,7 @@ from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.predict import what_if
 from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
+from kohort.verbs.member_clients import clients_told
 
 Params = Mapping[str, str]
 POINTS = 90
@@ -137,6 +138,11 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
         return told("group.events", group=group, events=find_events(recent))
     if what == "fenced":
         return told("group.fenced", group=group, fenced=find_fenced(recent))
+    if what == "clients":
+        who = [member.who for member in moment.status(group).members]
+        return dict(msgspec.to_builtins(clients_told(group, who, entries, None, "a recording has no metrics")))
+    if what == "causes":
+        return _causes(moment, group)
     if what == "lag-history":
         return _lag_history(moment, group)
     if what == "peek":
@@ -258,9 +264,10 @@ def _doctor(moment: Moment) -> dict[str, Any]:
     return told("doctor", examined=len(incidents()), findings=findings)
 
 
-def _causes(moment: Moment) -> dict[str, Any]:
-    found = [r for g in incidents() for r in moment.within(g)]
-    begin = min(r.opened_at_ms for r in found) // 60_000 * 60_000
+def _causes(moment: Moment, group: str | None = None) -> dict[str, Any]:
+    groups = [g for g in incidents() if group in (None, g)]
+    found = [r for g in groups for r in moment.within(g)]
+    begin = min((r.opened_at_ms for r in found), default=moment.until_ms) // 60_000 * 60_000
     buckets = [
         {
             "from_ms": at,
@@ -275,8 +282,7 @@ def _causes(moment: Moment) -> dict[str, Any]:
         for (name, cause), times in clients.most_common(10)
     ]
     share = {
-        g: round(1 - sum(r.took_ms or 0 for r in moment.within(g)) / max(1, moment.until_ms - begin), 4)
-        for g in incidents()
+        g: round(1 - sum(r.took_ms or 0 for r in moment.within(g)) / max(1, moment.until_ms - begin), 4) for g in groups
     }
     return told("console.causes", buckets=buckets, offenders=offenders, stable_share=share)
 
@@ -295,14 +301,9 @@ def _explained(code: str) -> dict[str, Any]:
     return told("explain", cause=about, error=None)
 
 
-def _pipelines(moment: Moment) -> dict[str, Any]:
-    return told("console.pipelines", pipelines=[])
-
-
 WHOLE: dict[str, Callable[[Moment], dict[str, Any]]] = {
     "cluster": _cluster,
     "groups": _groups,
     "doctor": _doctor,
     "causes": _causes,
-    "pipelines": _pipelines,
 }

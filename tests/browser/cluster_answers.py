@@ -83,6 +83,34 @@ def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str,
     )  # fmt: skip
 
 
+def pipelines(told: Told) -> dict[str, Any]:
+    """Return a pipeline that runs, of which every row is accounted for; and one whose file cannot be read."""
+    ledger = {
+        "rows_in": 3000, "undecoded": 3, "filtered": 0, "dropped": {"no-amount": 7}, "quarantined": {},
+        "dead_letters": 3, "sinks": {"lake": 2990}, "batches": 2, "redelivered": 0, "problems": [], "late": 0,
+        "stands_for": {}, "waited": {}, "held": {}, "sources": {"orders": 3000}, "balanced": True,
+    }  # fmt: skip
+    batches = [
+        {
+            "batch": n, "done": f"2026-11-20T08:0{n}:00+00:00", "rows": 1500, "redelivered": 0, "dead_letters": n,
+            "late": 0, "sinks": {"lake": 1495},
+        }
+        for n in range(2)
+    ]  # fmt: skip
+    place = {"earliest": 0, "latest": 3100, "committed": 3000, "lag": 100}
+    source = {"name": "orders", "group": "billing", "lag": 100, "partitions": {"orders-0": place}}
+    running = {"host": "spark-1", "pid": 42, "since_ms": 1_700_000_000_000}
+    runs = {"sources": [source], "last_run": {"ledger": ledger}, "running": running, "batches": batches}
+    nothing: dict[str, Any] = {"sources": [], "last_run": None, "running": None, "batches": []}
+    why = "broken.yaml: line 3: <b>sinks</b> is missing"
+    schema = "kohort/v1/pipeline.status"
+    whole = [
+        {"schema": schema, "name": "enrich", **runs, "problem": None},
+        {"schema": schema, "name": "broken.yaml", **nothing, "problem": why},
+    ]
+    return told("console.pipelines", pipelines=whole)
+
+
 def answer_of_cluster(
     told: Told, incidents: Incidents, parts: Sequence[str], params: Mapping[str, str]
 ) -> dict[str, Any] | None:
@@ -99,4 +127,6 @@ def answer_of_cluster(
             return topic(told, incidents, name)
         case ["topics", name, "peek"]:
             return topic_records(told, name, params)
+        case ["pipelines"]:
+            return pipelines(told)
     return None

@@ -26,6 +26,7 @@ def make_live(canned: CannedConsole, *, allow_changes: bool = False) -> None:
     canned.answers["/api/v1/cluster"] = lambda _: cluster(allow_changes=allow_changes)
     for group in ("checkout", "payments"):
         canned.answers[f"/api/v1/groups/{group}/describe"] = lambda _, group=group: described(group)
+        canned.answers[f"/api/v1/groups/{group}/clients"] = lambda _, group=group: clients(group)
 
 
 def rows() -> list[dict[str, Any]]:
@@ -57,7 +58,6 @@ def described(group: str) -> dict[str, Any]:
     status = status_of(group)
     members = []
     for place, one in enumerate(status["members"]):
-        polled = {"org.apache.kafka.consumer.last.poll.seconds.ago": 12.0 + 240 * place}
         members.append(
             {
                 "member_id": one["who"]["member_id"], "group_instance_id": None, "client_id": one["who"]["client_id"],
@@ -66,10 +66,26 @@ def described(group: str) -> dict[str, Any]:
                 "target_assignment": one["partitions"][1:] if place == 0 else one["partitions"],
                 "to_give_up": one["partitions"][:1] if place == 0 else [],
                 "to_get": status["members"][0]["partitions"][:1] if place == 1 else [],
-                "lag": one["lag"], "client_metrics": {"pushed_at_ms": status["at_ms"], "values": polled},
+                "lag": one["lag"],
             }
         )  # fmt: skip
     return told("group.describe", group=group, members=members, partitions=[], unowned=[])
+
+
+def clients(group: str) -> dict[str, Any]:
+    """Return what is known of its members' clients: all of the first, and less of each further one."""
+    status = status_of(group)
+    rows = [
+        {
+            "member_id": one["who"]["member_id"], "software": "<b>librdkafka</b> 2.6.1" if place == 0 else None,
+            "session_timeout_ms": 45_000 if place < 2 else None,
+            "rebalance_timeout_ms": 300_000 if place < 2 else None, "longest_poll_gap_ms": 20_000,
+            "last_poll_ms_ago": 12_000 if place == 0 else None, "said_at_ms": status["at_ms"] if place == 0 else None,
+            "unknown": {"software": "it pushes none", "polls": "it pushes none", "limits": "it joined long ago"},
+        }
+        for place, one in enumerate(status["members"])
+    ]  # fmt: skip
+    return told("console.clients", group=group, clients=rows)
 
 
 def wide_status(members: int, partitions: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from browser.answers import answer, incidents
 from browser.canned import POLICY, canned_console, import_map
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
-OF_GROUP = ("", "timeline", "rebalances", "events", "fenced", "peek", "lag-history")
+OF_GROUP = ("", "timeline", "rebalances", "events", "fenced", "peek", "lag-history", "clients", "causes")
 WHOLE = (
     "cluster", "groups", "doctor", "causes", "nodes", "nodes/0/what-if", "topics", "topics/orders",
     "topics/orders/peek?partition=0", "pipelines", "explain/MAX_POLL_EXCEEDED",

@@ -49,3 +49,36 @@ def test_a_node_that_is_not_there_is_said_to_be_missing(open_page, problems):
     page.get_by_role("alert").wait_for()
     assert all("404" in problem for problem in problems)
     problems.clear()
+
+
+def test_records_of_a_topic_are_the_last_or_from_an_offset_on_as_the_address_says(open_page):
+    page = open_page("/topics/orders")
+    page.get_by_role("button", name="peek at the records of partition 0").click()
+    records = page.get_by_role("table", name="Records")
+    expect(records.get_by_role("rowheader").first).to_have_text("80")
+    expect(records.get_by_role("columnheader", name="Read?")).to_have_count(0)
+    expect(records).to_contain_text("record 80 <i>of</i> orders")
+
+    page.get_by_role("button", name="earlier").click()
+
+    expect(records.get_by_role("rowheader").first).to_have_text("60")
+    assert query(page) == {"peek": "orders-0", "offset": "60"}
+    page.get_by_role("button", name="the last", exact=True).click()
+    expect(records.get_by_role("rowheader").first).to_have_text("80")
+    expect(page.get_by_role("button", name="later")).to_be_disabled()
+
+
+def test_a_pipeline_shows_its_ledger_and_one_that_cannot_be_read_says_why(open_page):
+    page = open_page("/pipelines")
+
+    page.get_by_role("heading", name="Ledger of the last run every row is accounted for").wait_for()
+    expect(page.get_by_text("dropped by no-amount")).to_be_visible()
+    expect(page.get_by_role("table", name="Sources").get_by_role("link", name="billing")).to_be_visible()
+    expect(page.get_by_text("broken.yaml: line 3: <b>sinks</b> is missing")).to_be_visible()
+
+
+def test_without_a_pipeline_it_is_said_how_one_is_shown(canned, open_page):
+    canned.answers["/api/v1/pipelines"] = lambda _: {"schema": "kohort/v1/console.pipelines", "pipelines": []}
+    page = open_page("/pipelines")
+
+    page.get_by_text("kohort console --pipeline FILE").wait_for()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from browser.expecting import expect
 from browser.lively import make_live
 
 VIEWS = {
@@ -24,6 +25,7 @@ VIEWS = {
     "/doctor": "Doctor",
     "/causes": "How much of the time groups were stable",
     "/topics": "Topics",
+    "/topics/orders?peek=orders-0": "Records of orders-0",
     "/brokers": "Brokers and coordination",
     "/brokers/0": "Without node 0",
     "/pipelines": "Pipelines",
@@ -134,7 +136,10 @@ def test_who_has_not_given_up_what_is_told_of_a_live_modern_group(canned, open_p
 
     page.get_by_text("2 members of 3 not at the target yet.").wait_for()
     assert "waits for partitions" in page.get_by_role("table", name="Members against the target").inner_text()
-    assert page.get_by_role("img", name="time since the last poll: 12.0 s of 5 min").count() == 1
+    members = page.get_by_role("table", name="Members", exact=False).first
+    expect(members.get_by_role("img", name="time since the last poll: 12.0 s of 5 min")).to_have_count(1)
+    expect(members.get_by_text("<b>librdkafka</b> 2.6.1")).to_be_visible()
+    expect(members.get_by_role("img", name="unknown: it joined long ago").first).to_be_visible()
 
 
 def test_unknown_is_a_dash_with_its_reason_for_mouse_and_keyboard(open_page):

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 import kohort
+from kohort.console.app import ConsoleOptions
 from kohort.results.console import TOLD
 from kohort.results.result import schema_name
 from kohort.results.result import schema_of as made_schema
@@ -187,3 +188,12 @@ def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broke
     assert (told["software"], told["last_poll_ms_ago"]) == (None, None)
     assert sorted(told["unknown"]) == ["polls", "software"]
     assert "KIP-714" in told["unknown"]["polls"]
+
+
+def test_a_pipeline_that_cannot_be_read_hides_no_other(orders, broker, folder, tmp_path):
+    (tmp_path / "broken.yaml").write_text("sources: [")
+    options = ConsoleOptions(pipelines=[tmp_path / "broken.yaml", tmp_path / "gone.yaml"])
+    with console(live(broker), folder, options) as client:
+        told = client.get("/pipelines").json["pipelines"]
+    assert [one["name"] for one in told] == ["broken.yaml", "gone.yaml"]
+    assert all(one["problem"] for one in told)

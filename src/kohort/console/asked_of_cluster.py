@@ -14,6 +14,7 @@ from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.console import ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek
+from kohort.results.pipelines import PipelineStands
 from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
 from kohort.results.what_if import GroupReplayed, GroupWhatIf, NodeWhatIf
 from kohort.verbs.client_reports import BACK_MS, read_reports
@@ -220,8 +221,15 @@ class ChangesAtCluster:
         return GroupReplayed(group=group, replay=found)
 
     def pipelines(self) -> ConsolePipelines:
-        """Return the pipelines whose files were given."""
-        return ConsolePipelines(pipelines=[pipeline_stands(path) for path in self._pipelines])
+        """Return the pipelines whose files were given; of one that cannot be read, why."""
+        return ConsolePipelines(pipelines=[_pipeline_or_why(path) for path in self._pipelines])
+
+
+def _pipeline_or_why(path: Path) -> PipelineStands:
+    try:
+        return pipeline_stands(path)
+    except (KohortError, OSError) as error:
+        return PipelineStands(name=path.name, sources=[], last_run=None, running=None, batches=[], problem=str(error))
 
 
 def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:

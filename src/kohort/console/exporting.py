@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from kohort.console.answers import AskedSpan, ConsoleAnswers
+from kohort.console.asked_of_cluster import ChangesAtCluster
 from kohort.console.sources import ConsoleSource
 from kohort.console.told_json import json_of
 from kohort.errors import UsageError
@@ -63,6 +64,7 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
         "/doctor": doctor,
         f"/doctor?group={quote(group, safe='*-._')}": doctor,
         "/causes": answers.causes(since_ms, group, AskedSpan()),
+        f"{at}/clients": ChangesAtCluster(source).clients(None, group),
     }
     try:
         rebalances = answers.rebalances(group, span)
@@ -71,6 +73,7 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
             f"{at}/rebalances": rebalances,
             f"{at}/events": answers.events(group, span),
             f"{at}/fenced": answers.fenced(group, span),
+            f"{at}/causes": answers.causes(since_ms, group, AskedSpan()),
         }
     except NothingThere:
         return found

@@ -3,17 +3,22 @@ import { html } from "../parts/html.js";
 import { byFamily, Legend, Patterns } from "../parts/bars.js";
 import { Cause, Explain, FAMILY_NAMES, familyOf } from "../parts/cause.js";
 import { Answer } from "../parts/failure.js";
-import { count, share, timeOfDay } from "../parts/format.js";
+import { Save } from "../parts/copy.js";
+import { csv, fileName } from "../parts/csv.js";
+import { count, share, timeOfDay, utc } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
+import { HeatMap } from "../parts/heatmap.js";
 import { useJson } from "../parts/json.js";
-import { pathOf } from "../parts/router.js";
+import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Link, Time } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
-import { markdownTable, plain, visible } from "../parts/words.js";
+import { markdownTable, plain, shellWord, visible } from "../parts/words.js";
 
 const HEIGHT = 140;
 const BARS = 60;
+/** Columns of the heat map: so many that each has room for its count. */
+const CELLS = 12;
 
 export function CausesView() {
   const asked = useJson("/causes", { since: useSpan().from }, { on: ["entries"] });
@@ -22,32 +27,41 @@ export function CausesView() {
 
 /** The same of one group. @param {{group: string}} props */
 export function GroupCausesView({ group }) {
-  const span = useSpan();
-  const asked = useJson(pathOf("groups", group, "rebalances"), span, { on: ["entries"] });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${{ buckets: bucketsOf(body.rebalances, span), offenders: [], stable_share: {} }} title="Causes" level=${2} />`}<//>`;
+  const { from, until } = useSpan();
+  const asked = useJson(pathOf("groups", group, "causes"), { from, until }, { on: ["entries"] });
+  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${2} group=${group} />`}<//>`;
 }
 
-/** Rebalances counted by time and cause. */
-function bucketsOf(rebalances, { from, until }) {
-  const width = Math.max(1, (until - from) / BARS);
-  const buckets = Array.from({ length: BARS }, (_, i) => ({ from_ms: from + i * width, until_ms: from + (i + 1) * width, by_cause: {} }));
-  for (const one of rebalances) {
-    const bucket = buckets[Math.min(BARS - 1, Math.max(0, Math.floor((one.opened_at_ms - from) / width)))];
-    bucket.by_cause[one.cause] = (bucket.by_cause[one.cause] ?? 0) + 1;
-  }
-  return buckets;
-}
-
-function Causes({ body, title, level }) {
+function Causes({ body, title, level, group = null }) {
+  const { params } = usePlace();
   const all = totals(body.buckets);
   const sum = Object.values(all).reduce((a, b) => a + b, 0);
   const [first] = Object.entries(all).sort((a, b) => b[1] - a[1]);
   const sentence = first ? `${count(sum, "rebalance")}; most often ${plain(first[0])} (${first[1]}).` : "No rebalances in this span.";
-  return html`<${Heading} level=${level} title=${title} sentence=${sentence} command="kohort explain" markdown=${() => asMarkdown(all)} />
-    ${sum > 0 && html`<${StackedBars} buckets=${joined(body.buckets)} /><${Legend} families=${byFamily(all)} />
+  const heat = params.as !== "bars";
+  const command = group === null ? "kohort groups" : `kohort group why ${shellWord(group)} --last 0`;
+  return html`<${Heading} level=${level} title=${title} sentence=${sentence} command=${command} markdown=${() => asMarkdown(all)}>
+      <${Save} label="Save as CSV" name=${`${fileName(...(group === null ? ["causes"] : [group, "causes"]))}.csv`} text=${() => asCsv(body.buckets)} /><//>
+    ${sum > 0 && html`<div class="counts" role="group" aria-label="Drawn as"><button type="button" aria-pressed=${heat} onClick=${() => choose({ as: null })}>heat map</button><button type="button" aria-pressed=${!heat} onClick=${() => choose({ as: "bars" })}>bars</button></div>
+      ${heat ? html`<${CauseHeat} buckets=${joined(body.buckets, CELLS)} all=${all} />` : html`<${StackedBars} buckets=${joined(body.buckets, BARS)} /><${Legend} families=${byFamily(all)} />`}
       <details><summary>The same as a table</summary><${BucketTable} buckets=${body.buckets} /></details>
       <div class="columns"><${CauseTable} all=${all} />${body.offenders.length > 0 && html`<${Offenders} offenders=${body.offenders} />`}</div>`}
     ${Object.keys(body.stable_share).length > 0 && html`<${Stable} shares=${body.stable_share} />`}`;
+}
+
+/** Causes against time, the most frequent first. */
+function CauseHeat({ buckets, all }) {
+  const columns = buckets.map((one) => ({ title: timeOfDay(one.from_ms, buckets.at(-1).until_ms).replace(/:\d\d$/, ""), from_ms: one.from_ms }));
+  const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).map(([cause]) => ({
+    key: cause, name: visible(plain(cause)), title: html`<${Cause} code=${cause} />`, cells: buckets.map((one) => one.by_cause[cause] ?? 0),
+  }));
+  return html`<${HeatMap} caption="Causes over time" first="Cause" rows=${rows} columns=${columns} />`;
+}
+
+/** A line for each cause in each time. */
+function asCsv(buckets) {
+  const lines = buckets.flatMap((one) => Object.entries(one.by_cause).map(([cause, times]) => [utc(one.from_ms), utc(one.until_ms), cause, FAMILY_NAMES[familyOf(cause)], times]));
+  return csv([["from", "until", "cause", "kind", "rebalances"], ...lines]);
 }
 
 function totals(buckets) {
@@ -57,8 +71,8 @@ function totals(buckets) {
 }
 
 /** At most so many bars that each can be seen. */
-function joined(buckets) {
-  const each = Math.ceil(buckets.length / BARS);
+function joined(buckets, most) {
+  const each = Math.max(1, Math.ceil(buckets.length / most));
   const found = [];
   for (let i = 0; i < buckets.length; i += each) {
     const some = buckets.slice(i, i + each);

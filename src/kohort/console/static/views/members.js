@@ -9,28 +9,28 @@ import { useJson } from "../parts/json.js";
 import { useLive } from "../parts/live.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
-import { Brief, Known, Member, Records, Text, Unknown, Waited } from "../parts/text.js";
+import { Ago, Brief, Known, Member, Records, Text, Waited } from "../parts/text.js";
 import { markdownTable, memberName, shellWord, visible } from "../parts/words.js";
 import { Places, Standings } from "./rebalance-tables.js";
 
 const WORST = ["stuck", "stalled", "STALL", "STOP", "hot", "WARN", "slow", "unknown", "idle", "OK", "ok"];
-const POLL_AGO = "org.apache.kafka.consumer.last.poll.seconds.ago";
-const POLL_LIMIT_MS = 300_000;
-
 /** @param {{group: string, status: any}} props */
 export function MembersView({ group, status }) {
   const { params } = usePlace();
   const { mode } = useLive();
   const described = useJson(mode === "live" ? pathOf("groups", group, "describe") : null, {}, { on: ["entries"] });
-  const told = useJson(mode !== "live" && status?.protocol === "consumer" ? pathOf("groups", group, "rebalances") : null);
+  const told = useJson(status?.protocol === "consumer" ? pathOf("groups", group, "rebalances") : null, {}, { on: ["entries"] });
+  const clients = useJson(pathOf("groups", group, "clients"));
   if (!status) return null;
+  const known = new Map((clients.body?.clients ?? []).map((one) => [one.member_id, one]));
+  const journal = told.body?.rebalances.at(-1)?.standing ?? [];
   const more = new Map((described.body?.members ?? []).map((one) => [one.member_id, one]));
   const matches = matcher(params.filter);
   const shown = status.members.filter((one) => matches([memberName(one.who), one.who.client_id, one.who.host, one.state, one.reason]));
   return html`<${Heading} level=${2} title="Members" sentence=${sentenceOf(status)} command=${`kohort group members ${shellWord(group)}`} markdown=${() => asMarkdown(status)}>
       <${Search} value=${params.filter ?? ""} label="Filter members" onInput=${(filter) => choose({ filter })} /><//>
-    <${Table} caption="Members" columns=${columnsFor(more, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="It has no members: nobody reads." />
-    ${status.protocol === "consumer" && html`<${Reconciliation} standing=${more.size ? standingOf(status, more) : (told.body?.rebalances.at(-1)?.standing ?? [])} />`}
+    <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="It has no members: nobody reads." />
+    ${status.protocol === "consumer" && html`<${Reconciliation} standing=${more.size ? standingOf(status, more, journal) : journal} />`}
     <${Why} members=${shown} />`;
 }
 
@@ -51,7 +51,7 @@ function rank(member) {
   return at < 0 ? WORST.indexOf("slow") : at;
 }
 
-function columnsFor(more, status) {
+function columnsFor(known, status) {
   return [
     { key: "state", title: "State", value: rank, cell: (one) => html`<${StateWord} word=${one.state} />` },
     { key: "who", title: "Member, and why", head: true, width: "wide", value: (one) => memberName(one.who), cell: (one) => html`<span class="name"><${Member} who=${one.who} /></span>${one.who.instance_id && html` <span class="chip">static</span>`}<div class="under reason"><${Brief} value=${one.reason} limit=${120} /></div>` },
@@ -60,30 +60,37 @@ function columnsFor(more, status) {
     { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} />` },
     { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} complete=${one.lag_ms_complete} />` },
     { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="it does not get less, or no rates were seen" as=${duration} />` },
-    { key: "poll", title: "Last poll, of limit", help: "as its client pushed it (KIP-714), against max.poll.interval.ms' default", value: (one) => pollAgoMs(more.get(one.who.member_id)), cell: (one) => html`<${PollAge} ago=${pollAgoMs(more.get(one.who.member_id))} />` },
+    { key: "software", title: "Client", needs: "middle", value: (one) => known.get(one.who.member_id)?.software, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.software} why=${whyNot(known, one, "software")} as=${(text) => html`<${Brief} value=${text} limit=${32} />`} />` },
+    { key: "poll", title: "Last poll, of limit", help: "as its client pushed it (KIP-714), against how long a rebalance waits for it: max.poll.interval.ms of Java's clients and of librdkafka's", value: (one) => known.get(one.who.member_id)?.last_poll_ms_ago, cell: (one) => html`<${Polls} about=${known.get(one.who.member_id)} why=${(what) => whyNot(known, one, what)} />` },
+    { key: "session", title: "Session", kind: "number", needs: "wide", help: "after so long a silence it is put out: session.timeout.ms", value: (one) => known.get(one.who.member_id)?.session_timeout_ms, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.session_timeout_ms} why=${whyNot(known, one, "limits")} as=${duration} />` },
     ...(status.protocol === "consumer" ? [{ key: "epoch", title: "Epoch", kind: "number", value: (one) => one.epoch, cell: (one) => html`<${Known} value=${one.epoch} as=${String} />${one.epoch !== null && status.epoch !== null && one.epoch < status.epoch ? html`<div class="under">of ${status.epoch}</div>` : ""}` }] : []),
   ];
 }
 
-function pollAgoMs(described) {
-  const seconds = described?.client_metrics?.values?.[POLL_AGO];
-  return seconds === undefined ? null : seconds * 1000;
+/** Why something of a member's client is not known. @param {"software"|"limits"|"polls"} what */
+function whyNot(known, one, what) {
+  return known.get(one.who.member_id)?.unknown[what] ?? "nobody has told it yet";
 }
 
-function PollAge({ ago }) {
-  if (ago === null) return html`<${Unknown} why="its client pushes no metrics (KIP-714): kohort client-metrics set asks for them" />`;
-  return html`<${Against} value=${ago} limit=${POLL_LIMIT_MS} name="time since the last poll" />`;
+/** The last poll against the limit of polls, as far as either is known; below it when that was said. */
+function Polls({ about, why }) {
+  const ago = about?.last_poll_ms_ago ?? null;
+  const limit = about?.rebalance_timeout_ms ?? null;
+  const said = about?.said_at_ms ? html`<div class="under">said <${Ago} ms=${about.said_at_ms} />${about.longest_poll_gap_ms !== null ? `; longest ${duration(about.longest_poll_gap_ms)}` : ""}</div>` : "";
+  if (ago !== null && limit !== null) return html`<${Against} value=${ago} limit=${limit} name="time since the last poll" />${said}`;
+  return html`<${Known} value=${ago} why=${why("polls")} as=${duration} /> of <${Known} value=${limit} why=${why("limits")} as=${duration} />${said}`;
 }
 
 /** What `group.describe` says of members, as standings: the same table as in a rebalance. */
-function standingOf(status, more) {
+function standingOf(status, more, journal) {
+  const since = new Map(journal.map((one) => [one.who.member_id, one.to_revoke_since_ms]));
   const owners = new Map(status.members.flatMap((one) => one.partitions.map((place) => [place, one.who.member_id])));
   return status.members.map((one) => {
     const told = more.get(one.who.member_id);
     const get = told?.to_get ?? [];
     const awaited = get.filter((place) => owners.has(place)).map((place) => [place, owners.get(place)]);
     const lags = told?.to_give_up?.length ? "is to give up partitions" : get.length ? "waits for partitions" : "at the target";
-    return { who: one.who, epoch: told?.member_epoch ?? one.epoch, state: lags, known: true, has: one.partitions, target: told?.target_assignment ?? null, to_revoke: told?.to_give_up ?? [], still_to_get: get, awaited_from: Object.fromEntries(awaited) };
+    return { who: one.who, epoch: told?.member_epoch ?? one.epoch, state: lags, known: true, has: one.partitions, target: told?.target_assignment ?? null, to_revoke: told?.to_give_up ?? [], to_revoke_since_ms: since.get(one.who.member_id) ?? null, still_to_get: get, awaited_from: Object.fromEntries(awaited) };
   });
 }
 

@@ -1,15 +1,16 @@
-/** Records near an offset: what was read, what is next. */
+/** Records near an offset: of a group, what was read and what is next; of a topic, from an offset on, or the last. */
 import { html } from "../parts/html.js";
 import { Copy } from "../parts/copy.js";
 import { Answer } from "../parts/failure.js";
 import { number } from "../parts/format.js";
 import { useJson } from "../parts/json.js";
-import { choose } from "../parts/router.js";
+import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Text, Time } from "../parts/text.js";
-import { visible } from "../parts/words.js";
+import { shellWord, visible } from "../parts/words.js";
 
 const AROUND = 5;
+const MANY = 20;
 const READ = { yes: "read", next: "next", no: "waits" };
 
 /**
@@ -26,10 +27,32 @@ export function Peek({ path, place, command }) {
     <${Answer} of=${asked}>${(body) => html`<${Peeked} body=${body} />`}<//></section>`;
 }
 
-function Peeked({ body }) {
-  const where = body.committed === undefined || body.committed === null ? "" : `Committed: ${number(body.committed)}. `;
+/**
+ * Records of a topic, which nobody has committed anything for: the last, or from an offset on, which is in the address.
+ * @param {{topic: string, place: string}} props `place`: TOPIC-PARTITION
+ */
+export function PeekTopic({ topic, place }) {
+  const { params } = usePlace();
+  const partition = Number(place.slice(place.lastIndexOf("-") + 1));
+  const offset = params.offset ?? null;
+  const asked = useJson(pathOf("topics", topic, "peek"), { partition, count: MANY, offset });
+  const first = asked.body?.records[0]?.offset ?? null;
+  const last = asked.body?.records.at(-1)?.offset ?? null;
+  const to = (at) => choose({ offset: at === null ? null : Math.max(0, at) });
+  return html`<section class="panel peek" aria-label=${`a look at ${visible(place)}`}><div class="heading"><h2>Records of ${visible(place)}</h2>
+      <div class="heading-tools"><label>from offset <input type="number" min="0" size="12" value=${offset ?? ""} placeholder="the last" onChange=${(event) => choose({ offset: event.target.value })} /></label>
+        <button type="button" class="small" disabled=${first === null || first <= asked.body.log_start_offset} onClick=${() => to(first - MANY)}>earlier</button>
+        <button type="button" class="small" disabled=${last === null || last + 1 >= asked.body.log_end_offset} onClick=${() => to(last + 1)}>later</button>
+        <button type="button" class="small" disabled=${offset === null} onClick=${() => to(null)}>the last</button>
+        <${Copy} label="Copy as command" text=${() => `kohort consume ${shellWord(topic)} --partition ${partition}${first === null ? "" : ` --offset ${first}`} --max ${MANY}`} />
+        <button type="button" class="small" onClick=${() => choose({ peek: null, offset: null })}>close</button></div></div>
+    <${Answer} of=${asked}>${(body) => html`<${Peeked} body=${body} ofGroup=${false} />`}<//></section>`;
+}
+
+function Peeked({ body, ofGroup = true }) {
+  const where = ofGroup ? `Committed: ${number(body.committed)}. ` : "";
   return html`<p class="soft">${where}The log reaches from ${number(body.log_start_offset)} to ${number(body.log_end_offset)}.</p>
-    <${Table} caption="Records" columns=${COLUMNS} rows=${body.records} keyOf=${(record) => String(record.offset)} rowClass=${(record) => (record.read === "next" ? "next" : "")} sortParam="records" empty="No record is there." />`;
+    <${Table} caption="Records" columns=${ofGroup ? COLUMNS : COLUMNS.slice(1)} rows=${body.records} keyOf=${(record) => String(record.offset)} rowClass=${(record) => (ofGroup && record.read === "next" ? "next" : "")} sortParam="records" empty="No record is there." />`;
 }
 
 const COLUMNS = [

@@ -2,7 +2,7 @@
 import { html } from "../parts/html.js";
 import { count, duration, number } from "../parts/format.js";
 import { Table } from "../parts/table.js";
-import { Known, Member, Text } from "../parts/text.js";
+import { Ago, Known, Member, Text } from "../parts/text.js";
 import { plain, visible } from "../parts/words.js";
 
 /** Members of a rebalance by their ids, so that moves can name them. */
@@ -65,7 +65,7 @@ export function Standings({ standing, title = "Who has not yet given up what" })
     { key: "epoch", title: "Epoch", kind: "number", value: (row) => row.epoch, cell: (row) => html`<${Known} value=${row.epoch} as=${String} />` },
     { key: "has", title: "Has", kind: "number", value: (row) => row.has.length, cell: (row) => html`<${Places} of=${row.has} />${row.known ? "" : " or more"}` },
     { key: "target", title: "Target", kind: "number", value: (row) => row.target?.length, cell: (row) => (row.target === null ? html`<${Known} value=${null} why="the target is not known" />` : html`<${Places} of=${row.target} />`) },
-    { key: "revoke", title: "To give up", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />` },
+    { key: "revoke", title: "To give up", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />${row.to_revoke.length > 0 && row.to_revoke_since_ms ? html`<div class="under">told <${Ago} ms=${row.to_revoke_since_ms} /></div>` : ""}` },
     { key: "get", title: "Still to get", value: (row) => row.still_to_get.length, cell: (row) => html`<${Places} of=${row.still_to_get} /><${Awaited} from=${row.awaited_from} names=${names} />` },
   ];
   const sentence = late.length ? `${count(late.length, "member")} of ${standing.length} not at the target yet.` : "All members are at the target.";

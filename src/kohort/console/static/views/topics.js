@@ -8,7 +8,7 @@ import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Link, Text, Unknown } from "../parts/text.js";
 import { markdownTable, shellWord, visible } from "../parts/words.js";
-import { Peek } from "./peek.js";
+import { PeekTopic } from "./peek.js";
 
 export function TopicsView() {
   const { params } = usePlace();
@@ -42,10 +42,15 @@ export function TopicView({ topic }) {
 function Topic({ about, topic, peek }) {
   const records = about.partitions.reduce((sum, one) => sum + one.log_end_offset - one.log_start_offset, 0);
   const configs = Object.entries(about.configs ?? {});
-  return html`<${Heading} title=${html`<${Text} value=${topic} limit=${80} />`} sentence=${`${count(about.partitions.length, "partition")}, ${number(records)} offsets between first and last.`} command=${`kohort topics describe ${shellWord(topic)}`} />
-    ${peek && html`<${Peek} path=${pathOf("topics", topic, "peek")} place=${peek} />`}
+  return html`<${Heading} title=${html`<${Text} value=${topic} limit=${80} />`} sentence=${`${count(about.partitions.length, "partition")}, ${number(records)} offsets between first and last.`} command=${`kohort topics describe ${shellWord(topic)}`} markdown=${() => asMarkdown(about)} />
+    ${peek && html`<${PeekTopic} topic=${topic} place=${peek} />`}
     <${Table} caption="Partitions" columns=${partitionColumns(topic)} rows=${about.partitions} keyOf=${(one) => String(one.partition)} empty="It has no partitions." />
     ${configs.length > 0 && html`<section><h2>Options that are not the defaults</h2><dl class="facts">${configs.map(([name, value]) => html`<div><dt>${visible(name)}</dt><dd>${value === null ? html`<${Unknown} why="it is secret" />` : html`<${Text} value=${value} />`}</dd></div>`)}</dl></section>`}`;
+}
+
+function asMarkdown(about) {
+  const rows = about.partitions.map((one) => [one.partition, one.leader < 0 ? "nobody" : one.leader, one.replicas.join(", "), one.isr.join(", "), one.log_start_offset, one.log_end_offset]);
+  return `### ${visible(about.name)}\n\n${markdownTable(["Partition", "Leader", "Replicas", "In sync", "First offset", "End"], rows)}`;
 }
 
 function partitionColumns(topic) {
@@ -57,6 +62,6 @@ function partitionColumns(topic) {
     { key: "replicas", title: "Replicas", cell: (one) => html`${one.replicas.join(", ")}${lagging(one).length ? html` <span class="bad-text">not in sync: ${lagging(one).join(", ")}</span>` : ""}` },
     { key: "start", title: "First offset", kind: "number", value: (one) => one.log_start_offset, cell: (one) => number(one.log_start_offset) },
     { key: "end", title: "End", kind: "number", value: (one) => one.log_end_offset, cell: (one) => number(one.log_end_offset) },
-    { key: "look", title: "Records", cell: (one) => html`<button type="button" class="small" aria-label=${`peek at the records of partition ${one.partition}`} onClick=${() => choose({ peek: `${topic}-${one.partition}` }, { push: true })}>peek</button>` },
+    { key: "look", title: "Records", cell: (one) => html`<button type="button" class="small" aria-label=${`peek at the records of partition ${one.partition}`} onClick=${() => choose({ peek: `${topic}-${one.partition}`, offset: null }, { push: true })}>peek</button>` },
   ];
 }

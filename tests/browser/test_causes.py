@@ -1,0 +1,58 @@
+"""Causes over time: a heat map whose counts can be read, bars, and lines for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+
+from browser.expecting import expect
+
+
+def test_causes_over_time_are_counts_in_a_table_shaded_by_how_many(open_page):
+    page = open_page("/groups/billing/causes")
+    heat = page.get_by_role("table", name="Causes over time")
+    heat.wait_for()
+
+    rows = [row.locator("td").all_inner_texts() for row in heat.locator("tbody tr").all()]
+
+    assert rows
+    assert all(int(all_of) == sum(int(cell or 0) for cell in cells) for *cells, all_of in rows)
+    assert heat.locator("td.shade").count() == sum(bool(cell) for *cells, _ in rows for cell in cells)
+
+
+def test_bars_are_a_choice_that_stands_in_the_address(open_page):
+    page = open_page("/causes")
+
+    page.get_by_role("button", name="bars").click()
+
+    expect(page.locator(".stacked svg")).to_be_visible()
+    assert page.evaluate("location.search") == "?as=bars"
+
+
+def test_causes_of_a_group_are_what_the_server_says(canned, open_page):
+    page = open_page("/groups/checkout/causes")
+    page.get_by_role("table", name="Causes over time").wait_for()
+
+    assert any(asked.startswith("/api/v1/groups/checkout/causes?") for asked in canned.asked)
+    expect(page.get_by_role("heading", name="Who is behind it")).to_be_visible()
+
+
+def test_causes_are_saved_as_lines_for_a_spreadsheet(open_page):
+    page = open_page("/groups/checkout/causes")
+
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV").click()
+
+    assert saved.value.suggested_filename == "checkout-causes.csv"
+    head, *lines = csv.reader(saved.value.path().read_text().splitlines())
+    assert head == ["from", "until", "cause", "kind", "rebalances"]
+    assert sum(int(line[4]) for line in lines) == 9
+    assert "GROUP_FORMING" in {line[2] for line in lines}
+
+
+def test_a_name_that_is_a_formula_is_none_in_a_spreadsheet(open_page):
+    page = open_page("/groups")
+    made = "c => import('/static/parts/csv.js').then(m => m.csv(c))"
+
+    assert page.evaluate(made, [["=1+1", "@x", -5, 'say "a,b"']]) == '\'=1+1,\'@x,-5,"say ""a,b"""\n'
+    name = "n => import('/static/parts/csv.js').then(m => m.fileName(n, 'causes'))"
+    assert page.evaluate(name, "../../<b>\u202e") == ".._.._b_-causes"
