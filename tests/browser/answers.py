@@ -237,6 +237,8 @@ def group_rows(moment: Moment) -> list[dict[str, Any]]:
             "partitions": len(g.partitions),
             "assignor": g.assignor or "",
             "group_type": g.protocol,
+            "topics": sorted({one.topic for one in g.partitions}),
+            "stable_share_1h": g.stable_share_1h,
             "idle_members": sum(member.state == "idle" for member in g.members),
         }
         for g in found

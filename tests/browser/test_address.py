@@ -40,6 +40,17 @@ def test_a_pressed_count_filters_by_health_and_stands_in_the_address(open_page):
     assert len(names(page)) == 1
 
 
+def test_state_and_topic_are_filters_in_the_address(open_page):
+    page = open_page("/groups?state=Stable")
+    page.get_by_role("heading", name="Groups").wait_for()
+    assert len(names(page)) < 5
+
+    page.get_by_role("combobox", name="topic").select_option("orders")
+
+    expect(page.locator("tbody th")).to_have_count(1)
+    assert query(page) == {"state": "Stable", "topic": "orders"}
+
+
 def test_the_chosen_time_goes_along_from_view_to_view_and_other_choices_do_not(open_page):
     page = open_page("/groups/checkout/rebalances?at=1700000150000&filter=poll")
 

@@ -173,3 +173,14 @@ def test_what_could_not_be_had_is_told_with_what_to_do(canned, open_page, proble
     assert "See the list of groups." in page.get_by_role("alert").first.inner_text()
     assert all("404" in problem for problem in problems)
     problems.clear()
+
+
+def test_who_joined_how_is_told_of_a_rebalance(open_page):
+    page = open_page("/groups/checkout/rebalances/9")
+
+    joins = page.get_by_role("table", name="Joins of this rebalance")
+    joins.wait_for()
+
+    assert joins.locator("tbody tr").count() >= 1
+    assert "v9" in joins.inner_text()
+    assert "unknown" not in joins.inner_text()

@@ -35,6 +35,12 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
+    stuck_members: int = 0
+    """Those that do not get on though there is something to do."""
+    stable_share_1h: float | None = None
+    """The part of the last hour in which it did not rebalance; null without a journal."""
+    topics: list[str] = []
+    """At most 100 of those that it reads or has committed, by name."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):

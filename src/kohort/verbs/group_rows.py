@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kohort.insight.health import WORST
 from kohort.results.lag import GroupRow
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
+
+STUCK: Final = frozenset({"stuck", "not-fetching", "not-committing"})
+MOST_TOPICS: Final = 100
 
 
 def worst_first(found: Iterable[GroupFinding]) -> list[GroupFinding]:
@@ -39,6 +42,9 @@ def row_of(found: GroupFinding) -> GroupRow:
         blame=found.blame,
         rebalances_1h=found.rebalances_1h,
         last_rebalance=found.last_rebalance,
+        stuck_members=sum(member.state in STUCK for member in found.members),
+        stable_share_1h=found.stable_share_1h,
+        topics=sorted({one.topic for one in found.partitions})[:MOST_TOPICS],
     )
 
 

@@ -117,6 +117,8 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rebalances_1h: int | None = None
     """None without a journal; the second round of a cooperative rebalance is not counted."""
     last_rebalance: LastRebalance | None = None
+    stable_share_1h: float | None = None
+    """The part of the last hour in which it did not rebalance; None without a journal."""
     members: tuple[MemberFinding, ...] = ()
     partitions: tuple[PartitionFinding, ...] = ()
 
@@ -165,11 +167,16 @@ def find_group(
         last_rebalance=None
         if last is None
         else LastRebalance(at_ms=last.opened_at_ms, cause=last.cause, took_ms=last.took_ms),
+        stable_share_1h=None if rebalances is None else _stable_share(recent),
         members=tuple(_member(m, lag.members[m.member_id], report.members[m.member_id]) for m in now.members),
         partitions=tuple(
             _partition(one, verdict) for one, verdict in zip(lag.partitions, report.partitions, strict=True)
         ),
     )
+
+
+def _stable_share(recent: Sequence[RebalanceFinding]) -> float:
+    return round(1 - min(1.0, sum(r.took_ms or 0 for r in recent) / HOUR_MS), 6)
 
 
 def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:

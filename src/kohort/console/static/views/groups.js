@@ -4,7 +4,7 @@ import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
 import { Cause } from "../parts/cause.js";
 import { Answer } from "../parts/failure.js";
-import { compact, count, duration, number } from "../parts/format.js";
+import { compact, count, duration, number, share } from "../parts/format.js";
 import { Heading, matcher, Search } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
@@ -15,6 +15,7 @@ import { markdownTable, plain, visible } from "../parts/words.js";
 
 const WORDS = ["STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", null, "OK"];
 const ROW_PX = 46;
+const CHOICES = 500;
 
 /** Puts rows that changed into the list. */
 function mergeGroups(body, kind, news) {
@@ -48,11 +49,13 @@ export function GroupsView() {
 
 function Groups({ body }) {
   const { params } = usePlace();
-  const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state]);
+  const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state, params.topic]);
   useEffect(() => performance.mark("kohort: groups drawn"), []);
   const troubled = body.groups.filter((row) => rank(row) < WORDS.indexOf("REBALANCING"));
   return html`
     <${Heading} title="Groups" sentence=${sentenceOf(body.groups, troubled)} command="kohort groups" markdown=${() => markdownOf(shown)}>
+      <${Choice} name="state" title="any state" values=${body.groups.map((row) => row.state)} chosen=${params.state} />
+      <${Choice} name="topic" title="any topic" values=${body.groups.flatMap((row) => row.topics ?? [])} chosen=${params.topic} />
       <${Search} value=${params.filter ?? ""} label="Filter groups" onInput=${(filter) => choose({ filter })} />
     <//>
     <${Counts} groups=${body.groups} chosen=${params.health} />
@@ -67,12 +70,19 @@ function sentenceOf(groups, troubled) {
   return html`<strong>${count(troubled.length, "group")} of ${number(groups.length)} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
 }
 
-function chosenRows(groups, { filter, health, state }) {
+/** One of the values that rows have, as a filter in the address. */
+function Choice({ name, title, values, chosen }) {
+  const some = [...new Set(chosen ? [...values, chosen] : values)].filter(Boolean).sort().slice(0, CHOICES);
+  return html`<label><span class="hidden">${name}</span><select value=${chosen ?? ""} onChange=${(event) => choose({ [name]: event.target.value })}><option value="">${title}</option>${some.map((value) => html`<option value=${value}>${visible(value).slice(0, 60)}</option>`)}</select></label>`;
+}
+
+function chosenRows(groups, { filter, health, state, topic }) {
   const matches = matcher(filter);
   return groups.filter(
     (row) =>
       (!health || (row.health ?? "unknown") === health) &&
       (!state || row.state === state) &&
+      (!topic || row.topics?.includes(topic)) &&
       matches([row.group, row.reason, row.state, row.health, row.assignor, row.last_rebalance?.cause]),
   );
 }
@@ -95,14 +105,19 @@ function columnsFor(body) {
     { key: "health", title: "Health", value: rank, cell: (row) => html`<${Health} word=${row.health} why=${row.reason} />` },
     { key: "group", title: "Group, and why", value: (row) => row.group, head: true, width: "wide", cell: (row) => html`<${Name} row=${row} />` },
     { key: "state", title: "State", needs: "middle", value: (row) => row.state, cell: (row) => html`${visible(row.state)}<div class="under">${visible(row.assignor || row.group_type)}</div>` },
-    { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`${row.members}<div class="under">${row.idle_members ? `${row.idle_members} idle` : ""}</div>` },
+    { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`${row.members}<div class="under">${[row.idle_members && `${row.idle_members} idle`, row.stuck_members && `${row.stuck_members} stuck`].filter(Boolean).join(", ")}</div>` },
     { key: "lag", title: "Lag", kind: "number", help: "records that wait", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions} partitions</div>` },
     { key: "wait", title: "Waited", kind: "number", help: "for how long the next record has waited: the longest of its partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
     { key: "trend", title: "15 min", needs: "middle", help: "lag in the last 15 minutes", cell: (row) => html`<${Trend} row=${row} values=${row.trend ?? body.trends?.[row.group]} />` },
-    { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour; the second round of a cooperative one is not counted", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="nobody keeps a journal" />` },
+    { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour; the second round of a cooperative one is not counted; and how much of that time it did not rebalance", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="nobody keeps a journal" /><div class="under">${row.stable_share_1h === null || row.stable_share_1h === undefined ? "" : `${stableWords(row.stable_share_1h)} stable`}</div>` },
     { key: "last", title: "Last rebalance", width: "brief", value: (row) => row.last_rebalance?.at_ms, cell: (row) => html`<${Last} row=${row} />` },
     { key: "node", title: "Node", needs: "wide", kind: "number", help: "the broker that coordinates it", value: (row) => row.coordinator_id, cell: (row) => html`<${Known} value=${row.coordinator_id} why="its coordinator was not told" as=${String} />` },
   ];
+}
+
+/** A share that is not whole is not told as if it were. */
+function stableWords(part) {
+  return part < 1 && part > 0.995 ? "> 99 %" : share(part);
 }
 
 function Name({ row }) {

@@ -1,11 +1,14 @@
 /** V6: the partitions: where the group is in each, how far behind, who has it; and the records around that. */
+import { useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
 import { count, duration, number, rate } from "../parts/format.js";
 import { Heading, matcher, Search } from "../parts/heading.js";
+import { useJson } from "../parts/json.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Member, Records, Waited } from "../parts/text.js";
+import { useSpan } from "../parts/timebar.js";
 import { markdownTable, memberName, shellWord, visible } from "../parts/words.js";
 import { Peek } from "./peek.js";
 
@@ -21,6 +24,8 @@ const ONLY = [
 /** @param {{group: string, status: any}} props */
 export function PartitionsView({ group, status }) {
   const { params } = usePlace();
+  const rebalances = useJson(pathOf("groups", group, "rebalances"), useSpan(), { on: ["entries"] });
+  const moves = useMemo(() => movesOf(rebalances.body), [rebalances.body]);
   if (!status) return null;
   const only = ONLY.find(([name]) => name === (params.only ?? "")) ?? ONLY[0];
   const matches = matcher(params.filter);
@@ -29,7 +34,24 @@ export function PartitionsView({ group, status }) {
       <${Search} value=${params.filter ?? ""} label="Filter partitions" onInput=${(filter) => choose({ filter })} /><//>
     <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => html`<button type="button" aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${status.partitions.filter(test).length}</b></button>`)}</div>
     ${params.peek && html`<${Peek} path=${pathOf("groups", group, "peek")} place=${params.peek} command=${(topic, partition) => `kohort group peek ${shellWord(group)} ${shellWord(`${topic}:${partition}`)}`} />`}
-    <${Table} caption="Partitions" columns=${COLUMNS} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition is like that." />`;
+    <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition is like that." />`;
+}
+
+/** How often each partition changed hands in the rebalances of the span; null where no journal tells. */
+function movesOf(body) {
+  if (!body) return null;
+  const times = new Map();
+  for (const move of body.rebalances.flatMap((one) => one.moves)) {
+    const place = `${move.topic}-${move.partition}`;
+    times.set(place, (times.get(place) ?? 0) + 1);
+  }
+  return times;
+}
+
+function columnsWith(moves) {
+  const of = (one) => (moves === null ? null : (moves.get(`${one.topic}-${one.partition}`) ?? 0));
+  const moved = { key: "moved", title: "Moved", needs: "wide", kind: "number", help: "how often it changed hands in the span", value: of, cell: (one) => html`<${Known} value=${of(one)} why="no journal tells of rebalances in this span" as=${(times) => `${times}×`} />` };
+  return [...COLUMNS.slice(0, -2), moved, ...COLUMNS.slice(-2)];
 }
 
 function sentenceOf(status) {
@@ -54,6 +76,7 @@ const COLUMNS = [
   { key: "in", title: "Written", kind: "number", value: (one) => one.written_per_s, cell: (one) => html`<${Known} value=${one.written_per_s} why="one look tells no rates" as=${rate} />` },
   { key: "out", title: "Read", kind: "number", value: (one) => one.read_per_s, cell: (one) => html`<${Known} value=${one.read_per_s} why="one look tells no rates" as=${rate} />` },
   { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="it does not get less, or no rates were seen" as=${duration} />` },
+  { key: "said", title: "Said with it", needs: "wide", help: "the metadata of the commit", value: (one) => one.metadata || null, cell: (one) => (one.metadata ? html`<${Brief} value=${one.metadata} limit=${24} />` : "") },
   { key: "look", title: "Records", cell: (one) => html`<button type="button" class="small" aria-label=${visible(`peek at the records of ${one.topic}-${one.partition}`)} onClick=${() => choose({ peek: `${one.topic}-${one.partition}` }, { push: true })}>peek</button>` },
 ];
 

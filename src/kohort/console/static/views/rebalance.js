@@ -14,6 +14,7 @@ import { pathOf } from "../parts/router.js";
 import { Link, Member, Text, Time } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
 import { memberName, plain, rebalanceKey, rebalanceName, shellWord, visible } from "../parts/words.js";
+import { Joins } from "./joins.js";
 import { MemberChanges, MovesTable, Standings } from "./rebalance-tables.js";
 import { ReplayTable } from "./what-if-tables.js";
 
@@ -58,6 +59,7 @@ function Rebalance({ one, group }) {
     </div>
     <${MovesTable} one=${one} />
     ${one.standing.length ? html`<${Standings} standing=${one.standing} />` : html`<${MemberChanges} one=${one} />`}
+    <${Joins} group=${group} one=${one} />
     <${OtherAssignors} group=${group} one=${one} />
   </article>`;
 }
