@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 from browser.expecting import expect
-from browser.lively import make_live, rows, status_of
+from browser.lively import cluster, make_live, rows, status_of
 
 AT = 1700000150000
 
@@ -116,3 +116,36 @@ def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):
     expect(page.locator("[data-mode=recorded]")).to_be_visible()
     expect(page.get_by_text("9 rebalances in this span; the journal tells of 9.")).to_be_visible()
     assert not any("/stream" in one for one in canned.asked)
+
+
+def test_a_journal_that_is_found_later_is_told_without_loading_the_page(canned, open_page):
+    told = cluster()
+    nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "it is being looked for"}
+    canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": nobody}
+    page = open_page("/groups")
+    page.get_by_text("no journal").wait_for()
+
+    canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": {**told["journal"], "kind": "own watcher"}}
+
+    page.get_by_text("own watcher").wait_for()
+    expect(page.get_by_role("slider", name="moment that is shown")).to_be_visible()
+
+
+def test_views_of_the_whole_cluster_ask_again_when_groups_have_changed(canned, open_page):
+    for view in ("causes", "topics"):
+        page = opened_live(canned, open_page, f"/{view}")
+
+        with page.expect_request(f"**/api/v1/{view}*"):
+            canned.push("groups", {"groups": [changed(4321)]})
+
+
+def test_the_past_is_played_to_its_very_end(canned, open_page):
+    page = open_page("/groups")
+    slider = page.get_by_role("slider", name="moment that is shown")
+    end = int(slider.get_attribute("max"))
+    page.goto(f"{page.url}?at={end - 4_000}")
+
+    page.get_by_role("button", name="Play").click()
+
+    page.wait_for_url(f"**at={end}")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()

@@ -87,7 +87,9 @@ def test_every_command_reads_the_file_that_is_named(run, ask, watched):
         "generation_seen",
     ]
     assert ask("group", "timeline", watched.group, *store)["timeline"]["group"] == watched.group
-    assert ask("group", "fenced", watched.group, *store)["fenced"] == []
+    refused = ask("group", "fenced", watched.group, *store)
+    assert (refused["fenced"], refused["from_outside"]) == ([], True)
+    assert "is not seen from the outside" in run("group", "fenced", watched.group, *store).stderr
     page = run("metrics", *store).stdout
     counted = [line for line in page.splitlines() if line.startswith("kohort_group_rebalances_total")]
     assert any(watched.group in line and "NEW_MEMBER" in line and line.endswith(" 1.0") for line in counted)

@@ -15,7 +15,7 @@ from kohort.cli.output import output_of, print_lines, print_result
 from kohort.cli.show import cell, print_prose, time_text
 from kohort.cli.why_story import ago, print_fact
 from kohort.insight.findings.events import EventFinding, find_events
-from kohort.insight.findings.fenced import FencedFinding, find_fenced
+from kohort.insight.findings.fenced import FencedFinding, find_fenced, is_from_outside
 from kohort.insight.findings.model import name_of_member
 from kohort.results.journal import GroupEvents, GroupFenced
 from kohort.results.result import line_of
@@ -116,7 +116,9 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
         raise nothing_known(cluster, group_id)
     found = [this for this in find_fenced(entries) if this.last_at_ms >= from_ms]
     if output != "table":
-        print_result(GroupFenced(group=group_id, fenced=found), output)
+        print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_from_outside(entries)), output)
+    elif is_from_outside(entries):
+        click.echo("what the coordinator refuses is not seen from the outside: kohort's brokers keep it", err=True)
     elif not found:
         click.echo(f"no request to {cell(group_id)} was refused", err=True)
     for i, this in enumerate(found if output == "table" else ()):

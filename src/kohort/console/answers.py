@@ -11,7 +11,7 @@ from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TRE
 from kohort.console.sources import ConsoleSource, GroupsKnown
 from kohort.insight.findings.doctor import SEVERITIES, examine
 from kohort.insight.findings.events import find_events
-from kohort.insight.findings.fenced import find_fenced
+from kohort.insight.findings.fenced import find_fenced, is_from_outside
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.names import printable
@@ -112,8 +112,9 @@ class ConsoleAnswers:
 
     def fenced(self, group: str, span: AskedSpan) -> GroupFenced:
         """Return the refused requests, by who sent them."""
-        found = find_fenced(self._entries(group, span))
-        return GroupFenced(group=group, fenced=[this for this in found if this.last_at_ms >= (span.from_ms or 0)])
+        entries = self._entries(group, span)
+        found = [this for this in find_fenced(entries) if this.last_at_ms >= (span.from_ms or 0)]
+        return GroupFenced(group=group, fenced=found, from_outside=is_from_outside(entries))
 
     def lag_history(self, group: str, span: AskedSpan) -> LagHistoryTold:
         """Return the lag over time, in at most 1,000 points."""

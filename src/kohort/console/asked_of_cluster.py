@@ -107,9 +107,9 @@ class ChangesAtCluster:
             return without_node(admin, node, looks)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
-        """Return all topics that are not the brokers' own."""
+        """Return all topics, the brokers' own, too."""
         with clients.admin() as admin:
-            listed = admin.list_topics(timeout_ms=ADMIN_MS)
+            listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
             told = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}
             rows = [
                 TopicRow(

@@ -29,6 +29,8 @@ class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced
 
     group: str
     fenced: list[FencedFinding]
+    from_outside: bool = False
+    """Whether a watcher alone tells of the group: what a coordinator refuses is not seen from the outside."""
 
 
 class WatchedMoment(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,6 +59,11 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Of a duplicate: who else was refused under its instance id."""
 
 
+def is_from_outside(entries: Sequence[JournalEntry]) -> bool:
+    """Tell whether a watcher alone tells of a group: what its coordinator refuses is not seen from the outside."""
+    return all(entry.observed for entry in entries)
+
+
 class _Others:
     """What the journal says besides: who was removed when, and who came under which instance id."""
 

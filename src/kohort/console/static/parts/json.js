@@ -6,6 +6,8 @@ import { getJson, lengthOf } from "../data.js";
 import { isFrozen, onNews, useLive } from "./live.js";
 
 const BETWEEN_MS = 2000;
+/** For what is asked of the whole cluster: the news of any group make it ask again. */
+export const OF_CLUSTER = { on: ["groups"], betweenMs: 5000 };
 const KEPT = 40;
 const KEPT_LENGTH = 4_000_000;
 
@@ -29,16 +31,16 @@ function forget(key) {
 /**
  * @param {string|null} path null: nothing is asked
  * @param {Record<string, unknown>} [params]
- * @param {{on?: string[], merge?: (body: any, kind: string, news: any) => any}} [options]
- *   `on`: news that make it ask again, at most every two seconds. `merge`: takes news into what is there, without
+ * @param {{on?: string[], betweenMs?: number, merge?: (body: any, kind: string, news: any) => any}} [options]
+ *   `on`: news that make it ask again, at most every two seconds, or `betweenMs`. `merge`: takes news into what is there, without
  *   asking; what it returns is shown, or undefined.
  * @returns {{body: any, error: Error|null, loading: boolean, reload: () => void}}
  */
-export function useJson(path, params = {}, { on = [], merge } = {}) {
+export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, merge } = {}) {
   const { at } = useLive();
   const key = path === null ? "" : `${path} ${JSON.stringify(params)} ${at ?? ""}`;
   const [state, setState] = useState({ key: "", path: "", body: null, error: null });
-  const asked = useRef({ params, merge, on, stop: null });
+  const asked = useRef({ params, merge, on, betweenMs, stop: null });
   asked.current.params = params;
   asked.current.merge = merge;
   asked.current.on = on;
@@ -75,14 +77,14 @@ export function useJson(path, params = {}, { on = [], merge } = {}) {
   return { body, error, loading: path !== null && !body && !error, reload: load };
 }
 
-/** Take news into a component's state, or ask again, but not more often than every two seconds. */
+/** Take news into a component's state, or ask again, but not too often. */
 function followNews(asked, load, setState) {
   let timer = null;
   const soon = () => {
     timer ??= setTimeout(() => {
       timer = null;
       load();
-    }, BETWEEN_MS);
+    }, asked.current.betweenMs);
   };
   const stop = onNews((kind, news) => {
     if (isFrozen()) return;

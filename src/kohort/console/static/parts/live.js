@@ -65,11 +65,16 @@ function clockDifference() {
   return state.cluster ? state.cluster.now_ms - state.cluster.askedAtMs : 0;
 }
 
-/** Keep what the server said of itself. */
+/** Keep what the server said of itself; all is drawn anew if more is different than the time. */
 export function setCluster(cluster) {
+  const before = state.cluster;
   state.cluster = { ...cluster, askedAtMs: Date.now() };
   follow();
-  tell();
+  if (!before || apartFromTime(before) !== apartFromTime(state.cluster)) tell();
+}
+
+function apartFromTime(cluster) {
+  return JSON.stringify({ ...cluster, now_ms: 0, askedAtMs: 0, journal: cluster.journal && { ...cluster.journal, until_ms: 0 } });
 }
 
 export function pause() {

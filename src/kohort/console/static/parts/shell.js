@@ -22,6 +22,8 @@ const SECTIONS = [
   ["pipelines", "Pipelines"],
 ];
 const ASK_AGAIN_MS = 3000;
+/** What the server says of itself changes: a journal is found, something is not seen any more. */
+const LOOK_AGAIN_MS = 10_000;
 
 export function Shell() {
   const place = usePlace();
@@ -52,17 +54,20 @@ function toMain(event) {
   document.getElementById("main").focus();
 }
 
-/** Ask what cluster this is, until somebody answers. */
+/** Ask what cluster this is until somebody answers, and then again from time to time; a recording does not change. */
 function askCluster(setError) {
   let timer = null;
+  let known = false;
   const ask = async () => {
     try {
       const cluster = await getJson("/cluster");
       setToken(cluster.token ?? null);
       setError(null);
       setCluster(cluster);
+      known = true;
+      if (cluster.kind === "live") timer = setTimeout(ask, cluster.journal?.kind ? LOOK_AGAIN_MS : ASK_AGAIN_MS);
     } catch (error) {
-      setError(error);
+      if (!known) setError(error); // else the stream tells that nobody is there
       timer = setTimeout(ask, ASK_AGAIN_MS);
     }
   };

@@ -79,7 +79,10 @@ function Scrubber({ cluster, at }) {
   const shown = at ?? until;
   useEffect(() => {
     if (!speed || at === null) return undefined;
-    const timer = setTimeout(() => (at + speed * 1000 < until ? showAt(at + speed * 1000) : setSpeed(0)), 1000);
+    const timer = setTimeout(() => {
+      if (at + speed * 1000 >= until) setSpeed(0);
+      showAt(Math.min(at + speed * 1000, until));
+    }, 1000);
     return () => clearTimeout(timer);
   }, [speed, at]);
   const step = (ms) => showAt(Math.min(until, Math.max(since, shown + ms)));

@@ -61,6 +61,11 @@ export function rebalanceName(rebalance) {
   return rebalance.generation === null ? `after ${thing} ${rebalance.from_generation ?? "?"}` : `${thing} ${rebalance.generation}`;
 }
 
+/** Those that are rebalances: what changed without one (options, a static member's return) is told beside them. */
+export function rebalancesOf(told) {
+  return told.filter((one) => one.end !== "no_rebalance");
+}
+
 /** A word for a shell: quoted where it has to be; the invisible is written as bash and zsh read it: $'a\u202eb'. */
 export function shellWord(text) {
   if (/^[A-Za-z0-9_./:=@%+-]+$/.test(text)) return text;

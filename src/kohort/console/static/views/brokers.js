@@ -4,7 +4,7 @@ import { Badge } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";
 import { count } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
-import { useJson } from "../parts/json.js";
+import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Link, Text } from "../parts/text.js";
@@ -20,7 +20,7 @@ export function BrokersView() {
 }
 
 function AllBrokers() {
-  const asked = useJson("/nodes", {}, { on: ["entries"] });
+  const asked = useJson("/nodes", {}, OF_CLUSTER);
   return html`<${Answer} of=${asked}>${(body) => html`<${Brokers} body=${body} />`}<//>`;
 }
 

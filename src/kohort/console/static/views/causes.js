@@ -8,7 +8,7 @@ import { csv, fileName } from "../parts/csv.js";
 import { count, share, timeOfDay, utc } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { HeatMap } from "../parts/heatmap.js";
-import { useJson } from "../parts/json.js";
+import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Link, Time } from "../parts/text.js";
@@ -21,7 +21,7 @@ const BARS = 60;
 const CELLS = 12;
 
 export function CausesView() {
-  const asked = useJson("/causes", { since: useSpan().from }, { on: ["entries"] });
+  const asked = useJson("/causes", { since: useSpan().from }, OF_CLUSTER);
   return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${1} />`}<//>`;
 }
 

@@ -7,7 +7,7 @@ import { Heading } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
 import { pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
-import { Known, Member, Text, Time } from "../parts/text.js";
+import { Known, Member, Text, Time, Unknown } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
 import { plain, shellWord, visible } from "../parts/words.js";
 
@@ -27,13 +27,15 @@ export function FencedView({ group }) {
   return html`<${Answer} of=${asked}>${(body) => {
     const order = Object.keys(VERDICTS);
     const found = [...body.fenced].sort((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict) || b.last_at_ms - a.last_at_ms);
-    return html`<${Heading} level=${2} title="Refused and suspicious requests" sentence=${sentenceOf(found)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
-      ${!found.length && html`<p class="empty">Here stand zombies (members that were put out and work on), processes that share an instance id, and commits that came too late. There were none.</p>`}
+    return html`<${Heading} level=${2} title="Refused and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
+      ${!found.length && !body.from_outside && html`<p class="empty">Here stand zombies (members that were put out and work on), processes that share an instance id, and commits that came too late. There were none.</p>`}
+      ${body.from_outside && html`<p class="empty">Whether any request was refused is unknown <${Unknown} why="only a watcher tells of this group, and what a coordinator refuses is not seen from the outside" />: a watcher sees groups from the outside, and what a coordinator refuses it tells nobody else. Brokers of kohort keep it in their journal.</p>`}
       ${found.map((one) => html`<${Culprit} key=${`${one.who.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
   }}<//>`;
 }
 
-function sentenceOf(found) {
+function sentenceOf(found, fromOutside) {
+  if (!found.length && fromOutside) return "Refused requests are not seen from the outside.";
   if (!found.length) return "In this span nothing was refused.";
   const serious = found.filter((one) => one.verdict !== "benign").length;
   return `${count(found.length, "culprit")}, ${serious ? `${serious} of them not harmless` : "all of them harmless"}.`;

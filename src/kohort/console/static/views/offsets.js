@@ -120,7 +120,8 @@ function Diff({ plan, group }) {
     { key: "again", title: "Read again", kind: "number", value: (one) => one.read_again, cell: (one) => html`<${Known} value=${one.read_again} why="nothing is committed" as=${number} />` },
     { key: "error", title: "Refused", cell: (one) => one.error && html`<${Text} value=${one.error} />` },
   ];
-  return html`<p class="lead">${count(plan.partitions.length, "partition")}: ${count(skipped, "record")} will not be read, ${count(again, "record")} will be read again.</p>
+  const words = [skipped ? `${count(skipped, "record")} will not be read` : "no record is left out", again ? `${count(again, "record")} will be read again` : "none is read again"];
+  return html`<p class="lead">${count(plan.partitions.length, "partition")}: ${words.join(", ")}.</p>
     ${plan.refused.map((one) => html`<p class="bad-text">${visible(one.group)}: <${Text} value=${one.reason} limit=${300} /></p>`)}
     ${before.length > 0 && html`<p><${Save} label="Save as CSV where it is now" name=${`${fileName(group, "offsets")}.csv`} text=${() => csv(before, { forSpreadsheets: false })} /> <span class="soft">so that it can be undone: a file to reset from</span></p>`}
     <${Table} caption="Where offsets go" columns=${columns} rows=${plan.partitions} keyOf=${(one) => `${one.topic}-${one.partition}`} sortParam="plan" empty="Nothing would move." />`;

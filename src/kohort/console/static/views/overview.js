@@ -15,7 +15,7 @@ import { go, pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Ago, Known, Link, Member, Records, Text, Time, Waited } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
-import { plain, rebalanceKey, shellWord, visible } from "../parts/words.js";
+import { plain, rebalanceKey, rebalancesOf, shellWord, visible } from "../parts/words.js";
 import { Findings, findingsAsMarkdown } from "./doctor.js";
 
 /** @param {{group: string, status: any}} props */
@@ -55,7 +55,7 @@ function drain(status) {
 }
 
 function Chart({ history, rebalances, group }) {
-  const bands = useMemo(() => rebalances.map((one) => ({ from: one.opened_at_ms, until: one.opened_at_ms + (one.took_ms ?? 0), key: rebalanceKey(one) })), [rebalances]);
+  const bands = useMemo(() => rebalancesOf(rebalances).map((one) => ({ from: one.opened_at_ms, until: one.opened_at_ms + (one.took_ms ?? 0), key: rebalanceKey(one) })), [rebalances]);
   if (!history.times_ms.length) return html`<p class="empty">No lag was seen in this span.</p>`;
   const open = (ms) => {
     const band = nearest(bands, ms);
@@ -83,7 +83,7 @@ function HistoryTable({ history }) {
 
 function Causes({ body, group }) {
   const byCause = {};
-  for (const one of body.rebalances) byCause[one.cause] = (byCause[one.cause] ?? 0) + 1;
+  for (const one of rebalancesOf(body.rebalances)) byCause[one.cause] = (byCause[one.cause] ?? 0) + 1;
   const latest = body.rebalances.slice(-3).reverse();
   return html`<section><h2>Why it rebalanced</h2><${CauseBar} byCause=${byCause} />
     ${body.patterns.map((pattern) => html`<p class="pattern"><strong>${plain(pattern.pattern)}</strong> <${Text} value=${pattern.sentence} limit=${400} /></p>`)}

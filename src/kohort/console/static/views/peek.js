@@ -14,15 +14,15 @@ const MANY = 20;
 const READ = { yes: "read", next: "next", no: "waits" };
 
 /**
- * @param {{path: string, place: string, command?: (topic: string, partition: number) => string}} props
- *   `place`: TOPIC-PARTITION
+ * @param {{path: string, place: string, level?: 2|3, command?: (topic: string, partition: number) => string}} props
+ *   `place`: TOPIC-PARTITION; `level`: of its heading, below that of the view
  */
-export function Peek({ path, place, command }) {
+export function Peek({ path, place, level = 3, command }) {
   const dash = place.lastIndexOf("-");
   const topic = place.slice(0, dash);
   const partition = Number(place.slice(dash + 1));
   const asked = useJson(path, { topic, partition, before: AROUND, after: AROUND });
-  return html`<section class="panel peek" aria-label=${`a look at ${visible(place)}`}><div class="heading"><h3>Records of ${visible(place)}</h3>
+  return html`<section class="panel peek" aria-label=${`a look at ${visible(place)}`}><div class="heading"><${`h${level}`}>Records of ${visible(place)}<//>
       <div class="heading-tools">${command && html`<${Copy} label="Copy as command" text=${() => command(topic, partition)} />`}<button type="button" class="small" onClick=${() => choose({ peek: null })}>close</button></div></div>
     <${Answer} of=${asked}>${(body) => html`<${Peeked} body=${body} />`}<//></section>`;
 }

@@ -4,14 +4,14 @@ import { Badge, Icon } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";
 import { count, number } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
-import { useJson } from "../parts/json.js";
+import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Ago, Brief, Known, Link, Text } from "../parts/text.js";
 import { markdownTable, visible } from "../parts/words.js";
 
 export function PipelinesView() {
-  const asked = useJson("/pipelines");
+  const asked = useJson("/pipelines", {}, OF_CLUSTER);
   return html`<${Answer} of=${asked}>${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. Where one goes on is in Spark's checkpoint; its group has what was committed after each micro-batch.` : "No pipeline was given to this console."} command="kohort pipeline status FILE" markdown=${body.pipelines.length ? () => asMarkdown(body.pipelines) : null} />
       ${!body.pipelines.length && html`<p class="empty">Pipelines are told by their files and ledgers: start the console with <code>kohort console --pipeline FILE</code>.</p>`}
       ${body.pipelines.map((one) => html`<${Pipeline} one=${one} />`)}`}<//>`;

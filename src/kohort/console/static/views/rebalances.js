@@ -11,7 +11,7 @@ import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Link, Text, Time } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
-import { plain, rebalanceKey, rebalanceName, shellWord, visible } from "../parts/words.js";
+import { plain, rebalanceKey, rebalanceName, rebalancesOf, shellWord, visible } from "../parts/words.js";
 
 /** @param {{group: string}} props */
 export function RebalancesView({ group }) {
@@ -23,7 +23,9 @@ function Rebalances({ body, group }) {
   const { params } = usePlace();
   const matches = matcher(params.filter);
   const shown = body.rebalances.filter((one) => matches([one.cause, one.sentence, one.id, one.assignor]));
-  const sentence = `${count(body.rebalances.length, "rebalance")} in this span; the journal tells of ${body.known}.`;
+  const real = rebalancesOf(body.rebalances).length;
+  const others = body.rebalances.length - real;
+  const sentence = `${count(real, "rebalance")} in this span; the journal tells of ${body.known}.${others ? ` Beside them ${count(others, "change")} without a rebalance.` : ""}`;
   return html`<${Heading} level=${2} title="Rebalances" sentence=${sentence} command=${`kohort group why ${shellWord(group)} --last 0`} markdown=${() => listAsMarkdown(body)}>
       <${Search} value=${params.filter ?? ""} label="Filter rebalances" onInput=${(filter) => choose({ filter })} /><//>
     ${body.patterns.map((pattern) => html`<${Pattern} pattern=${pattern} group=${group} />`)}

@@ -10,7 +10,7 @@ import { choose, go, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Link, Member, Text, Time } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
-import { plain, rebalanceKey, shellWord, visible } from "../parts/words.js";
+import { plain, rebalanceKey, rebalancesOf, shellWord, visible } from "../parts/words.js";
 import { Timeline } from "../timeline/timeline.js";
 import { Places } from "./rebalance-tables.js";
 
@@ -29,7 +29,7 @@ function Drawn({ timeline, rebalances, events, group }) {
   const { params } = usePlace();
   const [tables, setTables] = useState(false);
   const selected = rebalances.find((one) => rebalanceKey(one) === params.gen)?.id ?? null;
-  const sentence = `${count(timeline.lanes.length, "member")}, ${count(rebalances.length, "rebalance")} in this span.`;
+  const sentence = `${count(timeline.lanes.length, "member")}, ${count(rebalancesOf(rebalances).length, "rebalance")} in this span.`;
   return html`<${Heading} level=${2} title="Who had what when" sentence=${sentence} command=${`kohort group timeline ${shellWord(group)}`} markdown=${() => asMarkdown(timeline)} />
     <${Timeline} timeline=${timeline} rebalances=${rebalances} events=${events} selected=${selected} onSelect=${(id) => open(group, rebalances, id)}
       mode=${params.rows ?? "members"} onMode=${(rows) => choose({ rows: rows === "members" ? null : rows })} range=${rangeOf(params.zoom)} onRange=${keepRange} />

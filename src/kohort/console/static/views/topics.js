@@ -3,7 +3,7 @@ import { html } from "../parts/html.js";
 import { Answer } from "../parts/failure.js";
 import { count, number } from "../parts/format.js";
 import { Heading, matcher, Search } from "../parts/heading.js";
-import { useJson } from "../parts/json.js";
+import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Link, Text, Unknown } from "../parts/text.js";
@@ -12,7 +12,7 @@ import { PeekTopic } from "./peek.js";
 
 export function TopicsView() {
   const { params } = usePlace();
-  const asked = useJson("/topics");
+  const asked = useJson("/topics", {}, OF_CLUSTER);
   return html`<${Answer} of=${asked}>${(body) => {
     const matches = matcher(params.filter);
     const shown = body.topics.filter((one) => (params.internal === "1" || !one.internal) && matches([one.name]));
@@ -34,7 +34,7 @@ const COLUMNS = [
 /** @param {{topic: string}} props */
 export function TopicView({ topic }) {
   const { params } = usePlace();
-  const asked = useJson(pathOf("topics", topic));
+  const asked = useJson(pathOf("topics", topic), {}, OF_CLUSTER);
   return html`<nav aria-label="You are here" class="crumbs"><${Link} to="/topics">Topics<//> <span aria-hidden="true">›</span></nav>
     <${Answer} of=${asked}>${(body) => html`<${Topic} about=${body.topics?.[0] ?? body.topic ?? body} topic=${topic} peek=${params.peek} />`}<//>`;
 }
