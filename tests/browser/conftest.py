@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from browser.canned import CannedConsole
+    from browser.clusters import WatchedCluster
 
 REQUIRED = "KOHORT_REQUIRE_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -61,6 +62,37 @@ def canned() -> Iterator[CannedConsole]:
         yield console
 
 
+@pytest.fixture(scope="session")
+def apache() -> Iterator[str]:
+    """The address of an Apache Kafka."""
+    from support.peers.apache_kafka import apache_kafka
+
+    with apache_kafka() as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def ours() -> Iterator[str]:
+    """The address of a broker of ours, embedded, that waits for nobody."""
+    import kohort
+
+    soon = {f"group.consumer.{name}": 500 for name in ("min.session.timeout.ms", "min.heartbeat.interval.ms")}
+    with kohort.Broker({"group.initial.rebalance.delay.ms": 0, **soon}) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: Browser
+) -> Iterator[WatchedCluster]:
+    """Groups that work, and a console that watches them: a broker of ours, and in another run Apache Kafka."""
+    from browser.clusters import watched_cluster
+
+    bootstrap = request.getfixturevalue(request.param)
+    with watched_cluster(request.param, bootstrap, tmp_path_factory.mktemp("state")) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def problems() -> Iterator[list[str]]:
     """What went wrong in pages: the test fails if anything did. Empty the list where a test means it to."""
@@ -70,7 +102,7 @@ def problems() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, canned: CannedConsole, problems: list[str]) -> Iterator[OpenPage]:
+def open_page(chromium: Browser, request: pytest.FixtureRequest, problems: list[str]) -> Iterator[OpenPage]:
     """Open a path of the canned console, or of the address ``at``: ``open_page("/groups", color_scheme="dark")``.
 
     Errors on the console, reports of the content policy, requests to elsewhere, and crashes fail the test.
@@ -78,7 +110,7 @@ def open_page(chromium: Browser, canned: CannedConsole, problems: list[str]) -> 
     contexts = []
 
     def open_it(path: str, *, at: str = "", **options: Any) -> Page:
-        address = at or canned.address
+        address = at or request.getfixturevalue("canned").address
         told = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "UTC", **options}
         context = chromium.new_context(**told)
         contexts.append(context)
@@ -113,6 +145,6 @@ def finds_nothing(chromium: Browser) -> Callable[[Page], None]:
             found = violations(cdp, scope)
         except NoAxe as error:
             missing(str(error))
-        assert found == []
+        assert found == [], page.url
 
     return look

@@ -1,0 +1,64 @@
+"""A cluster with groups that work, and a console that really watches it: what is walked through in the browser."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from browser.crew import Crew, prepare, read_all, write
+from support.processes.console_process import console_process
+
+PARTITIONS = 4
+READ = 40
+WAITING = 20
+"""Records that wait for a group that nobody is in."""
+
+
+@dataclass(frozen=True)
+class WatchedCluster:
+    """A cluster, its three groups, and the address of its console."""
+
+    kind: str
+    bootstrap: str
+    crew: Crew
+    console: str
+    classic: str
+    modern: str
+    idle: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.kind == "ours"
+
+    def group(self, protocol: str) -> str:
+        return self.classic if protocol == "classic" else self.modern
+
+
+@contextmanager
+def watched_cluster(kind: str, bootstrap: str, state: Path, options: Sequence[str] = ()) -> Iterator[WatchedCluster]:
+    """``billing`` (classic) and ``shipping`` (modern) have two members each and read all; of ``audit`` nobody is left,
+    and ``WAITING`` records wait. The console may change things, and looks each second."""
+    mark = uuid.uuid4().hex[:4]
+    classic, modern, idle = names = [f"{name}-{mark}" for name in ("billing", "shipping", "audit")]
+    prepare(bootstrap, names, PARTITIONS)
+    for name in names:
+        write(bootstrap, name, READ)
+    read_all(bootstrap, idle, READ)
+    write(bootstrap, idle, WAITING)
+    crew = Crew(bootstrap)
+    words = ["console", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--interval", "1", "--allow-changes"]
+    env = {**os.environ, "XDG_STATE_HOME": str(state)}
+    with console_process(*words, "--output", "ndjson", *options, env=env) as console:
+        try:
+            for group, protocol in ((classic, "classic"), (modern, "consumer")):
+                for number in (1, 2):
+                    crew.join(f"{group}-{number}", group, protocol)
+                for number in (1, 2):
+                    crew.has(f"{group}-{number}", PARTITIONS // 2)
+            yield WatchedCluster(kind, bootstrap, crew, console.url, classic, modern, idle)
+        finally:
+            crew.end()

@@ -1,0 +1,24 @@
+"""Each view on a cluster that lives, ours and Apache Kafka: what is shown is what the members do."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser import walk
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_each_view_of_a_group_shows_what_its_members_do(cluster, open_page, finds_nothing, protocol):
+    page = open_page("/", at=cluster.console)
+    page.locator("[data-mode=live][data-stream=open]").wait_for()
+
+    walk.the_list(page, cluster, finds_nothing)
+    walk.one_group(page, cluster, protocol, finds_nothing)
+
+
+def test_each_view_of_the_cluster_shows_what_is_there(cluster, open_page, finds_nothing):
+    page = open_page("/doctor", at=cluster.console)
+
+    walk.the_cluster(page, cluster, finds_nothing)

@@ -1,0 +1,69 @@
+"""A console as a process of its own: any command that serves one, and says where."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+URL = re.compile(r"https?://[^\s\"]+?(?=/?[\s\"])")
+
+
+class ConsoleProcess:
+    """``kohort`` with these words; it has said on stdout where its console is."""
+
+    def __init__(self, *words: str, env: Mapping[str, str] | None = None) -> None:
+        command = [sys.executable, "-m", "kohort", *words]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=None if env is None else dict(env)
+        )
+        self._complaints: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.said: list[str] = []
+        self.url = self._told_url()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        self._complaints.extend(self._process.stderr)
+
+    def _told_url(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.said.append(line)
+            found = URL.search(line)
+            if found and "console" in line:
+                return found[0]
+        raise RuntimeError(f"it ended with {self._process.wait()}: {self.complaints}")
+
+    @property
+    def complaints(self) -> str:
+        """What it wrote to stderr so far; all of it once it has ended."""
+        if self._process.poll() is not None:
+            self._reader.join(5)
+        return "".join(self._complaints)
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """End it by a signal, and return its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(by)
+        code = self._process.wait(30)
+        self._reader.join(5)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        return code
+
+
+@contextmanager
+def console_process(*words: str, env: Mapping[str, str] | None = None) -> Iterator[ConsoleProcess]:
+    """Let it run while the block does."""
+    process = ConsoleProcess(*words, env=env)
+    try:
+        yield process
+    finally:
+        process.stop()
