@@ -94,6 +94,20 @@ def cluster(
 
 
 @pytest.fixture
+def refunds(cluster: WatchedCluster) -> str:
+    """A group of the test's own: it has read 40 records, and nobody is in it."""
+    import uuid
+
+    from browser.crew import prepare, read_all, write
+
+    name = f"refunds-{uuid.uuid4().hex[:4]}"
+    prepare(cluster.bootstrap, [name])
+    write(cluster.bootstrap, name, 40)
+    read_all(cluster.bootstrap, name, 40)
+    return name
+
+
+@pytest.fixture
 def problems() -> Iterator[list[str]]:
     """What went wrong in pages: the test fails if anything did. Empty the list where a test means it to."""
     found: list[str] = []

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from browser import walk
-from browser.crew import prepare, read_all, write
 from browser.expecting import expect
 from browser.walk import cell, row_of, soon, tab
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def refunds(cluster):
-    """A group that has read 40 records and is gone."""
-    name = f"refunds-{uuid.uuid4().hex[:4]}"
-    prepare(cluster.bootstrap, [name])
-    write(cluster.bootstrap, name, 40)
-    read_all(cluster.bootstrap, name, 40)
-    return name
 
 
 def test_offsets_are_moved_as_the_plan_said_and_the_group_is_deleted(cluster, open_page, finds_nothing, refunds):

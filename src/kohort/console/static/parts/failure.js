@@ -19,12 +19,20 @@ function sentence(text) {
   return shown.charAt(0).toUpperCase() + shown.slice(1) + (/[.!?]$/.test(shown) ? "" : ".");
 }
 
-/** Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error. */
-export function Answer({ of, children }) {
+/**
+ * Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error.
+ * @param {{of: object, title?: string, children: (body: any) => any}} props `title`: of a whole page, where there is no answer yet
+ */
+export function Answer({ of, title, children }) {
   const { body, error, loading, reload } = of;
-  return html`${error && html`<${Failure} error=${error} retry=${reload} />`}
+  return html`${title && !body && html`<h1>${title}</h1>`}${error && html`<${Failure} error=${error} retry=${reload} />`}
     ${loading && html`<p class="soft loading">Loading …</p>`}
     ${body && children(body)}`;
+}
+
+/** In place of what only a cluster can answer, where a recording is shown. */
+export function NoCluster({ title }) {
+  return html`<h1>${title}</h1><p class="empty">A recording has no cluster to ask: <code>kohort console --bootstrap HOST:PORT</code> shows one.</p>`;
 }
 
 /** Keeps a fault of one view from taking the whole page. */

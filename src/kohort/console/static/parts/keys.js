@@ -13,13 +13,20 @@ let firstKeyMs = 0;
 /** Called once. */
 export function startKeys() {
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-    if (pressed(event.key)) event.preventDefault();
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (typing(event.target) ? left(event) : pressed(event.key)) event.preventDefault();
   });
 }
 
 function typing(target) {
   return target instanceof Element && target.closest("input, select, textarea, dialog") !== null;
+}
+
+/** Whether Escape was pressed to leave a field; what was typed stays. A dialog closes by itself. */
+function left({ key, target }) {
+  if (key !== "Escape" || target.closest("dialog")) return false;
+  target.blur();
+  return true;
 }
 
 /** @returns {boolean} whether the key meant something */

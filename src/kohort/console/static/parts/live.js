@@ -53,6 +53,11 @@ export function isFrozen() {
   return mode() === "paused";
 }
 
+/** Whether there is no cluster that could be asked: a recording names none. */
+export function isWithoutCluster(cluster) {
+  return cluster?.kind === "recorded" && !cluster.cluster_id;
+}
+
 /** The moment from which "ago" counts: the one that is shown, the end of the recording, or now. */
 export function nowMs() {
   const at = shownAt();

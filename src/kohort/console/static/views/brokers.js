@@ -1,10 +1,11 @@
 /** V10: the nodes, and which groups each coordinates. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
-import { Answer } from "../parts/failure.js";
+import { Answer, NoCluster } from "../parts/failure.js";
 import { count } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { OF_CLUSTER, useJson } from "../parts/json.js";
+import { isWithoutCluster, useLive } from "../parts/live.js";
 import { pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Link, Text } from "../parts/text.js";
@@ -16,12 +17,13 @@ const SHOWN = 12;
 /** All nodes; or, where the address names one, what groups would do without it. */
 export function BrokersView() {
   const { segments } = usePlace();
+  if (isWithoutCluster(useLive().cluster)) return html`<${NoCluster} title="Brokers and coordination" />`;
   return segments[1] === undefined ? html`<${AllBrokers} />` : html`<${LostNodeView} key=${segments[1]} node=${segments[1]} />`;
 }
 
 function AllBrokers() {
   const asked = useJson("/nodes", {}, OF_CLUSTER);
-  return html`<${Answer} of=${asked}>${(body) => html`<${Brokers} body=${body} />`}<//>`;
+  return html`<${Answer} of=${asked} title="Brokers and coordination">${(body) => html`<${Brokers} body=${body} />`}<//>`;
 }
 
 function groupsOf(body, node) {

@@ -22,7 +22,7 @@ const CELLS = 12;
 
 export function CausesView() {
   const asked = useJson("/causes", { since: useSpan().from }, OF_CLUSTER);
-  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${1} />`}<//>`;
+  return html`<${Answer} of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} />`}<//>`;
 }
 
 /** The same of one group. @param {{group: string}} props */

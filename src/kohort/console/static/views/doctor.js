@@ -15,7 +15,7 @@ const SHOWN = 100;
 export function DoctorView() {
   const asked = useJson("/doctor", {}, { on: ["groups"] });
   const { params } = usePlace();
-  return html`<${Answer} of=${asked}>${(body) => {
+  return html`<${Answer} of=${asked} title="Doctor">${(body) => {
     const matches = matcher(params.filter);
     const found = body.findings.filter((one) => matches([one.group, one.rule, one.sentence]));
     return html`<${Heading} title="Doctor" sentence=${`${count(body.examined, "group")} examined: ${count(body.findings.length, "finding")}.`} command="kohort doctor" markdown=${() => findingsAsMarkdown(found)}>

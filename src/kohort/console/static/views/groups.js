@@ -44,7 +44,7 @@ function rank(row) {
 
 export function GroupsView() {
   const asked = useJson("/groups", {}, { merge: mergeGroups });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Groups} body=${body} />`}<//>`;
+  return html`<${Answer} of=${asked} title="Groups">${(body) => html`<${Groups} body=${body} />`}<//>`;
 }
 
 function Groups({ body }) {

@@ -1,9 +1,10 @@
 /** Topics, and the partitions of one, with a look at its records. */
 import { html } from "../parts/html.js";
-import { Answer } from "../parts/failure.js";
+import { Answer, NoCluster } from "../parts/failure.js";
 import { count, number } from "../parts/format.js";
 import { Heading, matcher, Search } from "../parts/heading.js";
 import { OF_CLUSTER, useJson } from "../parts/json.js";
+import { isWithoutCluster, useLive } from "../parts/live.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Link, Text, Unknown } from "../parts/text.js";
@@ -12,8 +13,10 @@ import { PeekTopic } from "./peek.js";
 
 export function TopicsView() {
   const { params } = usePlace();
-  const asked = useJson("/topics", {}, OF_CLUSTER);
-  return html`<${Answer} of=${asked}>${(body) => {
+  const alone = isWithoutCluster(useLive().cluster);
+  const asked = useJson(alone ? null : "/topics", {}, OF_CLUSTER);
+  if (alone) return html`<${NoCluster} title="Topics" />`;
+  return html`<${Answer} of=${asked} title="Topics">${(body) => {
     const matches = matcher(params.filter);
     const shown = body.topics.filter((one) => (params.internal === "1" || !one.internal) && matches([one.name]));
     const hidden = body.topics.filter((one) => one.internal).length;
@@ -34,7 +37,9 @@ const COLUMNS = [
 /** @param {{topic: string}} props */
 export function TopicView({ topic }) {
   const { params } = usePlace();
-  const asked = useJson(pathOf("topics", topic), {}, OF_CLUSTER);
+  const alone = isWithoutCluster(useLive().cluster);
+  const asked = useJson(alone ? null : pathOf("topics", topic), {}, OF_CLUSTER);
+  if (alone) return html`<${NoCluster} title=${visible(topic)} />`;
   return html`<nav aria-label="You are here" class="crumbs"><${Link} to="/topics">Topics<//> <span aria-hidden="true">›</span></nav>
     <${Answer} of=${asked}>${(body) => html`<${Topic} about=${body.topics?.[0] ?? body.topic ?? body} topic=${topic} peek=${params.peek} />`}<//>`;
 }

@@ -1,0 +1,143 @@
+"""A whole incident with the keyboard alone: from the list to who it was and why, and to the offsets put right."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.expecting import expect
+from browser.walk import cell, row_of, soon
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+FAR = 120
+"""So many stops there may be on the way to something."""
+
+
+class Keyboard:
+    """A page without a mouse."""
+
+    def __init__(self, page):
+        self.page = page
+
+    def press(self, *keys):
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def type(self, text):
+        self.page.keyboard.type(text)
+
+    def tab_to(self, place):
+        """Press Tab until something is focused."""
+        soon(place).to_be_visible()
+        for _ in range(FAR):
+            self.press("Tab")
+            if place.evaluate("one => one === document.activeElement"):
+                return
+        raise AssertionError(f"Tab does not reach {place}")
+
+    def open(self, place):
+        self.tab_to(place)
+        self.press("Enter")
+
+
+@pytest.fixture
+def held_up(cluster, refunds):
+    """A group one of whose two members was held up, and put out."""
+    crew, names = cluster.crew, [f"{refunds}-{number}" for number in (1, 2)]
+    crew.join(names[0], refunds)
+    slow = crew.join(names[1], refunds, max_poll_interval_ms=2_000)
+    for name in names:
+        crew.has(name, 2)
+    slow.stand_still()
+    crew.has(names[0], 4)
+    return refunds
+
+
+@pytest.mark.whole
+def test_a_whole_incident_with_the_keyboard_alone(cluster, open_page, finds_nothing, held_up):
+    page = open_page("/groups", at=cluster.console)
+    page.locator("[data-mode=live][data-stream=open]").wait_for()
+    keyboard = Keyboard(page)
+    finds_the_group(page, keyboard, held_up)
+    sees_who_it_was(page, keyboard, held_up, cluster)
+    looks_at_the_past(page, keyboard, held_up)
+    for number in (1, 2):
+        cluster.crew.leave(f"{held_up}-{number}")
+    puts_offsets_right(page, keyboard, held_up)
+    assert cluster.crew.committed(held_up) == {0: 10, 1: 10, 2: 0, 3: 10}
+    keyboard.press("g", "g")
+    soon(cell(row_of(page, "Groups", held_up), 4)).to_contain_text("104 partitions")
+    finds_nothing(page)
+
+
+def finds_the_group(page, keyboard, group):
+    soon(row_of(page, "Groups", group)).to_be_visible()
+    keyboard.press("/")
+    keyboard.type(group)
+    expect(page.locator("tbody th")).to_have_count(1)
+    keyboard.press("Escape")
+    expect(page.get_by_role("searchbox")).not_to_be_focused()
+    assert page.get_by_role("searchbox").input_value() == group
+    keyboard.tab_to(page.get_by_role("region", name="Groups, the worst first"))
+    keyboard.press("ArrowDown", "Enter")
+    soon(page.get_by_role("heading", level=1, name=group)).to_be_visible()
+
+
+def sees_who_it_was(page, keyboard, group, cluster):
+    keyboard.press("g", "r")
+    rebalances = page.get_by_role("table", name="Rebalances")
+    soon(rebalances.get_by_text("max poll exceeded" if cluster.is_ours else "member left").first).to_be_visible()
+    keyboard.tab_to(page.get_by_role("region", name="Rebalances"))
+    keyboard.press("ArrowDown", "Enter")
+    soon(page.locator("p.lead")).to_contain_text(f"{group}-2")
+    keyboard.open(page.get_by_role("button", name="Explain"))
+    soon(page.locator(".explanation")).to_contain_text("What proves it")
+    keyboard.open(page.get_by_role("button", name="Play it again with every assignor"))
+    soon(page.get_by_role("table", name="What other assignors would have moved")).to_be_visible()
+    keyboard.press("g", "l")
+    chart = page.locator(".timeline-chart")
+    keyboard.tab_to(chart)
+    keyboard.press("End", "ArrowDown", "Enter")
+    soon(page.get_by_role("heading", name="What moved")).to_be_visible()
+    keyboard.press("g", "a")
+    keyboard.open(page.get_by_role("button", name=f"peek at the records of {group}-2"))
+    look = page.get_by_role("region", name=f"a look at {group}-2")
+    soon(look).to_contain_text("Committed: 10.")
+    keyboard.open(look.get_by_role("button", name="close"))
+    expect(look).to_have_count(0)
+    keyboard.press("g", "w")
+    keyboard.tab_to(page.get_by_label("Members more"))
+    keyboard.type("1")
+    keyboard.press("Enter")
+    soon(page.get_by_text("Nothing was executed")).to_be_visible()
+
+
+def looks_at_the_past(page, keyboard, group):
+    keyboard.press("Escape")  # leaves the field
+    keyboard.press("g", "m")
+    soon(page.get_by_text("1 member.", exact=True)).to_be_visible()
+    keyboard.open(page.get_by_role("button", name="Pause"))
+    soon(page.locator("[data-mode=paused]")).to_be_visible()
+    keyboard.tab_to(page.get_by_role("slider", name="moment that is shown"))
+    keyboard.press("ArrowLeft")
+    soon(page.locator("[data-mode=replay]")).to_be_visible()
+    keyboard.open(page.get_by_role("button", name="Back to now"))
+    soon(page.locator("[data-mode=live]")).to_be_visible()
+    keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def puts_offsets_right(page, keyboard, group):
+    keyboard.open(page.get_by_role("link", name="Offsets", exact=True))
+    soon(page.get_by_text("in the group, so its coordinator will refuse")).to_have_count(0)
+    keyboard.tab_to(page.get_by_label("Topic"))
+    keyboard.press("ArrowDown")
+    keyboard.press("Tab")
+    keyboard.type("2")
+    keyboard.press("Enter")
+    soon(page.get_by_text("1 partition: no record is left out, 10 records will be read again.")).to_be_visible()
+    keyboard.tab_to(page.get_by_label(f"Type {group} to confirm"))
+    keyboard.type(group)
+    keyboard.press("Enter")
+    soon(page.get_by_role("heading", name="Done")).to_be_visible()
