@@ -149,3 +149,16 @@ def test_the_past_is_played_to_its_very_end(canned, open_page):
 
     page.wait_for_url(f"**at={end}")
     expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_one_may_step_on_from_the_past_to_what_came_after_the_page_was_loaded(canned, open_page):
+    told = {**cluster(), "now_ms": AT}
+    canned.answers["/api/v1/cluster"] = lambda _: told
+    page = open_page(f"/groups?at={AT - 1_000}")
+    slider = page.get_by_role("slider", name="moment that is shown")
+    expect(slider).to_have_value(str(AT - 1_000))
+    page.wait_for_function("since => Date.now() > since", arg=page.evaluate("Date.now() + 2_500"))
+
+    page.get_by_role("button", name="+1 min").click()
+
+    assert int(parse_qs(urlsplit(page.url).query)["at"][0]) > AT + 2_000

@@ -63,6 +63,11 @@ export function nowMs() {
   const at = shownAt();
   if (at !== null) return at;
   if (mode() === "recorded") return state.cluster?.now_ms ?? Date.now();
+  return presentMs();
+}
+
+/** Now by the server's clock, whatever moment is shown. */
+export function presentMs() {
   return Date.now() + clockDifference();
 }
 

@@ -4,7 +4,7 @@ import { isOneFile } from "../data.js";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
 import { duration, timeOfDay, utc } from "./format.js";
-import { goLive, nowMs, pause, showAt, useLive } from "./live.js";
+import { goLive, nowMs, pause, presentMs, showAt, useLive } from "./live.js";
 import { choose, usePlace } from "./router.js";
 import { Ago } from "./text.js";
 import { visible } from "./words.js";
@@ -74,18 +74,20 @@ function Now({ mode, at, stream }) {
 /** A slider over what the journal tells of, with steps and a clock that runs. */
 function Scrubber({ cluster, at }) {
   const since = cluster.journal.since_ms;
-  const until = cluster.kind === "recorded" ? (cluster.journal.until_ms ?? cluster.now_ms) : Math.max(cluster.now_ms, at ?? 0, nowMs());
+  const end = () => (cluster.kind === "recorded" ? (cluster.journal.until_ms ?? cluster.now_ms) : Math.round(Math.max(presentMs(), at ?? 0)));
+  const until = end();
   const [speed, setSpeed] = useState(0);
   const shown = at ?? until;
   useEffect(() => {
     if (!speed || at === null) return undefined;
     const timer = setTimeout(() => {
-      if (at + speed * 1000 >= until) setSpeed(0);
-      showAt(Math.min(at + speed * 1000, until));
+      const last = end();
+      if (at + speed * 1000 >= last) setSpeed(0);
+      showAt(Math.min(at + speed * 1000, last));
     }, 1000);
     return () => clearTimeout(timer);
   }, [speed, at]);
-  const step = (ms) => showAt(Math.min(until, Math.max(since, shown + ms)));
+  const step = (ms) => showAt(Math.min(end(), Math.max(since, shown + ms)));
   const play = () => {
     if (at === null) showAt(Math.max(since, until - 900_000));
     setSpeed(speed ? 0 : SPEEDS[1]);
