@@ -11,6 +11,8 @@ TESTS ?= not long
 ROUNDS ?= 500
 MODES ?= --tear
 PEERS ?= not long
+# Which of its tests `make browser` runs: those marked kafka need an Apache Kafka, and are skipped without.
+WALKS ?= not long
 # What `make fuzz` does: which entrance, how many minutes for each, and where its chance begins.
 ENTRANCE ?= all
 MINUTES ?= 1
@@ -89,7 +91,7 @@ kerberos: kdc $(SYNCED) ## Our clients at an Apache Kafka with Kerberos, and a K
 
 browser: $(SYNCED) ## The console in a real browser: required, not skipped (a Chromium from Debian, and Playwright, 165 MB).
 	$(UV) sync --frozen --inexact --group browser --quiet
-	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -n 0
+	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -n 0 -m '$(WALKS)'
 
 screenshots: $(SYNCED) ## Pictures of the console's views, of played incidents, into docs/console (needs what `make browser` needs).
 	$(UV) sync --frozen --inexact --group browser --quiet

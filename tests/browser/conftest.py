@@ -71,7 +71,7 @@ def apache() -> Iterator[str]:
         yield bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
     """The address of a broker of ours, embedded, that waits for nobody."""
     import kohort
@@ -81,7 +81,7 @@ def ours() -> Iterator[str]:
         yield broker.bootstrap
 
 
-@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.whole])])
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: Browser
 ) -> Iterator[WatchedCluster]:

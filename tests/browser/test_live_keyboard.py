@@ -52,7 +52,6 @@ def held_up(cluster, refunds):
     return refunds
 
 
-@pytest.mark.whole
 def test_a_whole_incident_with_the_keyboard_alone(cluster, open_page, finds_nothing, held_up):
     page = open_page("/groups", at=cluster.console)
     page.locator("[data-mode=live][data-stream=open]").wait_for()

@@ -7,9 +7,17 @@ import pytest
 from browser import walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+KAFKA, WHOLE = pytest.mark.kafka, pytest.mark.whole
+GROUPS = [
+    pytest.param("ours", "classic", marks=WHOLE),
+    ("ours", "consumer"),
+    pytest.param("apache", "classic", marks=KAFKA),
+    pytest.param("apache", "consumer", marks=[KAFKA, WHOLE]),
+]
+CLUSTERS = ["ours", pytest.param("apache", marks=KAFKA)]
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(("cluster", "protocol"), GROUPS, indirect=["cluster"], scope="module")
 def test_each_view_of_a_group_shows_what_its_members_do(cluster, open_page, finds_nothing, protocol):
     page = open_page("/", at=cluster.console)
     page.locator("[data-mode=live][data-stream=open]").wait_for()
@@ -18,6 +26,7 @@ def test_each_view_of_a_group_shows_what_its_members_do(cluster, open_page, find
     walk.one_group(page, cluster, protocol, finds_nothing)
 
 
+@pytest.mark.parametrize("cluster", CLUSTERS, indirect=True, scope="module")
 def test_each_view_of_the_cluster_shows_what_is_there(cluster, open_page, finds_nothing):
     page = open_page("/doctor", at=cluster.console)
 
