@@ -4,106 +4,189 @@ An entry is in the file of the segment that holds the marker, and is on the disk
 as flushed: without it, a reader of committed records would be given aborted ones. After an unclean stop the entries of
 the segments that are read again are made anew from their markers. A compacted segment has none: it holds nothing that
 was aborted.
+
+As in Kafka, entries are read from their files when somebody asks. Of a segment no more is remembered than how many it
+has and where the last marker lies; what was read lately is kept (aborted_pages.py).
 """
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final
 
+from kohort.errors import CorruptLog
+from kohort.log.aborted_pages import (
+    ENTRY_BYTES,
+    PAGE_ENTRIES,
+    AbortedPages,
+    AbortedTransaction,
+    Page,
+    build_entry,
+    parse_page,
+)
 from kohort.log.storage import Storage
 
-_entry: Final = struct.Struct(">hqqqq")
-VERSION: Final = 0
+__all__ = ["ENDING", "AbortedTransaction", "AbortedTransactions"]
+
 ENDING: Final = "txnindex"
+PAGE_BYTES: Final = PAGE_ENTRIES * ENTRY_BYTES
+_last_marker: Final = attrgetter("last_marker")
+_marker: Final = attrgetter("last_offset")
+_stable: Final = attrgetter("last_stable_offset")
 
 
-class AbortedTransaction(NamedTuple):
-    """What a producer wrote from ``first_offset`` to its marker at ``last_offset`` was taken back.
+class _OfSegment:
+    """How many entries a segment has, and where its last marker lies."""
 
-    ``last_stable_offset`` is where reading could go on to once that was known.
-    """
+    __slots__ = ("base_offset", "count", "last_marker", "name")
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+    def __init__(self, name: str, base_offset: int) -> None:
+        self.name = name
+        self.base_offset = base_offset
+        self.count = 0
+        self.last_marker = -1
 
-
-def build_entry(aborted: AbortedTransaction) -> bytes:
-    return _entry.pack(VERSION, *aborted)
-
-
-def parse_entries(data: bytes) -> list[AbortedTransaction]:
-    """Return the entries of a file. Raises ValueError for anything else."""
-    if len(data) % _entry.size:
-        raise ValueError(f"{len(data)} bytes are not a whole number of entries")
-    found = []
-    for version, *fields in _entry.iter_unpack(data):
-        if version != VERSION:
-            raise ValueError(f"an entry of version {version}; only {VERSION} is read")
-        found.append(AbortedTransaction(*fields))
-    if any(a.last_offset >= b.last_offset for a, b in pairwise(found)):
-        raise ValueError("its entries are not in order")
-    return found
+    @property
+    def pages(self) -> int:
+        return -(-self.count // PAGE_ENTRIES)
 
 
 class AbortedTransactions:
-    """Those of one partition, in the order of their markers."""
+    """Those of one partition, in the order of their markers. Whatever reads them raises StorageError."""
 
-    __slots__ = ("_entries", "_folder", "_storage")
+    __slots__ = ("_folder", "_segments", "_storage", "pages")
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
         self._folder = folder
-        self._entries: list[AbortedTransaction] = []
+        self._segments: list[_OfSegment] = []
+        self.pages: AbortedPages | None = None
+        """Where what was read is kept; None: nowhere."""
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return sum(segment.count for segment in self._segments)
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
-        return iter(self._entries)
+        for segment in self._segments:
+            for number in range(segment.pages):
+                yield from self._page(segment, number)
 
     def _name(self, segment_name: str) -> str:
         return f"{self._folder}/{segment_name}.{ENDING}"
 
     def load(self, segment_name: str) -> None:
         """Take in the entries of a segment; the segments are given in order. Raises ValueError for a bad file."""
-        data = self._storage.read(self._name(segment_name))
-        if data:
-            found = parse_entries(data)
-            if self._entries and self._entries[-1].last_offset >= found[0].last_offset:
-                raise ValueError("its entries are older than those before it")
-            self._entries += found
+        found = _OfSegment(self._name(segment_name), int(segment_name))
+        found.last_marker = self._segments[-1].last_marker if self._segments else -1
+        file = self._storage.open(found.name)
+        try:
+            for at in range(0, file.size, PAGE_BYTES):
+                page = parse_page(file.read(at, PAGE_BYTES))
+                if page[0].last_offset <= found.last_marker:
+                    raise ValueError("its entries are older than those before it")
+                found.count += len(page)
+                found.last_marker = page[-1].last_offset
+        finally:
+            file.close()
+        if found.count:
+            self._segments.append(found)
 
     def begin_anew(self, segment_name: str) -> None:
         """Forget what a segment's file says: its markers are about to be read."""
         self._storage.delete(self._name(segment_name))
 
     def add(self, aborted: AbortedTransaction, segment_name: str) -> None:
-        """Write an entry beside the segment that holds its marker; one that is known is left alone."""
-        if self._entries and self._entries[-1].last_offset >= aborted.last_offset:
+        """Write an entry beside the segment that holds its marker; one that is known is left alone.
+
+        One that cannot be taken to the disk is in the file all the same: it comes once more, for a marker of its own.
+        """
+        if self._segments and self._segments[-1].last_marker >= aborted.last_offset:
             return
-        file = self._storage.open(self._name(segment_name))
+        name = self._name(segment_name)
+        file = self._storage.open(name)
         try:
-            file.append([build_entry(aborted)])
+            number = file.append([build_entry(aborted)]) // ENTRY_BYTES
+            if not self._segments or self._segments[-1].name != name:
+                self._segments.append(_OfSegment(name, int(segment_name)))
+            segment = self._segments[-1]
+            segment.count, segment.last_marker = number + 1, aborted.last_offset
+            if self.pages is not None:
+                if number % PAGE_ENTRIES:
+                    self.pages.add(segment, number // PAGE_ENTRIES, aborted)
+                else:
+                    self.pages.put(segment, number // PAGE_ENTRIES, [aborted])
             file.flush()
         finally:
             file.close()
-        self._entries.append(aborted)
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return those that have something in the offsets ``start`` to ``end`` (which is not one of them)."""
-        first = bisect_left(self._entries, start, key=lambda entry: entry.last_offset)
-        return [entry for entry in self._entries[first:] if entry.first_offset < end]
+        """Return those that have something in the offsets ``start`` to ``end`` (which is not one of them).
+
+        It is looked no further than to the first entry by which all before ``end`` was decided.
+        """
+        segments = self._segments
+        if not segments or start > segments[-1].last_marker:
+            return []
+        found: list[AbortedTransaction] = []
+        for segment in segments[bisect_left(segments, start, key=_last_marker) :]:
+            for number in range(self._page_reaching(segment, start), segment.pages):
+                page = self._page(segment, number)
+                stable = bisect_left(page, end, key=_stable)
+                found += [e for e in page[bisect_left(page, start, key=_marker) : stable + 1] if e.first_offset < end]
+                if stable < len(page):
+                    return found
+        return found
 
     def holds(self, producer_id: int, offset: int) -> bool:
         """Tell whether what the producer wrote at ``offset`` was taken back."""
-        return any(a.producer_id == producer_id and a.first_offset <= offset for a in self.between(offset, offset + 1))
+        return any(a.producer_id == producer_id for a in self.between(offset, offset + 1))
 
     def forget(self, start: int, end: int) -> None:
         """Forget offsets whose segments are gone, or hold nothing any more that was aborted."""
-        self._entries = [entry for entry in self._entries if not start <= entry.last_offset < end]
+        gone = [segment for segment in self._segments if start <= segment.base_offset < end]
+        self._segments = [segment for segment in self._segments if segment not in gone]
+        if self.pages is not None:
+            for segment in gone:
+                for number in range(segment.pages):
+                    self.pages.forget(segment, number)
+
+    # ---------------------------------------------------------------- reading
+
+    def _page_reaching(self, segment: _OfSegment, offset: int) -> int:
+        """Return the number of the page with the first marker at ``offset`` or later."""
+        if segment.count <= PAGE_ENTRIES:
+            return 0
+        before_last = range(segment.pages - 1)
+        return bisect_left(before_last, offset, key=lambda number: self._last_marker_of(segment, number))
+
+    def _last_marker_of(self, segment: _OfSegment, number: int) -> int:
+        """Return where the last marker of a page lies that is not the last page."""
+        page = None if self.pages is None else self.pages.get(segment, number)
+        if page is None:
+            page = self._read(segment, (number + 1) * PAGE_ENTRIES - 1, 1)
+        return page[-1].last_offset
+
+    def _page(self, segment: _OfSegment, number: int) -> Page:
+        page = None if self.pages is None else self.pages.get(segment, number)
+        if page is None:
+            first = number * PAGE_ENTRIES
+            page = self._read(segment, first, min(segment.count - first, PAGE_ENTRIES))
+            if self.pages is not None:
+                self.pages.put(segment, number, page)
+        return page
+
+    def _read(self, segment: _OfSegment, first: int, count: int) -> Page:
+        """Return ``count`` entries of the file from the one numbered ``first`` on."""
+        file = self._storage.open(segment.name)
+        try:
+            data = file.read(first * ENTRY_BYTES, count * ENTRY_BYTES)
+        finally:
+            file.close()
+        if len(data) < count * ENTRY_BYTES:
+            raise CorruptLog(f"{segment.name} had {segment.count} entries, and is shorter now")
+        try:
+            return parse_page(data)
+        except ValueError as error:
+            raise CorruptLog(f"{segment.name} cannot be read any more: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kohort.log.aborted_pages import AbortedPages
 from kohort.log.counters import LogCounters
 from kohort.log.producers import Room
 from kohort.model import TopicPartition
@@ -32,6 +33,8 @@ class LogListener(NamedTuple):
     counters: LogCounters = LogCounters()
     producer_room: Room | None = None
     """Without one any number of producers is remembered."""
+    aborted_pages: AbortedPages | None = None
+    """Without one each look at aborted transactions reads their files."""
 
 
 NOTHING_KNOWN: Final = KnownAtStart()

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.aborted import AbortedTransaction
 from kohort.log.append_result import AppendResult, PreparedBatch
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.log_slice import LogSlice
@@ -60,7 +61,7 @@ class PartitionLog:
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due, self._tell, self.counters, room = listener
+        self._on_flush_due, self._tell, self.counters, room, aborted_pages = listener
         self._configure(config)
         place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
         found = recover(place, now_ms)
@@ -70,9 +71,8 @@ class PartitionLog:
         self._snapshots = found.snapshots
         self.recovery_point = found.recovery_point
         """Everything before this offset is known to be on the disk."""
-        self.producers = found.producers
-        self.producers.room = room
-        self.aborted, self.epochs = found.aborted, found.epochs
+        self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
+        self.producers.room, self.aborted.pages = room, aborted_pages
         self.notes = [note.about(tp) for note in found.notes]
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
         self._unflushed_records = self._next_offset - self.recovery_point
@@ -211,8 +211,7 @@ class PartitionLog:
         return with_offset(batch, self._next_offset, self.leader_epoch)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
-        active = self._segments[-1]
-        if active.must_roll(size, last_offset, max_timestamp, now_ms):
+        if self._segments[-1].must_roll(size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms)
         return self._segments[-1]
 
@@ -247,9 +246,8 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
-        active = self._segments[-1]
-        assert active.size, "an empty segment is not rolled"
-        active.seal()
+        assert self._segments[-1].size, "an empty segment is not rolled"
+        self._segments[-1].seal()
         self.counters.rolled_segments += 1
         segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
         segment.make()
@@ -313,6 +311,10 @@ class PartitionLog:
         first = self._guarded(lambda: self._segments[i].bytes_from(offset))
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
+    def taken_back(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that have something in the offsets ``start`` to ``end``."""
+        return self._guarded(lambda: self.aborted.between(start, end))
+
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
         """Return the first record that is not earlier than ``timestamp_ms``."""
         return self._guarded(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
@@ -334,8 +336,7 @@ class PartitionLog:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached
-        (5.12)."""
+        """Return the greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not reached (5.12)."""
         if self.epochs.latest is None:
             return (0, self._next_offset) if epoch == 0 else (-1, -1)
         return self.epochs.end_of(epoch, self._next_offset)
@@ -427,8 +428,7 @@ class PartitionLog:
             self._flush_due_ms = None
 
     def has_reached_disk(self, offset: int) -> bool:
-        """Tell whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under
-        way.
+        """Tell whether the record at ``offset`` is on the disk; if not, a flush for it is begun or under way.
 
         Raises ApiError if that flush failed; the next append begins another.
         """

@@ -1,7 +1,7 @@
 """The topics of a broker and the logs of their partitions: recovered at start, made, deleted, looked after.
 
-A change is written to the catalogue first and to the folders after; a start finishes what was interrupted. What one
-request changes in many topics is written once; folders are made and given up in steps, as each costs some system calls.
+A change is written to the catalogue first, once for all topics of a request, and to the folders after, in steps: each
+costs some system calls. A start finishes what was interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
 from kohort.config.topic import check_lags, usable_overrides
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
+from kohort.log.aborted_pages import AbortedPages
 from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -39,8 +40,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 CONFIGS_KEPT: Final = 100
 """Sets of options whose reading is remembered: most topics have one and the same."""
 CHECK_US: Final = 40
-REFUSE_US: Final = 600
-"""To refuse one, where the name of an option is looked for that may have been meant."""
+REFUSE_US: Final = 600  # where an option is looked for that may have been meant
 MAKE_US: Final = 400
 """About what it takes to check a topic, and to make a partition with its folder and its files, in microseconds."""
 
@@ -87,9 +87,11 @@ class Topics:
         self._growing: dict[str, list[PartitionLog]] = {}
         """By topic, the partitions made so far of those that it is to get."""
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
-        """How many producers the logs remember together, and how many they may."""
+        self.aborted_pages = AbortedPages()
         self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms)
         self.counters = LogCounters()
+        rooms = self.producer_room, self.aborted_pages
+        self._listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, *rooms)
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
@@ -439,8 +441,7 @@ class Topics:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: KnownAtStart) -> PartitionLog:
-        listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, self.producer_room)
-        return PartitionLog(tp, self._storage, topic.config, now_ms, known, listener)
+        return PartitionLog(tp, self._storage, topic.config, now_ms, known, self._listener)
 
     # ---------------------------------------------------------------- time
 

@@ -19,6 +19,7 @@ SESSIONS = "fetch sessions (max.incremental.fetch.session.cache.slots)"
 SESSION_PARTITIONS = "partitions in fetch sessions"
 PRODUCERS = "idempotent producers (kohort.producer.max.ids)"
 TRANSACTIONS = "transactional ids (transaction.coordinator.max.bytes)"
+ABORTED = "aborted transactions in memory"
 
 
 @dataclass(slots=True)
@@ -129,6 +130,7 @@ def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
         GROUPS: (groups.at_most, groups.limit),
         PRODUCERS: (producers.at_most, producers.limit),
         TRANSACTIONS: (transactions.used, transactions.limit),
+        ABORTED: (state.topics.aborted_pages.used, state.topics.aborted_pages.limit),
         SESSIONS: (len(sessions), sessions.slots),
         SESSION_PARTITIONS: (sessions.partitions(), sessions.most_partitions),
     }

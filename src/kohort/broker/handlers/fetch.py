@@ -282,9 +282,7 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
 
 def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
     """Return what of the batches that are read was taken back, so that the reader can leave it out."""
-    if not found or not len(log.aborted):
-        return []
-    taken_back = log.aborted.between(offset, found[-1].next_offset)
+    taken_back = log.taken_back(offset, found[-1].next_offset) if found else ()
     return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
 
 
