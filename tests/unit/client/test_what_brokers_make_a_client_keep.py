@@ -1,7 +1,36 @@
 """What answers can make a client keep is bounded."""
 
+import random
+
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import LEARNT_MOST, Metadata
 from kohort.client.requests.notes import Notes
+from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import KNOWN_MOST, Troubles
+from kohort.clock import ManualClock
+from kohort.config.client import AdminConfig
+from kohort.errors import ConnectionFailed
+from kohort.model import Node
+from kohort.testing.machines.loop import Loop
+from kohort.wire.messages.group_classic import HeartbeatRequest
+
+
+class Asker:
+    """Asks a node once, and keeps why it had no answer."""
+
+    def __init__(self):
+        self.outbox = []
+        self.failures = []
+
+    def ask(self, node_id):
+        self.outbox.append(Unsent(node_id, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 30_000))
+
+    def poll(self, _now_ms):
+        unsent, self.outbox = self.outbox, []
+        return Poll(unsent)
+
+    def on_failure(self, _sent, error, _now_ms):
+        self.failures.append(error)
 
 
 def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
@@ -12,3 +41,24 @@ def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
 
     assert len(troubles._known) == KNOWN_MOST
     assert ("address", 2 * KNOWN_MOST - 1) in troubles._known
+
+
+def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
+    clock, asker, rng = ManualClock(), Asker(), random.Random(1)
+    config = AdminConfig(bootstrap_servers=["nobody:9092"])
+    metadata = Metadata(config, rng)
+    engine = Engine(config, [asker], metadata, rng)
+    loop = Loop(clock)
+    loop.add(engine)
+    last = 2 * LEARNT_MOST - 1
+
+    for number in range(last + 1):  # each is named once, and nobody is there
+        metadata.learn_node(Node(number, f"gone-{number}", 9092))
+        asker.ask(number)
+        loop.settle()
+
+    assert len(asker.failures) == last + 1
+    assert all(isinstance(error, ConnectionFailed) for error in asker.failures)
+    assert (last, "data") in engine._lanes
+    assert len(engine._lanes) <= LEARNT_MOST + 2
+    assert len(engine._refused) <= LEARNT_MOST + 2

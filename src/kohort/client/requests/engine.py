@@ -30,7 +30,7 @@ from kohort.client.requests.io import (
     TokenReady,
     WantToken,
 )
-from kohort.client.requests.lanes import Lane, Refusal, least_loaded, told_of_loss, unreachable
+from kohort.client.requests.lanes import Lane, Refusal, forget_those_that_left, least_loaded, told_of_loss, unreachable
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import ANY_NODE, RequestSource
@@ -351,6 +351,7 @@ class Engine:
     def _lane(self, node_id: int, name: str) -> Lane:
         lane = self._lanes.get((node_id, name))
         if lane is None:
+            forget_those_that_left(self._lanes, self._refused, self.addresses)
             lane = self._lanes[node_id, name] = Lane(node_id, name)
         return lane
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kohort.client.requests.addresses import Addresses
 from kohort.client.requests.connections import Connection, ConnectionState, PendingRequest
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
 from kohort.wire.messages.fetch import FetchRequest
@@ -39,6 +40,17 @@ class Refusal(NamedTuple):
 
     text: str
     kind: type[KohortError]
+
+
+def forget_those_that_left(
+    lanes: dict[tuple[int, str], Lane], refused: dict[int, Refusal], addresses: Addresses
+) -> None:
+    """Forget nodes that the cluster does not name any more, and that nothing waits for or stands to."""
+    idle = [key for key, lane in lanes.items() if lane.connection is None and not lane.waiting]
+    for key in [key for key in idle if addresses.of(key[0]) is None]:
+        del lanes[key]
+    for node_id in [node_id for node_id in refused if addresses.of(node_id) is None]:
+        del refused[node_id]
 
 
 def least_loaded(lanes: Iterable[Lane], usual: str) -> Lane | None:

@@ -30,9 +30,9 @@ LASTING: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """What no further try mends."""
 
 IDS_FROM: Final = 12
+"""The first version of Metadata that takes topic ids."""
 LEARNT_MOST: Final = 1_000
 """Nodes that are known from other answers than Metadata: then the one that was named the longest ago is forgotten."""
-"""The first version of Metadata that takes topic ids."""
 
 
 class Asked(NamedTuple):
