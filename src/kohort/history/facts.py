@@ -195,6 +195,8 @@ class Doubt(NamedTuple):
     line: int
     read_line: int
     committed_only: bool
+    exact: bool
+    """Whether the position was told: then no record between is needed."""
 
 
 class HistoryFacts:

@@ -22,6 +22,7 @@ class Intake:
         self.facts = HistoryFacts(anomalies)
         self._clients: dict[str, HistoryClient] = {}
         reads, sends, members = Reads(self.facts), Sends(self.facts), Memberships(self.facts)
+        self.finish = members.finish
         self._takes: dict[str, Take] = {
             "read": reads.read,
             "send": sends.send,
@@ -109,4 +110,5 @@ def gather(
             intake.take(line, operation)
         except WrongField as error:
             raise wrong(line, str(error)) from None
+    intake.finish()
     return intake.facts

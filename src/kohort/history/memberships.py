@@ -32,6 +32,8 @@ class Memberships:
         self._facts = facts
         self._waiting: dict[tuple[int, int], list[tuple[GroupFacts, int, int]]] = {}
         """Entries of commits that are under way, by client and id: group, partition, place."""
+        self._unread: dict[tuple[int, int], list[Doubt]] = {}
+        """What there is against commits that are under way, by client and id."""
 
     def _group(self, operation: dict[str, Any]) -> GroupFacts:
         name = text(operation, "group")
@@ -100,6 +102,7 @@ class Memberships:
         known = operation.get("id")
         key = (client.number, whole(known, "id")) if known is not None else None
         if key is not None and (entries := self._waiting.pop(key, None)) is not None:
+            self._unread.pop(key, None)
             self._answer(line, entries, result, done)
             is_new = False
         else:
@@ -109,7 +112,7 @@ class Memberships:
             client.contacts.append(at)
         if result == "fail":
             return
-        noted = []
+        noted, unread = [], []
         for entry in listed(operation, "offsets", (3, 4)):
             if entry[2] is None:
                 continue
@@ -119,8 +122,18 @@ class Memberships:
                 noted.append((group, log.number, group.entries(log.number).add(made)))
             if result != "begun":
                 self._look(group, log, client, made)
+            elif (doubt := self._past_what_was_read(log, client, made)) is not None:
+                unread.append(doubt)
+        if unread:
+            self._unread[key or (-1, line)] = unread
         if result == "begun" and key is not None:
             self._waiting[key] = noted
+
+    def finish(self) -> None:
+        """Look at the commits that were begun and never answered: they are past what was read all the same."""
+        for doubts in self._unread.values():
+            for doubt in doubts:
+                self._note(doubt)
 
     def _answer(self, line: int, entries: list[tuple[GroupFacts, int, int]], result: str, done: int) -> None:
         acknowledged = {"ok": True, "fail": None}.get(result, False)
@@ -150,15 +163,9 @@ class Memberships:
 
     def _look(self, group: GroupFacts, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> None:
         """Look at a commit beside the reader's position, and beside its last one."""
-        session = client.sessions.get(log.number)
-        if session is not None and session.position is not None and entry.offset > session.position:
-            if session.exact:
-                why = f"{client.name} commits {entry.offset} of {log} and stands at {session.position}"
-                self._facts.anomalies.add("commit-beyond-read", why, session.line, entry.line)
-            else:
-                only = client.committed_only
-                doubt = Doubt(log.number, session.position, entry.offset, entry.line, session.line, only)
-                self._facts.doubts.append(doubt)
+        doubt = self._past_what_was_read(log, client, entry)
+        if doubt is not None:
+            self._note(doubt)
         if not entry.acknowledged or entry.transaction >= 0:
             return
         before = client.commits.get((group.name, log.number))
@@ -166,6 +173,22 @@ class Memberships:
             why = f"{client.name} commits {entry.offset} of {log} after {before[1]}, both in generation {before[0]}"
             self._facts.anomalies.add("commit-went-back", why, before[3], entry.line)
         client.commits[group.name, log.number] = (entry.generation, entry.offset, entry.done, entry.line)
+
+    def _past_what_was_read(self, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> Doubt | None:
+        """Return what there is against a commit that lies past the reader's position, if it does."""
+        session = client.sessions.get(log.number)
+        if session is None or session.position is None or entry.offset <= session.position:
+            return None
+        return Doubt(
+            log.number, session.position, entry.offset, entry.line, session.line, client.committed_only, session.exact
+        )
+
+    def _note(self, doubt: Doubt) -> None:
+        if doubt.exact:
+            why = f"{doubt.offset} of {self._facts.logs.all[doubt.log]} is committed by a member that stands at "
+            self._facts.anomalies.add("commit-beyond-read", f"{why}{doubt.position}", doubt.read_line, doubt.line)
+        else:
+            self._facts.doubts.append(doubt)
 
     def committed(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
         """Take what a client was told to be a group's committed offsets."""

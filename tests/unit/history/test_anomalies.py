@@ -303,6 +303,72 @@ def only_the_first_record_tells_where_it_began(h, wrong):
     other.reads((1, "b"))
 
 
+@story("started-behind-commit")
+def begun_commit_was_seen_and_is_gone_again(h, wrong):
+    """A commit was begun and never answered. Who began there proves that it took effect; nobody goes back after it."""
+    one, killed, other = h.client("one"), h.client("killed"), h.client("other")
+    one.commits(2)
+    killed.commits(5, result="begun", id=1)
+    if wrong:
+        other.add("committed", group="g", offsets=[["t", 0, 5]])
+    other.add("committed", group="g", offsets=[["t", 0, 2]])
+    if not wrong:  # it may take effect as late as that
+        other.add("committed", group="g", offsets=[["t", 0, 5]])
+
+
+@story("started-behind-commit")
+def begun_commit_that_was_seen_may_be_overwritten_by_another_that_was_begun(h, wrong):
+    one, killed, other = h.client("one"), h.client("killed"), h.client("other")
+    one.commits(2)
+    killed.commits(5, result="begun", id=1)
+    other.add("committed", group="g", offsets=[["t", 0, 5]])
+    other.commits(3, result="fail" if wrong else "begun", id=2)
+    other.add("committed", group="g", offsets=[["t", 0, 3]])
+
+
+@story("started-behind-commit")
+def begun_commit_is_proven_by_a_first_record_only_where_records_were_passed_over(h, wrong):
+    producer, one, killed, other = h.client("p"), h.client("one"), h.client("killed"), h.client("other")
+    for number in range(6):
+        if wrong or number not in (2, 3, 4):  # else what lies there may be markers
+            producer.sends(f"p:{number}", number)
+    one.commits(2)
+    killed.commits(5, result="begun", id=1)
+    other.has(2)
+    other.reads((5, "p:5"))
+    other.gives_up()
+    one.add("committed", group="g", offsets=[["t", 0, 2]])
+
+
+@story("started-behind-commit")
+def two_that_were_begun_with_one_offset_prove_that_one_took_effect_last(h, wrong):
+    one, killed, other = h.client("one"), h.client("killed"), h.client("other")
+    killed.commits(5, result="begun", id=1)
+    one.commits(2)
+    other.commits(5, result="begun", id=1)
+    one.add("committed", group="g", offsets=[["t", 0, 5]])
+    one.add("committed", group="g", offsets=[["t", 0, 2 if wrong else 5]])
+
+
+@story("commit-beyond-read")
+def commit_that_was_begun_lies_past_what_was_read(h, wrong):
+    """Whether it took effect is not known; that it was sent is wrong all the same."""
+    producer, one = h.client("p"), h.client("one")
+    for number in range(4):
+        producer.sends(f"p:{number}", number)
+    one.has(1)
+    one.reads((0, "p:0"))
+    one.commits(3 if wrong else 1, result="begun", id=1)
+
+
+@story("commit-beyond-read")
+def commit_that_was_begun_lies_past_a_position_that_was_told(h, wrong):
+    one = h.client("one")
+    one.has(1)
+    one.reads((0, "a"), position=1)
+    one.commits(3, result="begun" if wrong else "fail", id=1)
+
+
 @story("started-ahead-of-commit")
 def next_owner_skips_records(h, wrong):
     producer, one, other = h.client("p"), h.client("one"), h.client("other")

@@ -65,20 +65,48 @@ def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list
     """Hold each start against the commits that nothing had overwritten by then, clock by clock."""
     for clock in {facts.clients[start.client].clock for start in starts}:
         entries = [entry for entry in group.entries(log) if facts.clients[entry.client].clock == clock]
-        found = (effective(facts, entry) for entry in entries)
-        commits = CommitsInOrder(sorted(commit for commit in found if commit is not None))
-        for start in starts:
-            if facts.clients[start.client].clock == clock and (standing := commits.standing_at(start)):
+        found = [commit for entry in entries if (commit := effective(facts, entry)) is not None]
+        of_clock = [start for start in starts if facts.clients[start.client].clock == clock]
+        commits = CommitsInOrder(found)
+        if proven := [proof for start in of_clock if (proof := _proven_by(facts, log, start, commits)) is not None]:
+            commits = CommitsInOrder(found + proven)
+        for start in of_clock:
+            if standing := commits.standing_at(start):
                 _judge_start(facts, log, start, standing)
+
+
+def _proven_by(facts: HistoryFacts, log: int, start: SessionStart, commits: CommitsInOrder) -> EffectiveCommit | None:
+    """Return what a start says of commits whose answer never came: that one of them stood then, where none that was
+    answered can have put the member there. So all that was answered before is overwritten, as by a commit of then."""
+    if not commits.any_unanswered or facts.logs.all[log].begins >= start.position:
+        return None  # where the log begins members begin anew, whatever is committed
+    behind = [commit for commit in commits.standing_at(start) if _leads_to(facts, log, start, commit)]
+    if not behind or any(commit.acknowledged or commit.offset != behind[0].offset for commit in behind):
+        return None
+    return EffectiveCommit(start.at, start.done, behind[0].offset, behind[0].line, True)
+
+
+def _leads_to(facts: HistoryFacts, log: int, start: SessionStart, commit: EffectiveCommit) -> bool:
+    """Tell whether a member that finds a commit may begin as it did: there, or at the next record that it can see."""
+    if start.strict or commit.offset >= start.position:
+        return commit.offset == start.position
+    only = facts.clients[start.client].committed_only
+    return not _visible_between(facts, log, commit.offset, start.position, only)
 
 
 class CommitsInOrder:
     """The commits of one partition in the order in which they were sent."""
 
-    def __init__(self, commits: list[EffectiveCommit]) -> None:
+    def __init__(self, found: list[EffectiveCommit]) -> None:
+        commits = sorted(found)
         self._unanswered = [commit for commit in commits if not commit.acknowledged]
         self._answered = [commit for commit in commits if commit.acknowledged]
         self._latest_done = list(accumulate((commit.done for commit in self._answered), max))
+
+    @property
+    def any_unanswered(self) -> bool:
+        """Whether of any it is not known what became of it."""
+        return bool(self._unanswered)
 
     def standing_at(self, start: SessionStart) -> list[EffectiveCommit]:
         """Return the commits that may have stood when a start was looked up; none where it may be there was none."""
