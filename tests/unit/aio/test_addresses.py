@@ -73,3 +73,56 @@ def test_what_the_last_one_said_is_raised(nobody):
 def test_what_can_be_no_name_is_an_error_of_the_network(host):
     with pytest.raises(OSError, match="it is no name of a host"):
         asyncio.run(connect_to(host, 9092, LIMIT_S))
+
+
+class SlowNames(asyncio.SelectorEventLoop):
+    """A loop whose look-ups end when they are told to, or fail."""
+
+    def __init__(self, found):
+        super().__init__()
+        self.asked = 0
+        self.known = asyncio.Event()
+        self._found = found
+
+    async def getaddrinfo(self, *_args, **_words):
+        self.asked += 1
+        await self.known.wait()
+        if isinstance(self._found, OSError):
+            raise self._found
+        return self._found
+
+
+def test_a_look_up_that_outlives_an_attempt_serves_the_next(listening):
+    here = listening.getsockname()
+
+    async def story():
+        loop = asyncio.get_running_loop()
+        given_up = asyncio.create_task(connect_to("slow.example", 9092, LIMIT_S))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        loop.known.set()
+        await asyncio.sleep(0)
+        found = await connect_to("slow.example", 9092, LIMIT_S)
+        assert (found.getpeername(), loop.asked) == (here, 1)
+        found.close()
+
+        (await connect_to("slow.example", 9092, LIMIT_S)).close()
+        assert loop.asked == 2, "what one attempt was given is asked for anew by the next"
+
+    with asyncio.Runner(loop_factory=lambda: SlowNames([info(*here)])) as runner:
+        runner.run(story())
+
+
+def test_a_look_up_that_fails_is_begun_anew(listening):
+    async def story():
+        loop = asyncio.get_running_loop()
+        loop.known.set()
+        for asked in (1, 2):
+            with pytest.raises(OSError, match="not found"):
+                await connect_to("no.example", 9092, LIMIT_S)
+            assert loop.asked == asked
+
+    with asyncio.Runner(loop_factory=lambda: SlowNames(OSError(1, "not found"))) as runner:
+        runner.run(story())
