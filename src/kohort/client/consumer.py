@@ -395,7 +395,7 @@ class ConsumerMachine:
     # Offsets
 
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, deadline_ms: int | None
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline_ms: int | None
     ) -> Promise[Offsets]:
         """Commit ``offsets``, or where the consumer stands everywhere."""
         commits = self.group.commits

@@ -101,10 +101,12 @@ def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartitio
 
 
 def checked_offset(what: str, partition: object, at: object) -> tuple[TopicPartition, OffsetAndMetadata]:
-    """Check an offset as it is committed, and of what."""
+    """Check an offset as it is committed, and of what. A bare number is an offset without metadata."""
     place = checked_partition(what, partition)
+    if isinstance(at, int) and not isinstance(at, bool):
+        at = OffsetAndMetadata(at)
     if not isinstance(at, OffsetAndMetadata):
-        raise UsageError(f"{what}: {place} needs OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
+        raise UsageError(f"{what}: {place} needs a number or OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
     offset = whole_number(f"{what}: the offset of {place}", at.offset)
     if offset < 0:
         raise UsageError(f"{what}: offset {offset} of {place} is negative")

@@ -201,9 +201,11 @@ class Consumer(ImmediateCalls):
         return self._waits.run(self._calls.position(partition, timeout_ms))
 
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout_ms: int | None = None
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, *, timeout_ms: int | None = None
     ) -> None:
         """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
+
+        A bare number is an offset without metadata, as in ``send_offsets_to_transaction``.
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
         CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what

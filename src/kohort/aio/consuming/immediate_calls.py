@@ -138,7 +138,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     def commit_async(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.

@@ -55,7 +55,9 @@ class WaitingCalls:
 
     # Offsets
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int | None) -> Call[None]:
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, timeout_ms: int | None
+    ) -> Call[None]:
         """Commit, and wait for the commits that were sent before without waiting."""
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:

@@ -175,7 +175,7 @@ class ProducerCalls:
 
     def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None) -> Call[None]:
         """Commit offsets with the transaction."""
-        checked = checked_offsets(offsets)
+        checked = offsets_to_commit("send_offsets_to_transaction", offsets)
         what = "send_offsets_to_transaction()"
         return self._ask_coordinator(
             what, lambda: self.machine.transactional().send_offsets(checked, group), timeout_ms
@@ -230,9 +230,3 @@ class ProducerCalls:
             text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
             raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)
         promise.result()
-
-
-def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets as they are committed; a bare number is an offset without metadata. Raises UsageError."""
-    given = {p: OffsetAndMetadata(at) if isinstance(at, int) else at for p, at in offsets.items()}
-    return offsets_to_commit("send_offsets_to_transaction", given)
