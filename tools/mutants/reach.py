@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SIMULATED = "simulator"
-AT_ONCE = 20
-"""Files, after which what was recorded is written down."""
+AT_ONCE = 8
+"""Files for one process, after which what was recorded is written down."""
 PLAIN = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:cacheprovider", "-p", "mutants.calm", "--no-header")
 SLOW = "not long and not slow and not whole and not spark and not kafka and not toolchain"
+
+Lines = dict[str, dict[str, list[int]]]
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class Reach:
     source: str = ""
     files: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    lines: Lines = field(default_factory=dict)
 
     def by_line(self) -> dict[str, dict[int, list[str]]]:
         """Turn it round: the tests that reach each line of each file."""
@@ -53,8 +56,8 @@ class Reach:
             self.lines.pop(test, None)
 
 
-def recorded(rooms: Iterable[str], tests: Iterable[Path], seeds: int, kept: Path) -> Reach:
-    """Give what is known about the files of the tests, and record what is not known yet."""
+def recorded(rooms: Iterable[str], tests: Iterable[Path], seeds: int, kept: Path, jobs: int = 1) -> Reach:
+    """Give what is known about the files of the tests, and record what is not known yet in so many processes."""
     reach = Reach(**json.loads(kept.read_text())) if kept.exists() else Reach()
     known = list(tests)
     source = _digest(path for top in ("src/kohort", "tests/support") for path in sorted((ROOT / top).rglob("*.py")))
@@ -65,12 +68,20 @@ def recorded(rooms: Iterable[str], tests: Iterable[Path], seeds: int, kept: Path
         del reach.files[name]
         reach.forget(name)
     missing = [name for name in wanted if name not in reach.files]
-    for at in range(0, len(missing), AT_ONCE):
-        some = missing[at : at + AT_ONCE]
-        print(f"recording what tests reach: {at} of {len(missing)} files", flush=True)
-        _record(reach, rooms, some, seeds, kept.parent)
-        reach.files |= {name: wanted[name] for name in some}
-        kept.write_text(json.dumps({name: getattr(reach, name) for name in Reach.__slots__}))
+    waiting = [missing[at : at + AT_ONCE] for at in range(0, len(missing), AT_ONCE)]
+    with ThreadPoolExecutor(jobs) as pool:
+        under_way = {
+            pool.submit(_recording, list(rooms), some, seeds, kept.parent / f"reach-{at}"): some
+            for at, some in enumerate(waiting)
+        }
+        for at, done in enumerate(as_completed(under_way)):
+            some = under_way[done]
+            seconds, lines = done.result()
+            reach.seconds |= seconds
+            reach.lines |= lines
+            reach.files |= {name: wanted[name] for name in some}
+            kept.write_text(json.dumps({name: getattr(reach, name) for name in Reach.__slots__}))
+            print(f"recorded what tests reach: {at + 1} of {len(waiting)} parts", flush=True)
     return reach
 
 
@@ -81,10 +92,11 @@ def _digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _record(reach: Reach, rooms: Iterable[str], missing: list[str], seeds: int, work: Path) -> None:
+def _recording(rooms: list[str], missing: list[str], seeds: int, work: Path) -> tuple[dict[str, float], Lines]:
+    """Run files of tests in a process that records: the seconds of each test, and the lines that it reaches."""
     import coverage
 
-    data_file, times_file = work / "reach.coverage", work / "reach.seconds"
+    data_file, times_file = work.with_suffix(".coverage"), work.with_suffix(".seconds")
     data_file.unlink(missing_ok=True)
     include = ",".join(str(ROOT / room / "*") for room in rooms)
     env = inherited() | {
@@ -94,20 +106,24 @@ def _record(reach: Reach, rooms: Iterable[str], missing: list[str], seeds: int, 
         "KOHORT_MUTANTS_SEEDS": str(seeds if SIMULATED in missing else 0),
         "PYTHONPATH": f"{ROOT / 'tools'}{os.pathsep}{ROOT / 'tests'}",
     }
-    files = [name for name in missing if name != SIMULATED]
+    files = [name for name in missing if name != SIMULATED] or ["tools/mutants/rooms.py"]  # without any: no test
     command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "mutants.reach", "-m", SLOW, *files]
     done = subprocess.run(command, cwd=ROOT, env=env, check=False, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
+    if done.returncode not in {0, pytest.ExitCode.NO_TESTS_COLLECTED}:
         raise SystemExit(f"the tests fail without any mutant:\n{done.stdout[-4000:]}")
-    reach.seconds |= json.loads(times_file.read_text())
     data = coverage.CoverageData(str(data_file))
     data.read()
+    lines: Lines = {}
     for path in data.measured_files():
         name = str(Path(path).relative_to(ROOT))
         for line, contexts in data.contexts_by_lineno(path).items():
             for test in contexts:
                 if test:
-                    reach.lines.setdefault(test, {}).setdefault(name, []).append(line)
+                    lines.setdefault(test, {}).setdefault(name, []).append(line)
+    seconds: dict[str, float] = json.loads(times_file.read_text())
+    data_file.unlink()
+    times_file.unlink()
+    return seconds, lines
 
 
 def inherited() -> dict[str, str]:

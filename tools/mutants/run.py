@@ -55,7 +55,7 @@ def main() -> int:
         mutants = [mutant for mutant in mutants if mutant.key in alive]
     if asked.sample and asked.sample < len(mutants):
         mutants = sorted(random.Random(asked.seed).sample(mutants, asked.sample), key=lambda one: (one.path, one.line))
-    reach = recorded(rooms.ROOMS, rooms.tests(), rooms.SEEDS, WORK / "reach.json")
+    reach = recorded(rooms.ROOMS, rooms.tests(), rooms.SEEDS, WORK / "reach.json", asked.jobs)
     if not asked.seeds:
         reach.forget(SIMULATED)
     began = time.monotonic()
@@ -87,9 +87,9 @@ def tried(
     grace_s: float = 4.0,
 ) -> tuple[list[Row], list[str]]:
     """Try mutants in so many processes: what became of each, and the tests that fail without a mutant."""
-    by_line = reach.by_line()
+    by_line, importers = reach.by_line(), rooms.importers(rooms.sources())
     todo: list[dict[str, object]] = [
-        {"id": at, "path": one.path, "index": one.index, "tests": who_reaches(one, by_line, reach.seconds)}
+        {"id": at, "path": one.path, "index": one.index, "tests": who_reaches(one, by_line, importers, reach.seconds)}
         for at, one in enumerate(mutants)
     ]
     step = max(1, len(todo) // controls) if controls else len(todo) + 1
@@ -128,15 +128,19 @@ def tried(
     return sorted(rows, key=lambda row: (row.mutant.path, row.mutant.line)), failing
 
 
-def who_reaches(mutant: Mutant, by_line: dict[str, dict[int, list[str]]], seconds: dict[str, float]) -> list[str]:
+def who_reaches(
+    mutant: Mutant, by_line: dict[str, dict[int, list[str]]], importers: dict[str, set[str]], seconds: dict[str, float]
+) -> list[str]:
     """Name who reaches a mutant: the fastest tests first, seeds of the simulator last.
 
-    What a file does at import every test reaches: there, who reaches any line of the file is named.
+    What a file does at import every test reaches: there, who reaches any line of the file is named, or of one that
+    imports it, as a constant or a table does nothing where it stands.
     """
     lines = by_line.get(mutant.path, {})
     found = {test for line in range(mutant.first, mutant.last + 1) for test in lines.get(line, ())}
-    if mutant.operator == "default" or not found:
-        found = {test for tests in lines.values() for test in tests} if is_at_import(mutant) else found
+    if is_at_import(mutant):
+        asked = [lines, *(by_line.get(path, {}) for path in importers.get(mutant.path, ()))]
+        found = {test for one in asked for tests in one.values() for test in tests}
     stem = f"test_{Path(mutant.path).stem}"
     return sorted(found, key=lambda test: (test.startswith(SIMULATED), stem not in test, seconds.get(test, 1.0)))
 

@@ -1,0 +1,105 @@
+"""What is kept of a round while it goes on: who leads, what was assigned, what members changed."""
+
+from kohort.coordinator.classic.join import METADATA_MAX_BYTES
+from kohort.coordinator.classic.sync import ASSIGNMENTS_MAX
+from kohort.coordinator.journal import MemberRemoved, RoundOpened
+from kohort.coordinator.records import GroupWritten, build_record, parse_record
+from kohort.errors import ErrorCode
+from support.consumer_protocol import subscription
+from support.machines.coordinator_stage import CoordinatorStage, Topics
+
+MOST = bytes(METADATA_MAX_BYTES)
+
+
+def test_a_topic_that_is_subscribed_to_no_more_is_gone_only_if_it_was_deleted():
+    stage = CoordinatorStage(topics=Topics(deleted=1, kept=1, t=1))
+    (a,), _ = stage.stable(1, protocols=[("range", subscription("deleted", "kept", "t"))])
+    stage.topics.delete("deleted")
+
+    stage.join(a, protocols=[("range", subscription("t"))])
+
+    change = stage.entries(RoundOpened)[-1].trigger.change
+    assert (change.topics_removed, change.topics_gone) == (("deleted", "kept"), ("deleted",))
+
+
+def test_a_topic_is_made_only_if_it_came_after_the_round():
+    stage = CoordinatorStage(topics=Topics(old=1, new=1, t=1))
+    stage.topics.made["old"] = stage.now - 1
+    (a,), _ = stage.stable(1)
+    stage.topics.made["new"] = stage.now
+
+    stage.join(a, protocols=[("range", subscription("new", "old", "t"))])
+
+    change = stage.entries(RoundOpened)[-1].trigger.change
+    assert (change.topics_added, change.topics_made) == (("new", "old"), ("new",))
+
+
+def test_a_leader_that_is_not_the_first_on_the_log_leads_on_after_a_restart(stage):
+    (a, b), generation = stage.stable(2)
+    partition = stage.coordinator.partition_of("g")
+    written = parse_record(*stage.log[partition][-1])
+    assert isinstance(written, GroupWritten)
+    written.value.members.reverse()  # Kafka writes them in any order
+    stage.log[partition][-1] = build_record(written)
+
+    stage.restart()
+    stage.join(b)  # a follower that says nothing new
+    assert stage.heartbeat(a, generation) == ErrorCode.NONE
+
+    stage.join(a)
+    assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_who_syncs_once_more_in_a_stable_group_has_its_session_begin_anew(stage):
+    (a,), generation = stage.stable(1)
+    stage.advance(9_000)
+    stage.sync(a, generation)
+
+    stage.advance(9_000)
+
+    assert stage.heartbeat(a, generation) == ErrorCode.NONE
+
+
+def test_who_leaves_after_its_generation_was_given_up_has_no_lag_of_what_it_had_before(stage):
+    (a, b), generation = stage.stable(2)
+    stage.topics.ends["t", 0] = 100
+    stage.commit({("t", 0): 60}, member_id=a, generation=generation)
+    stage.join(a)
+    stage.join(b)  # the next generation, whose leader assigns nothing before somebody joins
+    stage.enter()
+
+    stage.leave(a)
+
+    removed = stage.entries(MemberRemoved)[-1]
+    assert (removed.who.member_id, removed.vitals.lag) == (a, None)
+
+
+def test_in_version_4_of_sync_group_no_protocol_need_be_named(stage):
+    (a,), generation = stage.stable(1)
+    ticket = stage.sync(a, generation, version=4, protocol_type=None, protocol_name=None)
+    assert stage.answer(ticket).error_code == ErrorCode.NONE
+
+
+def test_what_no_record_could_hold_is_refused_by_its_size_alone(stage):
+    (a,), generation = stage.stable(1)
+
+    def joined(metadata: bytes) -> int:
+        code: int = stage.answer(stage.join(group="other", protocols=[("range", metadata)])).error_code
+        return code
+
+    def synced(given: dict[str, bytes]) -> int:
+        code: int = stage.answer(stage.sync(a, generation, given)).error_code
+        return code
+
+    assert (joined(MOST), joined(MOST + b"1")) == (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (synced({a: MOST}), synced({a: MOST, "b": b"1"})) == (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_a_leader_may_name_so_many_and_no_more(stage):
+    (a,), generation = stage.stable(1)
+    given = {str(number): b"" for number in range(ASSIGNMENTS_MAX)}
+    assert stage.answer(stage.sync(a, generation, given)).error_code == ErrorCode.NONE
+
+    answer = stage.answer(stage.sync(a, generation, given | {a: b""}))
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,148 @@
+"""What is kept of members of consumer groups from one rebalance to the next: since when they revoke, their signs of
+life, what earlier brokers wrote of them."""
+
+from base64 import urlsafe_b64decode
+from uuid import UUID
+
+import pytest
+
+from kohort.clock import Timers
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
+from kohort.coordinator.consumer.member import new_member_id
+from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer_records import CurrentWritten
+from kohort.coordinator.journal import EpochRaised, MemberReconciled
+from kohort.coordinator.records import build_record
+from kohort.errors import ErrorCode
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    CurrentTopicPartitions,
+)
+from support.machines.coordinator_stage import CoordinatorStage
+from support.machines.written_groups import T, epochs, member, write
+
+
+def parts(*numbers: int) -> list[tuple[str, int]]:
+    return [("t", number) for number in numbers]
+
+
+def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
+    """The latest step of a member."""
+    return next(e for e in reversed(stage.entries(MemberReconciled)) if e.who.member_id == member_id)
+
+
+def test_each_revocation_is_timed_from_its_own_beginning(stage):
+    stage.come("m1")
+    stage.advance(1_000)
+    stage.come("m2")
+    stage.beat("m1", 2)  # told to give up two
+    stage.advance(3_000)
+    stage.beat("m1", 2, parts(0, 1))
+    assert reconciled(stage, "m1").revoked_after_ms == 3_000
+    stage.beat("m2", 3)
+    stage.advance(1_000)
+
+    stage.come("m3")
+    stage.beat("m1", 3)
+    stage.beat("m2", 3)
+    stage.advance(500)
+    stage.beat("m1", 3, parts(0))
+    stage.beat("m2", 3, [])
+
+    late = {reconciled(stage, each).revoked_after_ms for each in ("m1", "m2")}
+    assert 500 in late
+    assert late <= {500, None}
+
+
+def test_a_static_member_that_went_away_while_it_revoked_begins_anew_when_it_is_back(stage):
+    stage.come("m1", instance_id="one")
+    stage.advance(1_000)
+    stage.come("m2")
+    stage.beat("m1", 2, instance_id="one")  # told to give up two
+    stage.beat("m1", -2, instance_id="one")
+    stage.advance(4_000)
+    has = stage.told(stage.come("m1", instance_id="one"))
+    assert has == parts(0, 1)
+    stage.advance(1_000)
+
+    stage.come("m3")
+    stage.beat("m1", 3, instance_id="one")
+    stage.advance(1_000)
+    stage.come("m4")
+    (kept,) = stage.told(stage.beat("m1", 4, instance_id="one"))
+    stage.advance(700)
+    stage.beat("m1", 4, [kept], instance_id="one")
+
+    assert reconciled(stage, "m1").revoked_after_ms == 700
+
+
+def test_a_partition_is_told_to_be_given_with_how_long_nobody_had_it(stage):
+    stage.come("m1")
+    stage.advance(1_000)
+    stage.come("m2")
+    stage.beat("m1", 2)
+    stage.beat("m1", 2, parts(0, 1))
+    stage.advance(2_000)
+    stage.beat("m2", 3)
+
+    given = reconciled(stage, "m2").given
+
+    assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
+
+
+def test_who_is_put_out_leaves_its_signs_of_life_behind_with_the_longest_silence(stage):
+    stage.come("m1")
+    for silence_ms in (1_000, 4_000, 2_000):
+        stage.advance(silence_ms)
+        stage.beat("m1", 2)
+    last_ms = stage.now
+
+    stage.advance(60_000)
+
+    vitals = stage.entries(EpochRaised)[-1].cause.vitals
+    assert (vitals.longest_gap_ms, vitals.last_seen_ms) == (4_000, last_ms)
+
+
+def test_an_empty_group_takes_commits_of_nobody_and_no_other(stage):
+    stage.come("m1")
+    stage.beat("m1", -1)
+
+    assert stage.commit({("t", 0): 1}, version=9) == [ErrorCode.NONE]
+    assert stage.commit({("t", 0): 1}, member_id="m1", generation=0, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+@pytest.mark.parametrize("written", [None, [7]], ids=["before 4.3", "fewer than partitions"])
+def test_partitions_without_an_epoch_each_have_that_of_their_member(stage, written):
+    write(stage, epochs(5), member("m1", 5, {T: {0: 5, 1: 5}}))
+    old = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=5,
+        previous_member_epoch=4,
+        state=0,
+        assigned_partitions=[CurrentTopicPartitions(topic_id=T, partitions=[0, 1], assignment_epochs=written)],
+        partitions_pending_revocation=[],
+    )
+    stage.log[stage.coordinator.partition_of("g")].append(build_record(CurrentWritten("g", "m1", old)))
+
+    stage.restart()
+
+    commits = [stage.commit({("t", 0): 1}, member_id="m1", generation=epoch, version=9) for epoch in (4, 5)]
+    assert commits == [[ErrorCode.STALE_MEMBER_EPOCH], [ErrorCode.NONE]]
+
+
+def test_ids_that_the_coordinator_makes_are_random_uuids_of_rfc_4122(stage):
+    ids = {new_member_id(stage.rng) for _ in range(50)}
+
+    made = {UUID(bytes=urlsafe_b64decode(member_id + "==")) for member_id in ids}
+    assert len(made) == 50
+    assert {(one.version, one.variant) for one in made} == {(4, "specified in RFC 4122")}
+
+
+def test_an_index_of_owners_that_is_not_what_members_have_is_noticed():
+    group = ModernGroup("g")
+    for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
+        replay_consumer_group(group, record)
+    group.owners.popitem()
+
+    with pytest.raises(ConsumerGroupBroken, match="index of owners"):
+        check_consumer_group(group, 0, Timers())

@@ -1,0 +1,87 @@
+"""Members of the classic protocol in a group of both: their sessions, and what keeps a group from being converted."""
+
+import pytest
+
+from kohort.coordinator.journal import EpochRaised
+from kohort.errors import ErrorCode
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Assignment, build_assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+@pytest.fixture
+def mixed() -> CoordinatorStage:
+    """A classic member and the modern one that had the group converted, two partitions each, at epoch 2."""
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.answer(stage.join(instance_id="classic"))
+    stage.sync(classic(stage), 1, {classic(stage): assignment(("t", 0), ("t", 1))}, instance_id="classic")
+    stage.come("modern")
+    assert stage.answer(stage.join(classic(stage), instance_id="classic")).generation_id == 2
+    assert synced(stage) == ErrorCode.NONE
+    stage.beat("modern", 2)
+    return stage
+
+
+def classic(stage: CoordinatorStage) -> str:
+    """The id of the classic member, which is the first that was given."""
+    member_id: str = stage.answer(1).member_id
+    return member_id
+
+
+def synced(stage: CoordinatorStage) -> int:
+    code: int = stage.answer(stage.sync(classic(stage), 2, instance_id="classic")).error_code
+    return code
+
+
+def removals(stage: CoordinatorStage) -> list[tuple[str, str]]:
+    return [
+        (e.cause.event, e.cause.who.member_id)
+        for e in stage.entries(EpochRaised)
+        if e.cause.event in ("session_expired", "rejoin_timeout", "resync_timeout")
+    ]
+
+
+@pytest.mark.parametrize("sign", ["heartbeat", "sync"])
+def test_what_a_classic_member_says_keeps_its_session(mixed, sign):
+    for _ in range(3):
+        mixed.advance(9_000)
+        mixed.beat("modern", 2)
+        code = synced(mixed) if sign == "sync" else mixed.heartbeat(classic(mixed), 2)
+        assert code == ErrorCode.NONE
+    assert removals(mixed) == []
+
+    mixed.advance(10_000)  # what it asked for
+
+    assert removals(mixed) == [("session_expired", classic(mixed))]
+
+
+def test_a_classic_member_that_is_behind_is_told_at_its_sync_and_removed_if_it_does_not_join(mixed):
+    mixed.come("new")
+    assert synced(mixed) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    epoch = mixed.beat("modern", 2).member_epoch
+    for _ in range(10):
+        mixed.advance(6_000)
+        mixed.heartbeat(classic(mixed), 2)
+        mixed.beat("new", 3)
+        epoch = mixed.beat("modern", epoch).member_epoch
+
+    assert ("rejoin_timeout", classic(mixed)) in removals(mixed)
+    assert mixed.heartbeat(classic(mixed), 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_in_which_one_member_of_two_has_data_of_its_own_assignor_is_not_converted():
+    stage = CoordinatorStage()
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    own = build_assignment(Assignment([TopicPartition("t", 0)], user_data=b"of its own"))
+    stage.sync(a, generation + 1, {a: own, b: assignment(("t", 1))})
+    stage.sync(b, generation + 1)
+
+    answer = stage.come("new")
+
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "custom assignor" in (answer.error_message or "")
+    assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE

@@ -1,0 +1,81 @@
+"""What groups are counted with: how many of a kind a limit takes, to the byte, and what it is to look at them."""
+
+import pytest
+
+from kohort.coordinator.memory_budget import Added, MemoryBudget, bytes_of, sizes_of
+from kohort.coordinator.offsets.groups import Groups
+from kohort.errors import ErrorCode
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+def taken(codes: list[int]) -> int:
+    """How many were let in before the first that was refused."""
+    return [*codes, ErrorCode.COORDINATOR_NOT_AVAILABLE].index(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def commits(stage: CoordinatorStage, metadata: str | None = None, offsets: int = 1) -> list[int]:
+    at = {("t", partition): 1 for partition in range(offsets)}
+    return [stage.commit(at, group=f"g{i}", metadata=metadata)[0] for i in range(5)]
+
+
+def joins(stage: CoordinatorStage, version: int) -> list[int]:
+    protocols = [("range", b"12345")]
+    return [stage.answer(stage.join(group=f"g{i}", version=version, protocols=protocols)).error_code for i in range(5)]
+
+
+def arrivals(stage: CoordinatorStage) -> list[int]:
+    return [stage.come(f"m{i}", "t", group=f"g{i}").error_code for i in range(5)]
+
+
+KINDS = {
+    "a group with an offset": (commits, 3_400),
+    "with two offsets": (lambda stage: commits(stage, offsets=2), 3_800),
+    "with a text of five letters": (lambda stage: commits(stage, "12345"), 3_405),
+    "with a text in another script": (lambda stage: commits(stage, "йцук"), 3_416),
+    "an id that was handed out": (lambda stage: joins(stage, 9), 3_500),
+    "a classic member": (lambda stage: joins(stage, 3), 4_510),
+    "a modern member": (arrivals, 4_601),
+}
+
+
+@pytest.mark.parametrize(("ask", "size"), KINDS.values(), ids=KINDS.keys())
+def test_a_limit_takes_so_many_groups_and_with_a_byte_less_one_less(ask, size):
+    exact, less = (CoordinatorStage(group_coordinator_max_bytes=limit) for limit in (3 * size, 3 * size - 1))
+    assert (taken(ask(exact)), taken(ask(less))) == (3, 2)
+
+
+def test_what_an_offset_replaces_counts_no_more():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    stage.commit({("t", 0): 1}, metadata="12345")
+    so_far = stage.coordinator.budget.at_most
+
+    stage.commit({("t", 0): 2}, metadata="1234567")
+    assert stage.coordinator.budget.at_most == so_far + 2
+    stage.commit({("t", 0): 3}, metadata="1")
+    assert stage.coordinator.budget.at_most == so_far + 2
+    stage.commit({("t", 1): 1})
+    assert stage.coordinator.budget.at_most == so_far + 2 + 400
+
+
+def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
+    budget = MemoryBudget(800)
+    assert budget.takes(Added(60), [Groups()], 0)
+    assert budget.at_most == 60
+    assert budget.takes(Added(60), [Groups()], 0)
+    assert budget.at_most == 60, "of the first nothing is there any more"
+
+
+def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as_forty():
+    stage = CoordinatorStage(offsets_topic_num_partitions=1)
+    stage.stable(3, group="classic")
+    stage.come("m1", group="modern")
+    stage.come("m2", group="modern")
+    stage.topics.make("many", 45)
+    stage.commit({("many", partition): 1 for partition in range(45)}, group="offsets")
+
+    groups = stage.coordinator.groups_beside("g")
+
+    assert groups is not None
+    efforts = [effort for _, effort in sizes_of(groups)]
+    assert sorted(efforts) == sorted([1 + 45 // 20, 1 + 3, 1 + 0, 1 + 2 * 2])
+    assert sum(size for size, _ in sizes_of(groups)) == bytes_of(groups)
