@@ -51,7 +51,7 @@ def test_partitions_that_the_disk_refuses_are_not_there_and_the_topic_is_named()
     topic = topics.create("orders", 1, {}, NOW)
     storage.full = True
 
-    with pytest.raises(ApiError, match="topic 'orders': .*the disk is full") as refused:
+    with pytest.raises(ApiError, match=r"topic 'orders': .*the disk is full") as refused:
         topics.add_partitions("orders", 3, NOW)
 
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

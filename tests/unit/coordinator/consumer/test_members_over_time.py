@@ -12,7 +12,7 @@ from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_co
 from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer_records import CurrentWritten
-from kohort.coordinator.journal import EpochRaised, MemberReconciled
+from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
 from kohort.coordinator.records import build_record
 from kohort.errors import ErrorCode
 from kohort.wire.messages.consumer_group_records import (
@@ -146,3 +146,31 @@ def test_an_index_of_owners_that_is_not_what_members_have_is_noticed():
 
     with pytest.raises(ConsumerGroupBroken, match="index of owners"):
         check_consumer_group(group, 0, Timers())
+
+
+def test_a_heartbeat_that_says_everything_once_more_writes_nothing_and_is_told_everything(stage):
+    stage.come("m1")
+    stage.beat("m1", 2)
+    written = stage.appended
+
+    answer = stage.beat(
+        "m1", 2, parts(0, 1, 2, 3), rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], instance_id=None
+    )
+
+    assert (stage.told(answer), stage.appended) == (parts(0, 1, 2, 3), written)
+    assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, "the next one, which says less, is not"
+
+
+def test_a_target_takes_what_each_member_has_into_account_and_tells_moves_by_name(stage):
+    stage.come("m1", "t")
+    stage.advance(1_000)
+    stage.come("m2", "t", "u")
+    stage.beat("m1", 2)
+
+    computed = stage.entries(TargetComputed)[-1]
+
+    assert {(move.topic, move.partition, move.before, move.after) for move in computed.moves} == {
+        ("t", 3, "m1", "m2"),
+        ("u", 0, None, "m2"),
+        ("u", 1, None, "m2"),
+    }

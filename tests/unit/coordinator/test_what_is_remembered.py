@@ -1,0 +1,60 @@
+"""What the coordinator remembers beside its groups is bounded, and goes with what it is about."""
+
+import pytest
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.counters import FencedCounters
+from kohort.coordinator.invariants import InvariantBroken, check_state
+from kohort.coordinator.journal import Who
+from kohort.coordinator.member_said import MemberSaid, SaidByMembers
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_admin import DescribeGroupsRequest
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+def test_of_many_members_the_latest_words_are_known():
+    said = SaidByMembers(limit=2)
+    people = [Who(f"m{number}", "app", "/h") for number in range(3)]
+
+    for at_ms, who in enumerate(people):
+        said.add(str(at_ms), who, MemberSaid(at_ms=at_ms))
+
+    assert [None if (words := said.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
+
+
+def test_refusals_of_groups_that_are_gone_are_forgotten_and_stay_in_the_sum():
+    counters = FencedCounters()
+    for group in ("gone", "here"):
+        counters.refused(group, "Heartbeat", "UNKNOWN_MEMBER_ID")
+
+    counters.keep({"here"})
+
+    assert list(counters.by_group) == ["here"]
+    assert counters.by_kind["Heartbeat", "UNKNOWN_MEMBER_ID"] == 2
+
+
+def test_members_without_a_protocol_that_all_speak_are_noticed(stage):
+    stage.stable(2)
+    groups = stage.coordinator.groups_beside("g")
+    assert groups is not None
+    group = groups.by_id["g"]
+    assert isinstance(group, ClassicGroup)
+    check_state(group)
+    group.round.supporters.clear()
+
+    with pytest.raises(InvariantBroken, match="no protocol that all members speak"):
+        check_state(group)
+    group.round.supporters.update(range=2)
+
+
+@pytest.mark.parametrize(("version", "told"), [(5, False), (6, True)])
+def test_from_version_6_on_a_description_says_why_there_is_none(version, told):
+    stage = CoordinatorStage()
+    stage.come("m1")
+    ticket = stage.ask(DescribeGroupsRequest(groups=["g", "none"]), version)
+
+    answer = stage.answer(ticket)
+
+    assert [bool(group.error_message) for group in answer.groups] == [told, told]
+    expected = ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE
+    assert {group.error_code for group in answer.groups} == {expected}

@@ -1,0 +1,183 @@
+"""What may happen to a transactional id next, decision by decision: who is let on, with which id and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kohort.coordinator.transactions.decide import (
+    EPOCH_MAX,
+    check_part_of,
+    check_producer,
+    complete,
+    decide_add,
+    decide_end,
+    decide_init,
+    fence,
+    goes_on_as,
+)
+from kohort.coordinator.transactions.states import TransactionState
+from kohort.coordinator.transactions.transaction import Transaction
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import ProducerIdAndEpoch, TopicPartition
+
+E, S = ErrorCode, TransactionState
+NOW, NEW_ID = 5_000, 99
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+LAST = EPOCH_MAX - 1
+"""The last epoch that a client is given."""
+
+EMPTY = Transaction("pump", 7, 3, 60_000, updated_ms=1_000)
+OPEN = replace(EMPTY, state=S.ONGOING, partitions=frozenset({T0}), started_ms=2_000, client_version=2)
+OPEN_BEFORE_890 = replace(OPEN, client_version=0)
+ENDING = replace(OPEN, state=S.PREPARE_COMMIT, epoch=4, last_epoch=3)
+DONE = replace(ENDING, state=S.COMPLETE_COMMIT, partitions=frozenset(), previous_producer_id=7)
+
+
+def new_id() -> int:
+    return NEW_ID
+
+
+def is_at(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer_id, epoch)
+
+
+def refused(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        call()
+    assert str(caught.value)
+    return caught.value.code
+
+
+def init(known: Transaction | None, expected: ProducerIdAndEpoch | None = None) -> Transaction:
+    return decide_init(known, "pump", 30_000, expected, new_id, NOW)
+
+
+def end(known: Transaction | None, producer: ProducerIdAndEpoch, *, version: int = 2, commit: bool = True):
+    return decide_end(known, producer, version, new_id, NOW, commit=commit)
+
+
+class TestWhoBegins:
+    def test_is_given_an_id_with_epoch_0_the_first_time(self):
+        made = init(None)
+        assert (made.producer_id, made.epoch, made.timeout_ms, made.state, made.updated_ms) == (
+            NEW_ID, 0, 30_000, S.EMPTY, NOW,
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("known", [EMPTY, DONE], ids=["empty", "done"])
+    def test_is_given_the_next_epoch_of_the_same_id(self, known):
+        made = init(known)
+        assert (made.producer_id, made.epoch, made.last_epoch) == (7, known.epoch + 1, -1)
+        assert (made.state, made.started_ms, made.client_version, made.timeout_ms) == (S.EMPTY, -1, 0, 30_000)
+
+    def test_has_what_was_open_aborted_first_with_an_epoch_that_nobody_has(self):
+        made = init(OPEN)
+        assert (made.state, made.epoch, made.last_epoch, made.partitions) == (S.PREPARE_ABORT, 4, -1, {T0})
+
+    def test_waits_while_a_transaction_ends(self):
+        assert refused(lambda: init(ENDING)) is E.CONCURRENT_TRANSACTIONS
+
+    def test_after_an_error_goes_on_with_the_next_epoch_and_the_one_before_is_known(self):
+        made = init(EMPTY, is_at(7, 3))
+        assert (made.epoch, made.last_epoch) == (4, 3)
+        again = init(made, is_at(7, 3))
+        assert (again.epoch, again.last_epoch) == (4, 3), "it asks again, for it did not hear the answer"
+
+    @pytest.mark.parametrize("expected", [is_at(7, 1), is_at(8, 3), is_at(-1, 3)])
+    def test_with_what_is_not_the_latest_is_fenced(self, expected):
+        assert refused(lambda: init(EMPTY, expected)) is E.PRODUCER_FENCED
+
+    @pytest.mark.parametrize(("expected", "last"), [(None, -1), (is_at(7, LAST), LAST)])
+    def test_is_given_another_id_when_the_epochs_are_used_up(self, expected, last):
+        made = init(replace(EMPTY, epoch=LAST), expected)
+        assert (made.producer_id, made.epoch, made.last_epoch, made.previous_producer_id) == (NEW_ID, 0, last, 7)
+
+    @pytest.mark.parametrize(("epoch", "code"), [(LAST, None), (LAST - 1, E.PRODUCER_FENCED)])
+    def test_with_the_id_before_is_known_by_its_last_epoch_alone(self, epoch, code):
+        anew = replace(EMPTY, producer_id=NEW_ID, epoch=0, last_epoch=LAST, previous_producer_id=7)
+        if code is None:
+            assert init(anew, is_at(7, epoch)).producer_id == NEW_ID
+        else:
+            assert refused(lambda: init(anew, is_at(7, epoch))) is code
+
+
+class TestWhatBelongsToATransaction:
+    def test_partitions_are_added_and_the_first_begins_it(self):
+        begun = decide_add(DONE, is_at(7, 4), [T0], 2, NOW)
+        assert (begun.state, begun.partitions, begun.started_ms, begun.client_version) == (S.ONGOING, {T0}, NOW, 2)
+        more = decide_add(begun, is_at(7, 4), [T1], 2, NOW + 1)
+        assert (more.partitions, more.started_ms, more.updated_ms) == ({T0, T1}, NOW, NOW + 1)
+        assert decide_add(more, is_at(7, 4), [T0], 2, NOW + 2) is more
+
+    def test_only_the_producer_that_holds_the_id_adds(self):
+        assert refused(lambda: decide_add(OPEN, is_at(8, 3), [T1], 2, NOW)) is E.INVALID_PRODUCER_ID_MAPPING
+        assert refused(lambda: decide_add(OPEN, is_at(7, 2), [T1], 2, NOW)) is E.PRODUCER_FENCED
+        assert refused(lambda: decide_add(ENDING, is_at(7, 4), [T1], 2, NOW)) is E.CONCURRENT_TRANSACTIONS
+        assert refused(lambda: check_producer(None, is_at(7, 3))) is E.INVALID_PRODUCER_ID_MAPPING
+
+    def test_what_is_no_part_of_it_can_be_aborted(self):
+        check_part_of(OPEN, is_at(7, 3), T0)
+        assert refused(lambda: check_part_of(OPEN, is_at(7, 3), T1)) is E.TRANSACTION_ABORTABLE
+        assert refused(lambda: check_part_of(ENDING, is_at(7, 4), T0)) is E.CONCURRENT_TRANSACTIONS
+
+
+class TestTheEnd:
+    @pytest.mark.parametrize(("commit", "state"), [(True, S.PREPARE_COMMIT), (False, S.PREPARE_ABORT)])
+    def test_gives_the_next_epoch_since_kip_890(self, commit, state):
+        ended = end(OPEN, is_at(7, 3), commit=commit)
+        assert (ended.state, ended.epoch, ended.last_epoch, ended.next_producer_id) == (state, 4, 3, -1)
+        assert (ended.started_ms, ended.updated_ms, ended.client_version) == (2_000, NOW, 2)
+
+    def test_gives_none_before(self):
+        ended = end(OPEN_BEFORE_890, is_at(7, 3), version=1)
+        assert (ended.state, ended.epoch, ended.last_epoch) == (S.PREPARE_COMMIT, 3, -1)
+
+    def test_gives_another_id_when_the_epochs_are_used_up(self):
+        ended = end(replace(OPEN, epoch=LAST), is_at(7, LAST))
+        assert (ended.epoch, ended.next_producer_id) == (EPOCH_MAX, NEW_ID)
+        assert goes_on_as(ended) == is_at(NEW_ID, 0)
+        done = complete(ended, NOW + 1)
+        assert (done.producer_id, done.epoch, done.previous_producer_id, done.next_producer_id) == (NEW_ID, 0, 7, -1)
+        assert end(done, is_at(7, LAST)) is done, "who did not hear of it asks again"
+        assert refused(lambda: end(done, is_at(7, LAST - 1))) is E.INVALID_PRODUCER_ID_MAPPING
+
+    def test_that_is_repeated_is_answered_alike(self):
+        assert end(DONE, is_at(7, 3)) is DONE
+        assert refused(lambda: end(ENDING, is_at(7, 3))) is E.CONCURRENT_TRANSACTIONS
+        assert refused(lambda: end(DONE, is_at(7, 3), commit=False)) is E.INVALID_TXN_STATE
+        before = replace(DONE, epoch=3, last_epoch=-1, client_version=0)
+        assert end(before, is_at(7, 3), version=1) is before
+        assert goes_on_as(DONE) == is_at(7, 4)
+
+    @pytest.mark.parametrize(
+        ("known", "producer", "code"),
+        [
+            (None, is_at(7, 3), E.INVALID_PRODUCER_ID_MAPPING),
+            (OPEN, is_at(8, 3), E.INVALID_PRODUCER_ID_MAPPING),
+            (OPEN, is_at(7, 4), E.PRODUCER_FENCED),
+            (OPEN, is_at(7, 2), E.PRODUCER_FENCED),
+            (DONE, is_at(7, 2), E.PRODUCER_FENCED),
+            (EMPTY, is_at(7, 3), E.INVALID_TXN_STATE),
+        ],
+    )
+    def test_is_refused_to_others(self, known, producer, code):
+        assert refused(lambda: end(known, producer)) is code
+
+    def test_may_be_an_abort_of_nothing_since_kip_890(self):
+        ended = end(DONE, is_at(7, 4), commit=False)
+        assert (ended.state, ended.epoch, ended.started_ms) == (S.PREPARE_ABORT, 5, NOW)
+        assert refused(lambda: end(EMPTY, is_at(7, 3), version=1, commit=False)) is E.INVALID_TXN_STATE
+
+    @pytest.mark.parametrize(
+        ("known", "state"),
+        [(ENDING, S.COMPLETE_COMMIT), (replace(ENDING, state=S.PREPARE_ABORT), S.COMPLETE_ABORT)],
+    )
+    def test_is_complete_with_the_markers(self, known, state):
+        done = complete(known, NOW)
+        assert (done.state, done.partitions, done.epoch, done.previous_producer_id) == (state, frozenset(), 4, 7)
+
+    def test_of_one_that_is_fenced_never_uses_the_last_epoch_up(self):
+        assert fence(OPEN, NOW).epoch == 4
+        assert fence(replace(OPEN, epoch=EPOCH_MAX), NOW).epoch == EPOCH_MAX

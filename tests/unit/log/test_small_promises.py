@@ -1,0 +1,77 @@
+"""Small promises of the log: versions that only grow, epochs, snapshots whose count is wrong, checks that see."""
+
+import random
+import struct
+
+import crc32c
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.log.invariants import check_invariants
+from kohort.log.producers import Producers
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import Topics
+from support.machines.log_stage import LogStage
+
+NOW = 1_700_000_000_000
+
+
+def test_whoever_remembers_a_version_of_the_topics_sees_every_change():
+    topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(1), NOW)
+    seen = [topics.version]
+
+    topics.create("t", 1, {}, NOW)
+    seen.append(topics.version)
+    topics.add_partitions("t", 2, NOW)
+    seen.append(topics.version)
+    topics.add_partitions("t", 3, NOW)
+    seen.append(topics.version)
+    topics.delete("t", NOW)
+    seen.append(topics.version)
+
+    assert seen == sorted(set(seen))
+
+
+def test_of_an_empty_log_the_first_epoch_ends_at_its_end_and_no_other_was_reached():
+    log = LogStage().log
+    assert log.epochs.latest is None
+    assert (log.end_of_epoch(0), log.end_of_epoch(1)) == ((0, 0), (-1, -1))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_snapshot_that_holds_another_number_than_it_says_is_refused(count):
+    producers = Producers()
+    stage = LogStage()
+    stage.append(producer_id=7, producer_epoch=0, base_sequence=0)
+    for known in stage.log.producers:
+        producers._by_id[known[0]] = known[1]
+    entries = struct.pack(">i", count) + producers.build_snapshot()[10:]
+
+    with pytest.raises(ValueError, match=f"do not hold {count} entries"):
+        Producers.parse_snapshot(struct.pack(">hI", 1, crc32c.crc32c(entries)) + entries)
+
+
+def test_an_index_that_points_beside_a_batch_is_noticed():
+    stage = LogStage()
+    stage.fill(30)
+    check_invariants(stage.log)
+    segment = stage.log.segments[0]
+    assert list(segment.index_entries()), "something is indexed"
+    segment._max_timestamp += 1
+
+    with pytest.raises(AssertionError, match="its batches"):
+        check_invariants(stage.log)
+
+
+def test_what_retention_or_a_user_deletes_counts_by_segments_and_bytes():
+    stage = LogStage()
+    stage.fill(60)
+    gone = stage.log.segments[:3]
+    size = sum(segment.size for segment in gone)
+
+    stage.log.delete_records_before(stage.log.segments[3].base_offset)
+    stage.log.retain(stage.now_ms)
+
+    counters = stage.topics.counters
+    assert (counters.deleted_segments, counters.deleted_bytes) == (3, size)
+    assert stage.log.segments[0].base_offset == stage.log.log_start_offset
