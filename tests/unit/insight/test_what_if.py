@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.support.machines.group_looks import look, member, tp
 
 from kohort.errors import UsageError
 from kohort.insight.findings.what_if import WhatIfFinding
@@ -14,6 +13,7 @@ from kohort.insight.what_if.draining import flow_of
 from kohort.insight.what_if.losing import ClusterPlaces, PartitionPlace, lose_node
 from kohort.insight.what_if.predict import Surroundings, what_if
 from kohort.insight.what_if.scenario import Assumptions, Scenario
+from support.machines.group_looks import look, member, tp
 
 NINE = {n: (0, 10 * n) for n in range(9)}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.machines.consumer_stage import ConsumerStage, User
 
 from kohort.coordinator.journal import JournalEntry
 from kohort.insight.findings.what_if import ReplayFinding, WhatIfFinding
@@ -20,6 +19,7 @@ from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
 from kohort.model import TopicPartition
 from kohort.wire.record_batch import read_batch, split_batches
+from support.machines.consumer_stage import ConsumerStage, User
 
 CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
 WAYS = [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")]
