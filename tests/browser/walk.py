@@ -247,4 +247,4 @@ def _brokers(page: Page, cluster: WatchedCluster) -> None:
 
 def _pipelines(page: Page, cluster: WatchedCluster) -> None:
     section(page, "Pipelines")
-    soon(page.get_by_text("No ledger of a pipeline was given to this console.")).to_be_visible()
+    soon(page.get_by_text("No pipeline was given to this console.")).to_be_visible()
