@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 SLOWER = 10.0
 GRACE_WALL_S = 120.0
 MEMORY = 3 << 30
-TESTS_S = 10.0
+TESTS_S = 4.0
 """How many seconds of tests a mutant gets, the likeliest and the fastest first."""
 
 
