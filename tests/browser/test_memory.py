@@ -18,7 +18,7 @@ VIEWS = (
 )
 ROUND = (*(f"/groups/checkout/{view}" for view in VIEWS), "/doctor", "/causes", "/topics", "/brokers", "/groups")
 NODES_MORE, LISTENERS_MORE = 50, 5
-NODES_OF_VIEW, LISTENERS_OF_VIEW = 10, 0.5
+NODES_OF_VIEW, LISTENERS_OF_VIEW = 10, 1
 """Far less than a view that is kept: the smallest has a hundred nodes, and a listener for each of its buttons."""
 MIB = 1 << 20
 
