@@ -47,3 +47,14 @@ def test_what_clients_see_in_fifty_runs(tmp_path):
 @pytest.mark.kafka
 def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
     runs(tmp_path, 20, "--apache")
+
+
+@pytest.mark.slow
+def test_where_clients_stand_still_what_the_cluster_says_is_kept(tmp_path):
+    tool = history_tool()
+
+    with tool.OurBroker(tmp_path / "data") as broker:
+        kept = tool.write_evidence(broker.bootstrap, tmp_path).read_text()
+
+    assert "$ kohort transactions describe copy9\nkohort transactions: TRANSACTIONAL_ID_NOT_FOUND" in kept
+    assert "$ kohort group why copiers\n" in kept

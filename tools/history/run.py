@@ -50,6 +50,14 @@ AT_WORK_S = 300
 AT_WORK_BYTES = 2_000
 """How much more a client has to write to be at work: a few operations."""
 READ_S = 60
+STATE = [
+    ("transactions", "list", "--output", "json"),
+    *[("transactions", "describe", f"copy{number}") for number, (_, verb, _) in enumerate(CLIENTS) if verb == "copy"],
+    ("group", "describe", "--all-groups"),
+    ("group", "members", "copiers"),
+    ("group", "why", "copiers"),
+]
+"""What is asked where clients stand still."""
 
 
 def now_us() -> int:
@@ -234,12 +242,30 @@ def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHisto
             crowd.start_all()
             crowd.wait_until_at_work()
             strike(crowd)
+        except RuntimeError as stalled:
+            stalled.add_note(f"what the cluster says of it: {write_evidence(broker.bootstrap, folder)}")
+            raise
         finally:
             crowd.end()
     read_all(broker.bootstrap, folder)
     check_commits(folder)
     files = sorted(folder.glob("*.jsonl"), key=lambda path: (path.name.endswith(".gone.jsonl"), path.name))
     return check_history(files)
+
+
+def write_evidence(bootstrap: str, folder: Path) -> Path:
+    """Write down what a cluster says of its transactions and groups, while clients that stand still are there."""
+    written = folder / "stalled.txt"
+    with written.open("w") as file:
+        for words in STATE:
+            command = [sys.executable, "-m", "kohort", *words, "--bootstrap", bootstrap]
+            try:
+                told = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S, check=False)
+                said = told.stdout + told.stderr
+            except subprocess.TimeoutExpired:
+                said = f"no answer within {ENDS_S} s\n"
+            file.write(f"$ kohort {' '.join(words)}\n{said}\n")
+    return written
 
 
 def check_commits(folder: Path) -> None:
