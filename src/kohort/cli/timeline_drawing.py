@@ -111,7 +111,7 @@ def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[froz
 
 
 def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
-    signs = {"fenced": FENCED, "removed": OUT, "left": LEFT}
+    signs = {"fenced": FENCED, "removed": OUT, "left": LEFT, "away": LEFT}
     return "".join(
         signs.get(mark.kind, "")
         for mark in lane.marks

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { boardOf } from "../../../src/kohort/console/static/timeline/before-after.js";
-import { gapsOf, givePlaces, ownedSpans, rowsOfLanes } from "../../../src/kohort/console/static/timeline/lanes.js";
-import { layOut } from "../../../src/kohort/console/static/timeline/layout.js";
+import { cutAt, gapsOf, givePlaces, ownedSpans, rowsOfLanes } from "../../../src/kohort/console/static/timeline/lanes.js";
+import { layOut, sayOfSpan } from "../../../src/kohort/console/static/timeline/layout.js";
 import { moveOf } from "../../../src/kohort/console/static/timeline/keys.js";
 import { elasticScale, linearScale, placeOf, ticksOf, tickWords, timeAt } from "../../../src/kohort/console/static/timeline/scale.js";
-import { KEPT, MOVED, NOBODY, OWNED, SOME, TAIL } from "../../../src/kohort/console/static/timeline/styles.js";
+import { KEPT, MOVED, NOBODY, OWNED, SILENT, SOME, TAIL } from "../../../src/kohort/console/static/timeline/styles.js";
+import { countsIn } from "../../../src/kohort/console/static/timeline/rounds.js";
 import { tableRows } from "../../../src/kohort/console/static/timeline/table-rows.js";
 import { around, panned, placeRows, rowsWithin, windowOn, zoomed } from "../../../src/kohort/console/static/timeline/view.js";
 
@@ -91,12 +92,45 @@ test("who held up the others has a bracket in its row, to the end of the join, o
   assert.deepEqual(blockers(modern), [[1, 500 + 400, 500 + 8500, "8.1 s"]]);
 });
 
-test("what happened has its sign: how a member went is what the rebalance found", () => {
-  const gone = timeline(TWO.columns, [lane(A, [spell(0, 600, "t-0")], [{ at_ms: 600, kind: "left", text: "left" }]), lane(B, [spell(600, null, "t-1")])]);
-  const kinds = (rebalances) => layOut({ timeline: gone, rebalances }).glyphs.map(({ row, kind }) => [row, kind]);
+test("what happened has its sign: whoever was put out has that of why, also in somebody else's round", () => {
+  const went = (kind, how) => ({ at_ms: 600, kind, how, text: `${how}, in words` });
+  const kinds = (mark) =>
+    layOut({ timeline: timeline(TWO.columns, [lane(A, [spell(0, 600, "t-0")], [mark]), lane(B, [spell(600, null, "t-1")])]) }).glyphs.map(({ row, kind, say }) => [row, kind, say]);
 
-  assert.deepEqual(kinds([]), [[0, "left"], [1, "joined"]]);
-  assert.deepEqual(kinds([finding(2, { gone: { "a-id": "max_poll_exceeded" } })]), [[0, "poll"], [1, "joined"]]);
+  assert.deepEqual(kinds(went("left", "left")), [[0, "left", "left, in words"], [1, "joined", "joined"]]);
+  assert.deepEqual(kinds(went("removed", "max_poll_exceeded"))[0], [0, "poll", "max_poll_exceeded, in words"]);
+  assert.deepEqual(kinds(went("removed", "session_expired"))[0].slice(1, 2), ["expired"]);
+  assert.deepEqual(kinds(went("removed", "join_timeout"))[0].slice(1, 2), ["removed"]);
+  assert.deepEqual(kinds({ at_ms: 600, kind: "fenced", how: null, text: "Heartbeat: X" })[0].slice(1), ["fenced", "refused: Heartbeat: X"]);
+});
+
+test("what somebody had who was silent is not drawn as kept, whatever is drawn", () => {
+  const silent = { ...lane(A, [spell(0, 600, "t-0")]), silences: [{ from_ms: 450, until_ms: 600, text: "put out: silent" }] };
+  const model = layOut({ timeline: timeline(TWO.columns, [silent]) });
+  assert.deepEqual(spansOf(model, 0), [[0, 450, KEPT, "0"], [450, 600, SILENT, ""], [600, Infinity, TAIL, ""]]);
+  assert.equal(sayOfSpan(model.rows[0], model.rows[0].spans[1]), "a-id had t-0, put out: silent");
+  assert.equal(model.silent, true);
+
+  const rows = layOut({ timeline: timeline(TWO.columns, [silent]), mode: "partitions" });
+  assert.deepEqual(spansOf(rows, 0), [[0, 450, OWNED, "a"], [450, 600, SILENT, "a, silent"]]);
+
+  const many = { ...silent, spells: [spell(0, 600, ...Array.from({ length: 100 }, (_, n) => `t-${n}`))] };
+  assert.deepEqual(spansOf(layOut({ timeline: timeline([], [many]) }), 0), [[0, 450, SOME + 4, "100"], [450, 600, SILENT, "100 silent"]]);
+});
+
+test("who is away now is silent as far as is drawn", () => {
+  const away = { ...lane(A, [spell(0, null, "t-0")]), silences: [{ from_ms: 700, until_ms: null, text: "away" }] };
+  assert.deepEqual(spansOf(layOut({ timeline: timeline([], [away]) }), 0), [[0, 700, KEPT, "0"], [700, 1000, SILENT, ""]]);
+  assert.deepEqual(cutAt(0, 10, []), [{ from: 0, until: 10, silence: null }]);
+});
+
+test("words and numbers agree: members in rows, rebalances in rounds", () => {
+  const again = who("a", { member_id: "a-2" });
+  const columns = [column(0, 200, 1), column(200, 500, 2), column(500, null, 3)];
+  const twice = timeline(columns, [lane(A, [spell(0, 400, "t-0")]), lane(again, [spell(600, null, "t-0")]), lane(B, [spell(0, null, "t-1")])]);
+
+  assert.deepEqual(countsIn(twice, [finding(1), finding(2, { parent: 1 }), finding(3)]), { members: "3 members in 2 rows", rebalances: "2 rebalances in 3 rounds" });
+  assert.deepEqual(countsIn(TWO, [finding(1), finding(2)]), { members: "2 members", rebalances: "2 rebalances" });
 });
 
 test("names from the cluster are made visible", () => {

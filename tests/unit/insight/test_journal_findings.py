@@ -10,6 +10,7 @@ from kohort.coordinator.journal import (
     AssignmentWritten,
     EpochCause,
     EpochRaised,
+    GenerationSeen,
     GivenPartition,
     GroupDeleted,
     MemberReconciled,
@@ -18,8 +19,12 @@ from kohort.coordinator.journal import (
     RoundClosed,
     RoundOpened,
     RoundSettled,
+    SeenMember,
+    SignsOfLife,
+    StaticAway,
     StaticReplaced,
     Trigger,
+    Vitals,
     Who,
 )
 from kohort.coordinator.journal_events import (
@@ -31,6 +36,7 @@ from kohort.coordinator.journal_events import (
 )
 from kohort.insight.findings.events import SENTENCES, event_finding, find_events
 from kohort.insight.findings.fenced import find_fenced
+from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.rebalances import REMEMBERED_MS, _History, _take
 
@@ -200,6 +206,138 @@ def test_a_static_member_that_comes_back_goes_on_in_its_lane():
 
     assert lane.who.member_id == "s-2"
     assert spells(lane)[-1] == (1_020, None, ("t-0",))
+
+
+def vitals(last_seen_ms, **more):
+    return Vitals(session_timeout_ms=10_000, rebalance_timeout_ms=30_000, last_seen_ms=last_seen_ms, **more)
+
+
+def two_of_whom_one_goes(gone):
+    return [
+        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A),
+        gone,
+        *generation(gone.at_ms, 2, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", who=B),
+    ]
+
+
+def lane_of_b(gone, from_ms=0):
+    entries = two_of_whom_one_goes(gone)
+    return find_timeline(entries, group="g", from_ms=from_ms, until_ms=100_000).lanes[1]
+
+
+def test_who_fell_silent_is_silent_from_its_last_sign_of_life_on():
+    gone = MemberRemoved(
+        at_ms=12_500, group="g", who=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
+    )
+
+    lane = lane_of_b(gone)
+
+    assert spells(lane)[-1] == (1_020, 12_500, ("t-1",))
+    (silence,) = lane.silences
+    assert (silence.from_ms, silence.until_ms) == (2_500, 12_500)
+    assert (
+        silence.text
+        == lane.marks[-1].text
+        == (
+            "put out: nothing was heard of it for 10.0 s, and its session ended (timeout 10 s);"
+            " its connection had closed 9.5 s before"
+        )
+    )
+    assert [s.from_ms for s in lane_of_b(gone, from_ms=8_000).silences] == [8_000]
+
+
+@pytest.mark.parametrize(
+    ("gone", "kind", "how", "text"),
+    [
+        (
+            {"why": "left", "reason": "the consumer is being closed"}, "left", "left",
+            'left ("the consumer is being closed")',
+        ),
+        (
+            {"why": "left", "reason": "consumer poll timeout has expired."}, "removed", "max_poll_exceeded",
+            "put out: it did not poll within max.poll.interval.ms, as its client said",
+        ),
+        (
+            {"why": "left", "vitals": vitals(34_000, last_progress_ms=3_000, commits=3, lag=7)}, "removed",
+            "max_poll_exceeded",
+            "put out: it seems not to have polled within max.poll.interval.ms: 32.0 s without commit progress"
+            " (its limit is 30 s after a poll)",
+        ),
+        (
+            {"why": "left", "reason": "spring cleaning", "by": Who("", "admin", "/10.0.0.9")}, "removed", "removed",
+            'put out by admin at /10.0.0.9 ("spring cleaning")',
+        ),
+        (
+            {"why": "join_timeout", "vitals": vitals(34_000)}, "removed", "join_timeout",
+            "put out: it did not join again within 30 s",
+        ),
+        ({"why": "sync_timeout"}, "removed", "sync_timeout", "put out: it did not ask for its assignment in time"),
+    ],
+)  # fmt: skip
+def test_a_member_that_was_put_out_is_told_so_and_why_whoever_began_the_round(gone, kind, how, text):
+    lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", who=B, **gone))
+
+    assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
+    assert lane.silences == ()
+
+
+def test_a_rebalance_says_how_those_went_that_did_not_begin_it():
+    round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", who=A)
+    gone = MemberRemoved(
+        at_ms=2_005, group="g", who=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
+    )
+    entries = [
+        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A), round_[0], gone, *round_[1:]
+    ]  # fmt: skip
+
+    assert find_rebalances(entries)[1].gone == {"b-1": "max_poll_exceeded"}
+
+
+def test_a_static_member_that_is_away_has_its_place_and_is_not_there():
+    def reconciled(at_ms, epoch):
+        return MemberReconciled(
+            at_ms=at_ms, group="g", who=STATIC, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
+            given=(GivenPartition("t", 0),),
+        )  # fmt: skip
+
+    cause = EpochCause(event="member_joined", who=STATIC)
+    entries = [
+        EpochRaised(at_ms=1, group="g", epoch=1, cause=cause, members=1), reconciled(2, 1),
+        StaticAway(at_ms=50, group="g", who=STATIC),
+    ]  # fmt: skip
+    away = find_timeline(entries, group="g", from_ms=0, until_ms=100).lanes[0]
+    back = find_timeline([*entries, reconciled(80, 1)], group="g", from_ms=0, until_ms=100).lanes[0]
+
+    assert [(s.from_ms, s.until_ms) for s in away.silences] == [(50, None)]
+    assert [mark.kind for mark in away.marks] == ["away"]
+    assert [(s.from_ms, s.until_ms) for s in back.silences] == [(50, 80)]
+
+
+def test_of_watched_members_it_is_told_how_they_seem_to_have_gone():
+    def seen(at_ms, number, members, signs=()):
+        return GenerationSeen(
+            at_ms=at_ms, group="g", observed=True, generation=number, protocol_type="consumer", protocol="range",
+            leader="a-1",
+            members=tuple(
+                SeenMember(who=who, session_timeout_ms=10_000, rebalance_timeout_ms=300_000, partitions={"t": (n,)})
+                for n, who in enumerate(members)
+            ),
+            signs=signs,
+        )  # fmt: skip
+
+    heard = SignsOfLife(
+        member_id="b-1", since_ms=1_000, last_commit_ms=9_000, last_progress_ms=9_000, session_timeout_ms=10_000,
+        rebalance_timeout_ms=300_000,
+    )  # fmt: skip
+    entries = [seen(1_000, 1, [A, B]), seen(20_000, 2, [A], signs=(heard,))]
+
+    lane = find_timeline(entries, group="g", from_ms=0, until_ms=30_000).lanes[1]
+
+    (mark,) = lane.marks
+    assert (mark.kind, mark.how) == ("removed", "session_expired")
+    assert "was silent and probably expired" in mark.text
+    assert mark.text.endswith("that is inferred, medium confidence")
+    assert [(s.from_ms, s.until_ms) for s in lane.silences] == [(9_000, 20_000)]
 
 
 def test_a_timeline_of_a_modern_group_and_its_end():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kohort.coordinator.journal import JournalEntry, SeenMember
 from kohort.insight.findings.model import (
@@ -15,17 +14,7 @@ from kohort.insight.findings.model import (
 )
 from kohort.insight.observed.generations import SeenRebalance, seen_rebalances
 from kohort.insight.observed.why import explain_seen
-
-HOW: Final = {
-    "MEMBER_LEFT": "left",
-    "ADMIN_REMOVED": "removed",
-    "MAX_POLL_EXCEEDED": "max_poll_exceeded",
-    "SESSION_TIMEOUT": "session_expired",
-    "STATIC_EXPIRED": "session_expired",
-    "JOIN_TIMEOUT": "join_timeout",
-    "REVOCATION_TIMEOUT": "revocation_timeout",
-}
-"""How a member went, by why it seems to be gone; of others it is not known."""
+from kohort.insight.partings import SEEN
 
 
 def observed_findings(entries: Iterable[JournalEntry]) -> list[RebalanceFinding]:
@@ -60,7 +49,7 @@ def observed_finding(this: SeenRebalance) -> RebalanceFinding:
         members_before=_refs(() if before is None else before.members),
         members=_refs(after.members),
         gone={
-            one.who.member_id: HOW.get(f.cause, "gone") for one, f in zip(this.departed, this.departures, strict=True)
+            one.who.member_id: SEEN.get(f.cause, "gone") for one, f in zip(this.departed, this.departures, strict=True)
         },
         moves=tuple(
             MoveFinding(topic=m.topic, partition=m.partition, before=m.before, after=m.after) for m in this.moves

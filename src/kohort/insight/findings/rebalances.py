@@ -20,8 +20,9 @@ from kohort.insight.findings.model import (
     evidence_finding,
     member_ref,
 )
-from kohort.insight.findings.observed import HOW, observed_findings
+from kohort.insight.findings.observed import observed_findings
 from kohort.insight.holdings import GONE, Gap, Place
+from kohort.insight.partings import SEEN, parting_of_raised, parting_of_removed
 from kohort.insight.rebalances import Rebalance, rebalances
 from kohort.insight.takeovers import Takeover, takeovers
 from kohort.insight.why import also_causes, blocker, explain, why_late
@@ -70,9 +71,7 @@ def classic_finding(this: Rebalance) -> RebalanceFinding:
         leader=this.leader,
         members_before=_refs(this.members_before),
         members=_refs(this.members_after),
-        gone=_told_by(
-            told.cause, this.trigger.who, {r.who.member_id: r.why for r in this.removed if r.vitals is not None}
-        ),
+        gone=_told_by(told.cause, this.trigger.who, _removed(this)),
         moves=moves,
         unowned_partition_ms=sum(gaps) if gaps else None,
         follows=None if this.returned_from is None else classic_id(this.returned_from),
@@ -171,16 +170,24 @@ def _before(this: EpochRebalance) -> tuple[MemberRef, ...]:
     return _refs({who.member_id: who for who in told if who.member_id not in new}.values())
 
 
+def _removed(this: Rebalance) -> dict[str, str]:
+    """Return how members went, by their ids; those that were no members yet are left out."""
+    hung_up = {entry.who.member_id: entry for entry in this.disconnected}
+    members = [r for r in this.removed if r.vitals is not None]
+    return {r.who.member_id: parting_of_removed(r, hung_up.get(r.who.member_id)).how for r in members}
+
+
 def _gone(this: EpochRebalance) -> dict[str, str]:
-    causes = [raised.cause for raised in this.raises if raised.cause.event in GONE]
-    named = [(who, cause.event) for cause in causes for who in (cause.who, *cause.others) if who is not None]
-    return {who.member_id: event.removeprefix("member_") for who, event in named}
+    hung_up = {entry.who.member_id: entry for entry in this.disconnected}
+    raises = [raised for raised in this.raises if raised.cause.event in GONE]
+    named = [(who, r) for r in raises for who in (r.cause.who, *r.cause.others) if who is not None]
+    return {who.member_id: parting_of_raised(r.cause, who, r.at_ms, hung_up.get(who.member_id)).how for who, r in named}
 
 
 def _told_by(cause: str, who: Who | None, gone: dict[str, str]) -> dict[str, str]:
     """Return how members went, with what is concluded of the one that the rebalance began with: not all that send that
     they leave do so of their own accord."""
-    how = HOW.get(cause)
+    how = SEEN.get(cause)
     if who is None or how is None or gone.get(who.member_id) not in ("left", "gone"):
         return gone
     return {**gone, who.member_id: how}

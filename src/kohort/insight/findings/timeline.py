@@ -14,16 +14,20 @@ from kohort.coordinator.journal import (
     GenerationSeen,
     GroupDeleted,
     JournalEntry,
+    MemberReconciled,
     MemberRemoved,
     RequestFenced,
+    StaticAway,
     StaticReplaced,
     Who,
 )
+from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.findings.model import MemberRef, RebalanceFinding, member_ref
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.holdings import GONE, JournaledGroup, JournaledMember, Place
+from kohort.insight.partings import Parting, parting_of_raised, parting_of_removed, partings_seen
 
-LEFT: Final = ("left", "pending_left")
+AWAY: Final = "left, and said that it will be back: it keeps its place until its session ends"
 Holding = dict[str, tuple[Who, frozenset[Place]]]
 """What each member has, by the key of its lane."""
 
@@ -37,10 +41,22 @@ class SpellFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a member: ``removed`` (put out), ``left``, ``fenced`` (a request was refused)."""
+    """Something that happened to a member: ``removed`` (put out), ``left``, ``away`` (left, and will be back),
+    ``replaced`` (came back under a new id), ``fenced`` (a request was refused); ``text`` says it in words."""
 
     at_ms: int
     kind: str
+    text: str
+    how: str | None = None
+    """Of one that went: as ``gone`` of a rebalance has it."""
+
+
+class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which a member had partitions, and was not there to read them: from its last sign of life until it was
+    put out, or while it was away. ``until_ms`` is null while it lasts. It is known afterwards only."""
+
+    from_ms: int
+    until_ms: int | None
     text: str
 
 
@@ -50,6 +66,7 @@ class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
     who: MemberRef
     spells: tuple[SpellFinding, ...]
     marks: tuple[MarkFinding, ...] = ()
+    silences: tuple[SilenceFinding, ...] = ()
 
 
 class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +95,7 @@ class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, until_ms: int) -> TimelineFinding:
     """Return who had what from ``from_ms`` to ``until_ms``, by the entries of one group in the order of the journal."""
-    drawing = _Lanes(from_ms)
+    drawing = _Lanes(from_ms, entries)
     for entry in entries:
         if entry.at_ms <= until_ms:
             drawing.take(entry)
@@ -129,14 +146,28 @@ class _Lane:
     who: Who
     spells: list[SpellFinding] = field(default_factory=list)
     marks: list[MarkFinding] = field(default_factory=list)
+    silences: list[SilenceFinding] = field(default_factory=list)
     begun_ms: int | None = None
+    away_ms: int | None = None
     has: frozenset[Place] = frozenset()
 
     def finding(self, from_ms: int) -> LaneFinding:
         spells = list(self.spells)
         if self.begun_ms is not None:
             spells.append(_spell(max(self.begun_ms, from_ms), None, self.has))
-        return LaneFinding(who=member_ref(self.who), spells=tuple(spells), marks=tuple(self.marks))
+        silences = list(self.silences)
+        if self.away_ms is not None:
+            silences.append(SilenceFinding(from_ms=max(self.away_ms, from_ms), until_ms=None, text=AWAY))
+        return LaneFinding(
+            who=member_ref(self.who), spells=tuple(spells), marks=tuple(self.marks), silences=tuple(silences)
+        )
+
+    def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
+        """Note that nothing had been heard of it, if so: since it was away, or since its last sign of life."""
+        if self.away_ms is not None:
+            since_ms, text, self.away_ms = self.away_ms, AWAY, None
+        if since_ms is not None and max(since_ms, from_ms) < at_ms:
+            self.silences.append(SilenceFinding(from_ms=max(since_ms, from_ms), until_ms=at_ms, text=text))
 
 
 def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> SpellFinding:
@@ -147,38 +178,65 @@ def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> Spell
 class _Lanes:
     """The lanes while the journal is read."""
 
-    def __init__(self, from_ms: int) -> None:
+    def __init__(self, from_ms: int, entries: Sequence[JournalEntry]) -> None:
         self.lanes: dict[str, _Lane] = {}
         self.first_ms: int | None = None
         self._from_ms = from_ms
         self._group = JournaledGroup()
+        self._hung_up = {entry.who.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)}
+        self._seen = partings_seen(entries)
 
     def take(self, entry: JournalEntry) -> None:
         """Take the next entry."""
         if isinstance(entry, RequestFenced):
             self._mark(entry.who, entry.at_ms, "fenced", f"{entry.api}: {entry.error}")
             return
+        before = self._group.members
         self._group.take(entry)
         if isinstance(entry, GenerationSeen):
             self._group.members = {
                 seen.who.member_id: JournaledMember(seen.who, has=_places(seen.partitions)) for seen in entry.members
             }
+            for member in before.values():
+                if member.who.member_id not in self._group.members:
+                    self._part(member.who, entry.at_ms, self._seen.get((member.who.member_id, entry.at_ms)))
         elif isinstance(entry, GroupDeleted):
             self._group.members = {}
         elif isinstance(entry, MemberRemoved):
             self._group.members.pop(entry.who.member_id, None)
             if _key(entry.who) in self.lanes:
-                self._mark(entry.who, entry.at_ms, "left" if entry.why in LEFT else "removed", entry.why)
+                hung_up = self._hung_up.get(entry.who.member_id)
+                self._part(entry.who, entry.at_ms, parting_of_removed(entry, hung_up))
         elif isinstance(entry, EpochRaised) and entry.cause.event in GONE:
-            kind = "left" if entry.cause.event == "member_left" else "removed"
             for who in filter(None, (entry.cause.who, *entry.cause.others)):
-                self._mark(who, entry.at_ms, kind, entry.cause.event)
-        elif isinstance(entry, StaticReplaced):
-            self._mark(entry.who, entry.at_ms, "replaced", "came back under a new id")
+                told = parting_of_raised(entry.cause, who, entry.at_ms, self._hung_up.get(who.member_id))
+                self._part(who, entry.at_ms, self._seen.get((who.member_id, entry.at_ms), told))
+        else:
+            self._come_and_go(entry)
         holding: Holding = {
             _key(m.who): (m.who, frozenset(m.has | m.revoking.keys())) for m in self._group.members.values()
         }
         self._compare(holding, entry.at_ms)
+
+    def _come_and_go(self, entry: JournalEntry) -> None:
+        """Take an entry of a member that keeps its place."""
+        if isinstance(entry, StaticReplaced):
+            self._mark(entry.who, entry.at_ms, "replaced", "came back under a new id")
+        if isinstance(entry, StaticReplaced | MemberReconciled) and (lane := self.lanes.get(_key(entry.who))):
+            lane.end_silence(None, entry.at_ms, AWAY, self._from_ms)
+        if isinstance(entry, StaticAway) and (lane := self.lanes.get(_key(entry.who))):
+            lane.away_ms = entry.at_ms
+            self._mark(entry.who, entry.at_ms, "away", AWAY)
+
+    def _part(self, who: Who, at_ms: int, parting: Parting | None) -> None:
+        """Note that a member went, and since when nothing had been heard of it; a static one that only has another id
+        did not."""
+        if parting is None:
+            return
+        self._mark(who, at_ms, "left" if parting.by_itself else "removed", parting.text, parting.how)
+        lane = self.lanes.get(_key(who))
+        if lane is not None:
+            lane.end_silence(parting.silent_since_ms, at_ms, parting.text, self._from_ms)
 
     def _compare(self, holding: Holding, at_ms: int) -> None:
         """End the spells of those who have something else now, and begin others."""
@@ -195,10 +253,10 @@ class _Lanes:
             if lane.begun_ms is None:
                 lane.begun_ms, lane.has = at_ms, has
 
-    def _mark(self, who: Who, at_ms: int, kind: str, text: str) -> None:
+    def _mark(self, who: Who, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
         if at_ms >= self._from_ms:
             lane = self.lanes.setdefault(_key(who), _Lane(who))
-            lane.marks.append(MarkFinding(at_ms=at_ms, kind=kind, text=text))
+            lane.marks.append(MarkFinding(at_ms=at_ms, kind=kind, text=text, how=how))
 
 
 def _key(who: Who) -> str:

@@ -1,7 +1,7 @@
 /** The marks of a window on a canvas: tens of thousands of them, drawn by kind so that the colour seldom changes. */
 import { colour } from "../parts/theme.js";
 import { SIGNS } from "./glyphs.js";
-import { LEVELS, MOVED, NOBODY, SOME, TAIL } from "./styles.js";
+import { LEVELS, MOVED, NOBODY, SILENT, SOME, TAIL } from "./styles.js";
 import { classOf, clip, fitting, signsOf } from "./draw-svg.js";
 import { fillDense, pixelsOf } from "./draw-dense.js";
 import { spanBox, spanEnds } from "./view.js";
@@ -27,7 +27,7 @@ export function readColours(host) {
     made.push(rect);
   };
   for (let style = 0; style < KINDS; style += 1) for (let hue = 0; hue < HUES; hue += 1) probe(style === TAIL ? `tl-tail h${hue}` : classOf({ style, hue }));
-  const others = ["tl-band", "tl-edge", "tl-row", "tl-busy-ground", "tl-hatch", "tl-here", "tl-here-line", "tl-row-here", "tl-text", "tl-arrival", "tl-blocker", "tl-nobody-ground"];
+  const others = ["tl-band", "tl-edge", "tl-row", "tl-busy-ground", "tl-hatch", "tl-here", "tl-here-line", "tl-row-here", "tl-text", "tl-arrival", "tl-blocker", "tl-nobody-ground", "tl-silent-ground"];
   others.forEach(probe);
   const tones = Object.keys(SIGNS).map((kind) => `tl-sign filled tone-${SIGNS[kind].tone}`);
   tones.forEach(probe);
@@ -160,21 +160,33 @@ function drawBoxes(pen, boxes, { fill, stroke }, style, colours) {
   const empty = style === SOME;
   pen.globalAlpha = style === TAIL ? 0.25 : 1;
   if (!empty) {
-    pen.fillStyle = style === NOBODY ? colours.named["tl-nobody-ground"].fill : fill;
+    pen.fillStyle = style === NOBODY ? colours.named["tl-nobody-ground"].fill : style === SILENT ? colours.named["tl-silent-ground"].fill : fill;
     for (let i = 0; i < boxes.length; i += 4) pen.fillRect(boxes[i], boxes[i + 1], boxes[i + 2], boxes[i + 3]);
   }
   if (style !== TAIL && stroke !== "none") {
     pen.strokeStyle = stroke;
     pen.lineWidth = 1;
-    pen.setLineDash(style === MOVED || empty ? [4, 2.5] : []);
+    pen.setLineDash(style === MOVED || empty ? [4, 2.5] : style === SILENT ? [1, 3] : []);
     pen.beginPath();
     for (let i = 0; i < boxes.length; i += 4) {
       if (boxes[i + 2] > 4 && boxes[i + 3] > 7) pen.rect(boxes[i] + 0.5, boxes[i + 1] + 0.5, boxes[i + 2] - 1, boxes[i + 3] - 1);
     }
     pen.stroke();
     pen.setLineDash([]);
+    if (style === SILENT) strike(pen, boxes);
   }
   pen.globalAlpha = 1;
+}
+
+/** A line through the middle of each box: nobody was there. */
+function strike(pen, boxes) {
+  pen.beginPath();
+  for (let i = 0; i < boxes.length; i += 4) {
+    const y = boxes[i + 1] + boxes[i + 3] / 2;
+    pen.moveTo(boxes[i], y);
+    pen.lineTo(boxes[i] + boxes[i + 2], y);
+  }
+  pen.stroke();
 }
 
 function drawOver(pen, colours, { model, view, placed, rows, top, height }) {

@@ -1,5 +1,5 @@
 /** Rows so low that nothing can be written in them: pixels, set one by one; tens of thousands of spans in milliseconds. */
-import { MOVED, SOME, TAIL } from "./styles.js";
+import { MOVED, SILENT, SOME, TAIL } from "./styles.js";
 import { TAIL_WIDTH } from "./view.js";
 
 const HUES = 8;
@@ -14,7 +14,7 @@ export function pixelsOf(colours) {
     const style = Math.floor(kind / HUES);
     pen.clearRect(0, 0, 1, 1);
     pen.globalAlpha = style === TAIL ? 0.25 : 1;
-    pen.fillStyle = style === SOME || style === MOVED ? stroke : fill;
+    pen.fillStyle = style === SOME || style === MOVED || style === SILENT ? stroke : fill;
     if (style === SOME) pen.globalAlpha = 0.25;
     if (style === MOVED) pen.globalAlpha = 0.5;
     pen.fillRect(0, 0, 1, 1);
@@ -45,7 +45,11 @@ export function fillDense({ model, view, placed, rows, top, spots }, pixels, int
       const last = Math.min(width, right);
       if (last <= first) continue;
       const pixel = pixels[span.style * HUES + span.hue];
-      for (let y = above; y < below; y += 1) into.fill(pixel, y * width + first, y * width + last);
+      const each = span.style === SILENT ? 3 : 0; // so thin that it is seen to be hatched
+      for (let y = above; y < below; y += 1) {
+        if (each === 0) into.fill(pixel, y * width + first, y * width + last);
+        else for (let x = first; x < last; x += each) into[y * width + x] = pixel;
+      }
     }
   }
 }

@@ -2,16 +2,17 @@
 import { html } from "../parts/html.js";
 import { SIGNS } from "./glyphs.js";
 import { sayOfSpan } from "./layout.js";
-import { KEPT, MOVED, NOBODY, OWNED, SOME, TAIL } from "./styles.js";
+import { KEPT, MOVED, NOBODY, OWNED, SILENT, SOME, TAIL } from "./styles.js";
 import { spanBox, spanEnds } from "./view.js";
 
-const CLASSES = { [KEPT]: "tl-kept", [MOVED]: "tl-moved", [TAIL]: "tl-tail", [OWNED]: "tl-owned", [NOBODY]: "tl-nobody" };
+const CLASSES = { [KEPT]: "tl-kept", [MOVED]: "tl-moved", [TAIL]: "tl-tail", [OWNED]: "tl-owned", [NOBODY]: "tl-nobody", [SILENT]: "tl-silent" };
 const LETTER = 6.2;
 const HUES = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /** Class names of a span. */
 export function classOf(span) {
   if (span.style === TAIL) return `tl-tail h${span.hue} fade${span.hue}`;
+  if (span.style === SILENT) return `tl-silent h${span.hue} silent${span.hue}`;
   return span.style >= SOME ? `tl-some${span.style - SOME}` : `${CLASSES[span.style]} h${span.hue}`;
 }
 
@@ -35,6 +36,9 @@ export function Patterns() {
     <pattern id="timeline-nobody" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">
       <rect class="tl-nobody-ground" width="6" height="6" /><line class="tl-nobody-line" x1="0" y1="0" x2="0" y2="6" />
     </pattern>
+    ${HUES.map((hue) => html`<pattern id=${`timeline-silent-${hue}`} class=${`h${hue}`} width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+      <rect class="tl-silent-ground" width="5" height="5" /><line class="tl-silent-line" x1="0" y1="0" x2="0" y2="5" />
+    </pattern>`)}
   </defs></svg>`;
 }
 

@@ -5,20 +5,25 @@ import { memberName, plain, visible } from "../parts/words.js";
 import { Sign } from "./draw-svg.js";
 import { SIGNS } from "./glyphs.js";
 
+const SILENT_WORDS = "had, but silent or away";
+
 const SWATCHES = {
   members: [
     ["tl-kept h0", "kept"],
     ["tl-moved h0", "moved in"],
     ["tl-tail h0 fade0", "given up"],
+    ["tl-silent h0 silent0", SILENT_WORDS],
   ],
   counts: [
     ["tl-some1", "few partitions"],
     ["tl-some4", "most"],
     ["tl-some0", "none"],
+    ["tl-silent h0 silent0", SILENT_WORDS],
   ],
   partitions: [
     ["tl-owned h0", "owned (a colour and a name for each member)"],
     ["tl-nobody", "nobody had it"],
+    ["tl-silent h0 silent0", SILENT_WORDS],
   ],
 };
 
@@ -27,10 +32,11 @@ export function Legend({ model }) {
   const kind = model.mode === "partitions" ? "partitions" : model.chips ? "members" : "counts";
   const signs = [...new Set(model.glyphs.map((glyph) => glyph.kind))];
   return html`<div class="timeline-foot" aria-label="Legend" role="group">
-    ${SWATCHES[kind].map(([name, words]) => html`<span><svg width="24" height="14" aria-hidden="true"><rect class=${name} x="1" y="1" width="22" height="12" rx="2.5" /></svg>${words}</span>`)}
+    ${SWATCHES[kind].filter(([, words]) => words !== SILENT_WORDS || model.silent).map(([name, words]) => html`<span><svg width="24" height="14" aria-hidden="true"><rect class=${name} x="1" y="1" width="22" height="12" rx="2.5" /></svg>${words}</span>`)}
     <span><svg width="24" height="14" aria-hidden="true"><rect class="tl-busy" width="24" height="14" /></svg>coordinator at work</span>
     ${model.arrivals.length > 0 && html`<span><svg width="9" height="14" aria-hidden="true"><line class="tl-arrival" x1="4.5" x2="4.5" y1="1" y2="14" /><path class="tl-arrival-pin" d="M1 1h7l-3.5 5z" /></svg>asked to join</span>`}
     ${model.blockers.length > 0 && html`<span><svg width="24" height="14" aria-hidden="true"><path class="tl-blocker" d="M2 13V4H22V13" /></svg>all waited for it</span>`}
+    ${model.rows.some((row) => row.breaks.length > 0) && html`<span><svg width="12" height="16" aria-hidden="true"><path class="tl-break" d="M6 1l-3 3.5l6 3.5l-6 3.5l3 3.5" /></svg>a new process goes on in the row</span>`}
     ${signs.map((kind) => html`<span><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><${Sign} kind=${kind} x="0" y="0" /></svg>${SIGNS[kind].words}</span>`)}
   </div>`;
 }
@@ -51,7 +57,7 @@ function lead(model) {
   const rebalances = model.families.length;
   return rebalances === 0
     ? "No rebalance in this time."
-    : `${count(rebalances, "rebalance")} in this time. ← and → go through them, ↑ and ↓ through the rows, + and − zoom, Enter tells why.`;
+    : `${model.counted.rebalances} in this time. ← and → go through them, ↑ and ↓ through the rows, + and − zoom, Enter tells why.`;
 }
 
 /** What matters of a round: [string]. */

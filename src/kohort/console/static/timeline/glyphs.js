@@ -1,5 +1,5 @@
 /** What happened to a member at a moment: which sign, where, in which words; and who joined when. Pure. */
-import { plain, visible } from "../parts/words.js";
+import { visible } from "../parts/words.js";
 
 /**
  * Signs, drawn in a box from -6 to 6: `line` is stroked, `fill` is filled; `tone` is the colour.
@@ -12,26 +12,27 @@ export const SIGNS = {
   poll: { tone: "bad", line: "M0 -4.6A4.6 4.6 0 1 1 -0.01 -4.6ZM0 -2.6V0.3L2.2 1.8", fill: "", words: "did not poll in time" },
   removed: { tone: "bad", line: "M0 -4.6A4.6 4.6 0 1 1 -0.01 -4.6ZM-2.8 -2.8L2.8 2.8", fill: "", words: "was put out" },
   fenced: { tone: "warn", line: "M-3 5V-4.8", fill: "M-3 -4.8H4.2L2.2 -2.2L4.2 0.4H-3Z", words: "a request was refused" },
+  away: { tone: "warn", line: "M4.2 2.6A4.6 4.6 0 1 1 0.6 -4.6A3.6 3.6 0 0 0 4.2 2.6Z", fill: "", words: "away, and will be back" },
   replaced: { tone: "calm", line: "M3.6 -1.6A4 4 0 1 0 3.9 1.2M4.2 -4.4V-1.2H1", fill: "", words: "came back under a new id" },
   reset: { tone: "warn", line: "M-3.6 -1.6A4 4 0 1 1 -3.9 1.2M-4.2 -4.4V-1.2H-1", fill: "", words: "offsets went back" },
   moved: { tone: "calm", line: "M-4.4 -2H4M1.6 -4.4L4 -2L1.6 0.4M4.4 2.6H-4M-1.6 0.2L-4 2.6L-1.6 5", fill: "", words: "another coordinator" },
 };
 
-const HOW = { max_poll_exceeded: "poll", session_expired: "expired", left: "left", pending_left: "left" };
+/** Of those that were put out: which sign says why. */
+const HOW = { max_poll_exceeded: "poll", session_expired: "expired" };
 
 /**
  * @returns {{glyphs: {row: number, at: number, kind: string, say: string}[], arrivals: {row: number, at: number, late: boolean, say: string}[]}}
  *   a glyph in row -1 is of the whole group
  */
-export function glyphsOf(timeline, rebalances, events, rowAt) {
-  const gone = goneBy(rebalances);
+export function glyphsOf(timeline, events, rowAt) {
   const glyphs = [];
   for (const lane of timeline.lanes) {
     const row = rowAt(lane.who);
     if (lane.spells.length > 0 && lane.spells[0].from_ms > timeline.from_ms) {
       glyphs.push({ row, at: lane.spells[0].from_ms, kind: "joined", say: "joined" });
     }
-    for (const mark of lane.marks) glyphs.push({ row, at: mark.at_ms, ...signOf(mark, gone.get(lane.who.member_id)) });
+    for (const mark of lane.marks) glyphs.push({ row, at: mark.at_ms, ...signOf(mark) });
   }
   const arrivals = [];
   for (const event of events) {
@@ -47,17 +48,9 @@ export function glyphsOf(timeline, rebalances, events, rowAt) {
   return { glyphs: glyphs.sort((a, b) => a.at - b.at), arrivals };
 }
 
-function goneBy(rebalances) {
-  const gone = new Map();
-  for (const one of rebalances) {
-    for (const [memberId, how] of Object.entries(one.gone)) gone.set(memberId, how);
-  }
-  return gone;
-}
-
-function signOf(mark, how) {
-  if (mark.kind === "fenced") return { kind: "fenced", say: `refused: ${visible(mark.text)}` };
-  if (mark.kind === "replaced") return { kind: "replaced", say: SIGNS.replaced.words };
-  const kind = HOW[how] ?? HOW[mark.text] ?? (mark.kind === "left" ? "left" : "removed");
-  return { kind, say: kind === "removed" ? `was put out: ${plain(visible(mark.text))}` : SIGNS[kind].words };
+function signOf(mark) {
+  const say = visible(mark.text);
+  if (mark.kind === "fenced") return { kind: "fenced", say: `refused: ${say}` };
+  if (mark.kind in SIGNS && mark.kind !== "removed") return { kind: mark.kind, say };
+  return { kind: HOW[mark.how] ?? "removed", say };
 }

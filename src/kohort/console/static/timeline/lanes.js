@@ -89,6 +89,28 @@ export function givePlaces(spans) {
   return freeFrom.length;
 }
 
+/** When the members of a row had partitions and were not there: [{from, until, say}], by `from`. */
+export function silencesOf(lanes, untilMs) {
+  return lanes
+    .flatMap((lane) => lane.silences ?? [])
+    .map((one) => ({ from: one.from_ms, until: endOf(one, untilMs), say: one.text }))
+    .sort((a, b) => a.from - b.from);
+}
+
+/** A time cut where others begin and end: [{from, until, silence}]; `silence` is the one that it lies in, or null. */
+export function cutAt(from, until, silences) {
+  const found = [];
+  let at = from;
+  for (const silence of silences) {
+    if (silence.until <= at || silence.from >= until) continue;
+    if (silence.from > at) found.push({ from: at, until: silence.from, silence: null });
+    found.push({ from: Math.max(at, silence.from), until: Math.min(until, silence.until), silence });
+    at = found.at(-1).until;
+  }
+  if (at < until) found.push({ from: at, until, silence: null });
+  return found;
+}
+
 /** "orders-12" as ["orders", 12]. */
 export function partsOf(partition) {
   const dash = partition.lastIndexOf("-");

@@ -6,10 +6,10 @@
  */
 import { duration } from "../parts/format.js";
 import { memberName, plain, visible } from "../parts/words.js";
-import { KEPT, MOVED, NOBODY, OWNED, SOME, TAIL } from "./styles.js";
-import { byPartition, gapsOf, givePlaces, ownedSpans, partsOf, rowsOfLanes } from "./lanes.js";
+import { KEPT, MOVED, NOBODY, OWNED, SILENT, SOME, TAIL } from "./styles.js";
+import { byPartition, cutAt, gapsOf, givePlaces, ownedSpans, partsOf, rowsOfLanes, silencesOf } from "./lanes.js";
 import { glyphsOf } from "./glyphs.js";
-import { blockersOf, columnsOf, familiesOf, roundsOf } from "./rounds.js";
+import { blockersOf, columnsOf, countsIn, familiesOf, roundsOf } from "./rounds.js";
 
 export const HUES = 8;
 /** So many partitions at once have chips of their own in a row; more are counted. */
@@ -29,7 +29,7 @@ export function layOut({ timeline, rebalances = [], events = [], mode = "members
   const rowAt = rowNumbers(lanes);
   const members = mode === "members";
   const { rows, chips } = members ? memberRows(lanes, columns, topics, timeline) : partitionRows(lanes, rebalances, timeline);
-  const onRows = members ? { blockers: blockersOf(rounds, rowAt), ...glyphsOf(timeline, rebalances, events, rowAt) } : NOTHING;
+  const onRows = members ? { blockers: blockersOf(rounds, rowAt), ...glyphsOf(timeline, events, rowAt) } : NOTHING;
   return {
     mode,
     rows,
@@ -39,6 +39,8 @@ export function layOut({ timeline, rebalances = [], events = [], mode = "members
     families: familiesOf(rounds),
     ...onRows,
     topics,
+    silent: rows.some((row) => row.spans.some((span) => span.style === SILENT)),
+    counted: countsIn(timeline, rebalances),
     from: timeline.from_ms < (columns[0]?.from ?? 0) ? columns[0].from : timeline.from_ms,
     until: Math.max(timeline.until_ms, timeline.from_ms + 1),
     marks: rows.reduce((sum, row) => sum + row.spans.length, 0) + onRows.glyphs.length + onRows.arrivals.length,
@@ -69,12 +71,12 @@ function memberRows(lanes, columns, topics, timeline) {
   const hues = new Map(topics.map((topic, number) => [topic, number % HUES]));
   const made = lanes.map((row) => {
     const owned = row.lanes.flatMap((lane) => ownedSpans(lane, timeline.until_ms));
-    return { row, owned, places: givePlaces(owned) };
+    return { row, owned, places: givePlaces(owned), silences: silencesOf(row.lanes, timeline.until_ms) };
   });
   const chips =
     made.every(({ places }) => places <= CHIPS_MOST) && made.reduce((sum, { places }) => sum + places, 0) <= CHIPS_OF_ALL;
   const most = Math.max(1, ...made.map(({ places }) => places));
-  const rows = made.map(({ row, owned, places }) => ({
+  const rows = made.map(({ row, owned, places, silences }) => ({
     key: row.key,
     label: visible(row.who.instance_id ?? (row.who.client_id || row.who.member_id)),
     under: underOf(row),
@@ -83,7 +85,7 @@ function memberRows(lanes, columns, topics, timeline) {
     breaks: row.breaks,
     lives: livesOf(row, timeline.until_ms),
     places: chips ? Math.max(1, places) : 1,
-    spans: chips ? chipsOf(owned, columns, topics.length === 1, hues) : countsOf(row, owned, columns, most, timeline.until_ms),
+    spans: chips ? chipsOf(owned, silences, columns, topics.length === 1, hues) : countsOf(row, owned, silences, columns, most, timeline.until_ms),
   }));
   return { rows, chips };
 }
@@ -108,8 +110,11 @@ function livesOf(row, untilMs) {
   return lives;
 }
 
-/** A span for each partition: what came with a rebalance is MOVED until the next one, what went fades. */
-function chipsOf(owned, columns, oneTopic, hues) {
+/**
+ * A span for each partition: what came with a rebalance is MOVED until the next one, what went fades, and what somebody
+ * had who was not there is SILENT.
+ */
+function chipsOf(owned, silences, columns, oneTopic, hues) {
   const spans = [];
   for (const { partition, from, until, open, place } of owned) {
     const [topic, number] = partsOf(partition);
@@ -117,8 +122,14 @@ function chipsOf(owned, columns, oneTopic, hues) {
     const about = { hue: hues.get(topic), place, text, partition: visible(partition) };
     const settledMs = movedUntil(columns, from);
     const cut = Math.min(settledMs, until);
-    if (cut > from) spans.push({ ...about, from, until: cut, style: MOVED, say: "moved in" });
-    if (until > cut) spans.push({ ...about, from: cut, until, style: KEPT, text: cut > from ? "" : text, say: "kept" });
+    const add = (part, style, say) => {
+      for (const { from: begin, until: end, silence } of cutAt(part.from, part.until, silences)) {
+        const words = begin === from ? text : "";
+        spans.push({ ...about, from: begin, until: end, text: words, style: silence ? SILENT : style, say: silence ? silence.say : say });
+      }
+    };
+    if (cut > from) add({ from, until: cut }, MOVED, "moved in");
+    if (until > cut) add({ from: cut, until }, KEPT, "kept");
     if (!open) spans.push({ ...about, from: until, until: nextAt(owned, place, until), style: TAIL, text: "", say: "given up" });
   }
   return spans;
@@ -142,7 +153,7 @@ function nextAt(owned, place, ms) {
 }
 
 /** A span for each time in which the number of partitions stays the same. */
-function countsOf(row, owned, columns, most, untilMs) {
+function countsOf(row, owned, silences, columns, most, untilMs) {
   const spans = [];
   const sorted = [...owned].sort((a, b) => a.from - b.from);
   let at = 0;
@@ -154,16 +165,11 @@ function countsOf(row, owned, columns, most, untilMs) {
     if (movedUntil(columns, spell.from_ms) === spell.from_ms) fresh = 0;
     const level = has === 0 ? 0 : 1 + Math.min(3, Math.floor((has / most) * 3.999));
     const text = fresh > 0 ? `${has} (+${fresh})` : String(has);
-    spans.push({
-      from: spell.from_ms,
-      until: spell.until_ms ?? untilMs,
-      style: SOME + level,
-      hue: 0,
-      place: 0,
-      text,
-      fresh,
-      say: `${has} partition${has === 1 ? "" : "s"}${fresh > 0 ? `, ${fresh} of them new` : ""}`,
-    });
+    const say = `${has} partition${has === 1 ? "" : "s"}${fresh > 0 ? `, ${fresh} of them new` : ""}`;
+    for (const { from, until, silence } of cutAt(spell.from_ms, spell.until_ms ?? untilMs, has > 0 ? silences : [])) {
+      const about = silence ? { style: SILENT, text: `${has} silent`, say: `${say}: ${silence.say}` } : { style: SOME + level, text, say };
+      spans.push({ from, until, hue: 0, place: 0, fresh, ...about });
+    }
   }
   return spans;
 }
@@ -172,11 +178,12 @@ function countsOf(row, owned, columns, most, untilMs) {
 function partitionRows(lanes, rebalances, timeline) {
   const found = new Map();
   lanes.forEach((row, number) => {
+    const silences = silencesOf(row.lanes, timeline.until_ms);
     for (const lane of row.lanes) {
       for (const span of ownedSpans(lane, timeline.until_ms)) {
         const made = found.get(span.partition) ?? [];
         if (made.length === 0) found.set(span.partition, made);
-        made.push({ ...span, hue: number % HUES, owner: visible(memberName(lane.who)), label: visible(lane.who.instance_id ?? (lane.who.client_id || lane.who.member_id)) });
+        made.push({ ...span, silences, hue: number % HUES, owner: visible(memberName(lane.who)), label: visible(lane.who.instance_id ?? (lane.who.client_id || lane.who.member_id)) });
       }
     }
   });
@@ -215,15 +222,21 @@ function ownersOf(spans, gaps) {
     let from = span.from;
     for (const gap of gaps) {
       if (gap.until <= from || gap.from >= span.until) continue;
-      if (gap.from > from) found.push(ownerSpan(span, from, gap.from));
+      if (gap.from > from) found.push(...ownerSpans(span, from, gap.from));
       from = Math.max(from, gap.until);
     }
-    if (from < span.until) found.push(ownerSpan(span, from, span.until));
+    if (from < span.until) found.push(...ownerSpans(span, from, span.until));
   }
   return found;
 }
 
-const ownerSpan = (span, from, until) => ({ from, until, style: OWNED, hue: span.hue, place: 0, text: span.label, say: span.owner });
+/** The time of an owner; from when on it was silent, or away, as a span of its own. */
+function ownerSpans(span, from, until) {
+  return cutAt(from, until, span.silences).map(({ silence, ...part }) => ({
+    ...part, hue: span.hue, place: 0, text: silence ? `${span.label}, silent` : span.label,
+    style: silence ? SILENT : OWNED, say: silence ? `${span.owner} had it, ${visible(silence.say)}` : span.owner,
+  }));
+}
 
 function gapSpan({ from, until }) {
   const took = duration(until - from);
@@ -235,6 +248,7 @@ export function sayOfSpan(row, span) {
   const lasted = duration(span.until - span.from);
   if (span.style === NOBODY) return `${row.name}: ${span.say}`;
   if (span.style === TAIL) return `${row.name} gave up ${span.partition}`;
+  if (span.style === SILENT && span.partition) return `${row.name} had ${span.partition}, ${visible(span.say)}`;
   if (span.partition) return `${row.name}: ${span.partition}, ${plain(span.say)}, for ${lasted}`;
   return `${row.name}: ${span.say}, for ${lasted}`;
 }

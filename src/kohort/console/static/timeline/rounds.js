@@ -1,5 +1,6 @@
 /** Rebalances as they stand in time: columns, rounds, rounds of one rebalance, who held it up. Pure. */
-import { duration } from "../parts/format.js";
+import { count, duration } from "../parts/format.js";
+import { rowsOfLanes } from "./lanes.js";
 import { plain, rebalanceName } from "../parts/words.js";
 
 /** The columns of a timeline; `first` where nothing before it is known, so that nothing counts as moved. */
@@ -57,6 +58,21 @@ export function familiesOf(rounds) {
     }
   });
   return families;
+}
+
+/**
+ * How many there are, in words that the drawing bears out: members, and in how many rows they are, as a process that
+ * came back goes on in its row; rebalances, and in how many rounds, as a cooperative one takes two.
+ * @returns {{members: string, rebalances: string}}
+ */
+export function countsIn(timeline, rebalances) {
+  const [members, rows] = [timeline.lanes.length, rowsOfLanes(timeline).length];
+  const rounds = roundsOf(timeline, rebalances);
+  const families = familiesOf(rounds).length;
+  return {
+    members: `${count(members, "member")}${rows < members ? ` in ${count(rows, "row")}` : ""}`,
+    rebalances: `${count(families, "rebalance")}${families < rounds.length ? ` in ${count(rounds.length, "round")}` : ""}`,
+  };
 }
 
 /** Whom the others waited for: [{row, from, until, text, round}]. */

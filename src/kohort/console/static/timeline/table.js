@@ -23,7 +23,7 @@ export function TimelineTable({ timeline, from, until }) {
         <td>${row.column.took_ms === null ? "–" : duration(row.column.took_ms)}</td>
         <td>${cut(visible(memberName(row.who)), 60)}</td>
         <td>${row.stays ? names(row.has) : "gone"}</td><td>${names(row.got)}</td><td>${names(row.lost)}</td>
-        <td>${row.marks.map((mark) => `${plain(mark.kind)} (${visible(mark.text)})`).join(", ")}</td>
+        <td>${row.happened.map(visible).join("; ")}</td>
       </tr>`)}</tbody>
     </table>
   </div>`;

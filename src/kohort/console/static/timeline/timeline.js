@@ -200,7 +200,6 @@ function spoken(model, cursor) {
 
 function Tools({ shown, setMode, elastic, setElastic, fit, setFit, glide, seen, model, tall }) {
   const choice = (name, words) => html`<button type="button" aria-pressed=${shown === name ? "true" : "false"} onClick=${() => setMode(name)}>${words}</button>`;
-  const rebalances = model.families.length;
   return html`<div class="timeline-tools">
     <span class="group" role="group" aria-label="Rows">${choice("members", "Members")}${choice("partitions", "Partitions")}${choice("table", "Table")}</span>
     <span class="group" role="group" aria-label="Zoom">
@@ -210,7 +209,7 @@ function Tools({ shown, setMode, elastic, setElastic, fit, setFit, glide, seen, 
     </span>
     <label><input type="checkbox" checked=${elastic} onChange=${(event) => setElastic(event.target.checked)} /> Give rebalances room</label>
     ${tall && html`<label><input type="checkbox" checked=${fit} onChange=${(event) => setFit(event.target.checked)} /> All rows at once</label>`}
-    <span class="push">${count(model.rows.length, model.mode === "members" ? "member" : "partition")}, ${count(rebalances, "rebalance")}</span>
+    <span class="push">${countOfRows(model)}, ${model.counted.rebalances}</span>
   </div>`;
 }
 
@@ -299,7 +298,8 @@ function pointed(event, { model, view, placed, top }, cursor) {
   return { round, row };
 }
 
+const countOfRows = (model) => (model.mode === "members" ? model.counted.members : count(model.rows.length, "partition"));
+
 function describe(model) {
-  const rows = count(model.rows.length, model.mode === "members" ? "member" : "partition");
-  return `${rows} over time, ${count(model.families.length, "rebalance")}. Left and right go through rebalances, up and down through rows; the same as a table is under Table.`;
+  return `${countOfRows(model)} over time, ${model.counted.rebalances}. Left and right go through rebalances, up and down through rows; the same as a table is under Table.`;
 }

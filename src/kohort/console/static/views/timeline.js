@@ -3,14 +3,15 @@ import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Cause } from "../parts/cause.js";
 import { Answer } from "../parts/failure.js";
-import { count, duration } from "../parts/format.js";
+import { duration } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
 import { choose, go, pathOf, usePlace } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Link, Member, Text, Time } from "../parts/text.js";
 import { useSpan } from "../parts/timebar.js";
-import { plain, rebalanceKey, rebalancesOf, shellWord, visible } from "../parts/words.js";
+import { plain, rebalanceKey, shellWord, visible } from "../parts/words.js";
+import { countsIn } from "../timeline/rounds.js";
 import { Timeline } from "../timeline/timeline.js";
 import { Places } from "./rebalance-tables.js";
 
@@ -29,7 +30,8 @@ function Drawn({ timeline, rebalances, events, group }) {
   const { params } = usePlace();
   const [tables, setTables] = useState(false);
   const selected = rebalances.find((one) => rebalanceKey(one) === params.gen)?.id ?? null;
-  const sentence = `${count(timeline.lanes.length, "member")}, ${count(rebalancesOf(rebalances).length, "rebalance")} in this span.`;
+  const counted = countsIn(timeline, rebalances);
+  const sentence = `${counted.members}, ${counted.rebalances} in this span.`;
   return html`<${Heading} level=${2} title="Who had what when" sentence=${sentence} command=${`kohort group timeline ${shellWord(group)}`} markdown=${() => asMarkdown(timeline)} />
     <${Timeline} timeline=${timeline} rebalances=${rebalances} events=${events} selected=${selected} onSelect=${(id) => open(group, rebalances, id)}
       mode=${params.rows ?? "members"} onMode=${(rows) => choose({ rows: rows === "members" ? null : rows })} range=${rangeOf(params.zoom)} onRange=${keepRange} />
@@ -62,8 +64,10 @@ function keepRange(range) {
 function TimelineTables({ timeline, group, rebalances }) {
   const spells = timeline.lanes.flatMap((lane) => lane.spells.map((spell, i) => ({ who: lane.who, key: `${lane.who.member_id} ${i} ${spell.from_ms}`, ...spell })));
   const marks = timeline.lanes.flatMap((lane) => lane.marks.map((mark, i) => ({ who: lane.who, key: `${lane.who.member_id} ${i} ${mark.at_ms}`, ...mark })));
+  const silences = timeline.lanes.flatMap((lane) => (lane.silences ?? []).map((one) => ({ who: lane.who, key: `${lane.who.member_id} ${one.from_ms}`, ...one })));
   return html`<h3>Rebalances</h3><${ColumnsTable} columns=${timeline.columns} group=${group} rebalances=${rebalances} />
     <h3>Members</h3><${SpellsTable} spells=${spells} end=${timeline.until_ms} />
+    ${silences.length > 0 && html`<h3>Silent or away</h3><${SilencesTable} silences=${silences} end=${timeline.until_ms} />`}
     ${marks.length > 0 && html`<h3>What happened to them</h3><${MarksTable} marks=${marks} />`}`;
 }
 
@@ -90,12 +94,22 @@ function SpellsTable({ spells, end }) {
   return html`<${Table} caption="Who had what when" columns=${titles} rows=${spells} keyOf=${(row) => row.key} sortParam="spells" />`;
 }
 
+function SilencesTable({ silences, end }) {
+  const titles = [
+    { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
+    { key: "from", title: "Last heard", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
+    { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => `${duration((row.until_ms ?? end) - row.from_ms)}${row.until_ms === null ? " so far" : ""}` },
+    { key: "text", title: "In words", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
+  ];
+  return html`<${Table} caption="Who had partitions and was not there" columns=${titles} rows=${silences} keyOf=${(row) => row.key} sortParam="silences" />`;
+}
+
 function MarksTable({ marks }) {
   const titles = [
     { key: "at", title: "When", value: (row) => row.at_ms, cell: (row) => html`<${Time} ms=${row.at_ms} />` },
     { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
     { key: "kind", title: "What", value: (row) => row.kind, cell: (row) => visible(plain(row.kind)) },
-    { key: "text", title: "In words", cell: (row) => html`<${Text} value=${row.text} limit=${160} />` },
+    { key: "text", title: "In words", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
   ];
   return html`<${Table} caption="What happened to members" columns=${titles} rows=${marks} keyOf=${(row) => row.key} sortParam="marks" />`;
 }
