@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
 
 from kohort.console import guard
@@ -22,6 +22,7 @@ from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, Log
 from kohort.console.page import ConsolePage
 from kohort.console.routes import AskedRoute, Routes, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
+from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
 from kohort.console.stream import Hub
 from kohort.console.told_json import json_of
 from kohort.extras import needs
@@ -40,6 +41,7 @@ with needs("console", "the console"):
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+R = TypeVar("R")
 API: Final = "/api/v1"
 THREADS: Final = 8
 BODY_S: Final = 10.0
@@ -130,20 +132,22 @@ class ConsoleApp:
             raise Rejected(405, "POST is not for this", "use GET")
         if self._options.login is not None and session is None:
             return RedirectResponse(f"/login?next={quote(path, safe='/%')}", 303)
-        return Response(
-            self._page.index,
-            media_type="text/html",
-            headers={"content-security-policy": guard.policy(self._page.hashes), "cache-control": "no-cache"},
-        )
+        headers = {"content-security-policy": guard.policy(self._page.hashes), "cache-control": "no-cache", **VARIES}
+        if _takes_gzip(request):
+            return Response(self._page.index_squeezed, media_type="text/html", headers={**headers, **ENCODED})
+        return Response(self._page.index, media_type="text/html", headers=headers)
 
     def _static(self, request: Request, name: str) -> Response:
         found = self._page.file(name)
         if found is None:
             raise Rejected(404, "there is no such file", "load the page anew")
-        headers = {"etag": found.tag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == found.tag:
+        smaller = self._page.squeezed(found) if _takes_gzip(request) else None
+        tag = found.tag if smaller is None else f'{found.tag[:-1]}-gzip"'
+        headers = {"etag": tag, "cache-control": "no-cache", **VARIES}
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(found.content, headers={**headers, "content-type": found.kind})
+        headers["content-type"] = found.kind
+        return Response(found.content, headers=headers) if smaller is None else _gzip(smaller, headers)
 
     # The API
 
@@ -170,8 +174,20 @@ class ConsoleApp:
         asked = AskedRoute(params, body, clients, None if who is None else who.user)
         handler, names = self._routes.find(method, segments)
         if segments == ["groups"] and asked.span.at_ms is None:
-            return _json(await self._blocking(self._groups_now))
-        return _json(await self._blocking(lambda: json_of(handler(asked, names))))
+            return await self._told(request, self._groups_now)
+        return await self._told(request, lambda: json_of(handler(asked, names)))
+
+    async def _told(self, request: Request, work: Callable[[], bytes]) -> Response:
+        """Return JSON, squeezed on the thread that makes it. The answer that has the token does not come this way."""
+        takes = _takes_gzip(request)
+        headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
+
+        def made() -> Response:
+            content = work()
+            smaller = squeezed(content) if takes else None
+            return Response(content, headers=headers) if smaller is None else _gzip(smaller, headers)
+
+        return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
         """Return the groups of now; of one sample they are made into bytes once."""
@@ -202,7 +218,7 @@ class ConsoleApp:
             token=token,
         )
 
-    async def _blocking(self, work: Callable[[], bytes]) -> bytes:
+    async def _blocking(self, work: Callable[[], R]) -> R:
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     async def _stream(self, request: Request, group: str | None) -> Response:
@@ -305,6 +321,14 @@ async def _body(request: Request) -> bytes:
     except TimeoutError:
         raise Rejected(408, f"the body has not come within {BODY_S:g} s", "send it at once") from None
     return b"".join(parts)
+
+
+def _takes_gzip(request: Request) -> bool:
+    return takes_gzip(request.headers.get("accept-encoding", ""))
+
+
+def _gzip(content: bytes, headers: dict[str, str]) -> Response:
+    return Response(content, headers={**headers, **ENCODED})
 
 
 def _json(content: bytes, status: int = 200) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import mimetypes
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kohort.console.squeezed import SMALL, squeezed
 from kohort.console.told_json import json_in_html
 from kohort.errors import ConfigError
 
@@ -28,6 +30,8 @@ PICTURE: Final = re.compile(r"\"/static/([\w/.-]+\.svg)\"")
 FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});</script>\n'
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 OF_OTHERS: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
+MOST_SQUEEZED: Final = 256
+"""Files that are kept as gzip."""
 ALONE: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
@@ -60,6 +64,8 @@ class ConsolePage:
         links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._needed_at_once())
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
         """The page as it is served: the modules that it begins with are all asked for at once."""
+        self.index_squeezed = gzip.compress(self.index.encode(), SMALL, mtime=0)
+        self._squeezed: dict[str, bytes | None] = {}
 
     def file(self, name: str) -> StaticFile | None:
         """Return a file by its path below the folder; None where there is none."""
@@ -70,6 +76,14 @@ class ConsolePage:
         kind = KINDS.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         text = kind.startswith("text/") or kind.endswith("+xml")
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
+
+    def squeezed(self, found: StaticFile) -> bytes | None:
+        """Return a file as gzip, which is made once; None where it would not be smaller by much."""
+        if found.tag not in self._squeezed:
+            if len(self._squeezed) >= MOST_SQUEEZED:  # files were changed again and again while it is served
+                self._squeezed.clear()
+            self._squeezed[found.tag] = squeezed(found.content, SMALL)
+        return self._squeezed[found.tag]
 
     def alone(self, answers: Mapping[str, Any], first: str | None = None) -> str:
         """Return the page as one HTML file that carries these answers, by their paths without ``/api/v1``; ``first`` is

@@ -1,0 +1,135 @@
+"""Answers as gzip: what is squeezed, for whom, and what is not."""
+
+import gzip
+import http.client
+import json
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from kohort.console.page import MOST_SQUEEZED, ConsolePage
+from kohort.console.sources import GroupsKnown, SourceAbout
+from kohort.console.squeezed import LEAST, squeezed, takes_gzip
+from kohort.console.told_json import json_of
+from kohort.insight.findings.groups import find_group
+from kohort.results.lag import GroupStatusTold
+from support.console_client import console
+from support.wide_groups import wide_snapshot
+
+GZIP = {"Accept-Encoding": "gzip, deflate, br"}
+
+
+class ManyGroups:
+    """A source of groups that were looked at."""
+
+    def __init__(self, groups, members=3, partitions=12):
+        one = find_group([wide_snapshot("group-0", members, partitions, look) for look in range(2)], [])
+        self.found = {f"group-{n}": replace(one, group=f"group-{n}") for n in range(groups)}
+
+    def about(self):
+        return SourceAbout("live", "many")
+
+    def now_ms(self):
+        return 0
+
+    def groups(self, at_ms):
+        return GroupsKnown(0, self.found)
+
+    def lag_points(self, group):
+        return ()
+
+    def clients(self):
+        return None
+
+    def begin(self):
+        pass
+
+    end = begin
+
+    def listen(self, tell):
+        pass
+
+
+@pytest.fixture
+def many(folder):
+    (folder / "large.js").write_text("export const large = 1;\n" * 500)
+    with console(ManyGroups(500), folder) as client:
+        yield client
+
+
+def test_the_list_of_500_groups_takes_a_twentieth(many):
+    whole, small = many.get("/groups"), many.get("/groups", **GZIP)
+
+    assert "content-encoding" not in whole.headers
+    assert (small.headers["content-encoding"], small.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert gzip.decompress(small.body) == whole.body
+    assert len(json.loads(whole.body)["groups"]) == 500
+    assert len(small.body) * 20 < len(whole.body)
+
+
+def test_a_group_of_200_members_and_1000_partitions_takes_a_tenth():
+    told = json_of(GroupStatusTold(status=ManyGroups(1, 200, 1_000).found["group-0"]))
+
+    assert len(squeezed(told)) * 10 < len(told)
+
+
+def test_files_of_the_page_are_squeezed_once_and_have_a_tag_of_their_own(many):
+    path = "/static/large.js"
+    whole, small = many.ask("GET", path), many.ask("GET", path, headers=GZIP)
+
+    assert gzip.decompress(small.body) == whole.body
+    assert small.headers["etag"] != whole.headers["etag"]
+    assert small.headers["content-type"] == whole.headers["content-type"]
+    again = many.ask("GET", path, headers={**GZIP, "If-None-Match": small.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    assert many.ask("GET", path, headers={**GZIP, "If-None-Match": whole.headers["etag"]}).status == 200
+    assert "content-encoding" not in many.ask("GET", "/static/b.js", headers=GZIP).headers  # too small
+
+
+def test_the_page_itself_is_squeezed_with_its_policy(many):
+    whole, small = many.ask("GET", "/groups"), many.ask("GET", "/groups", headers=GZIP)
+
+    assert gzip.decompress(small.body) == whole.body
+    assert small.headers["content-security-policy"] == whole.headers["content-security-policy"]
+
+
+def test_the_answer_that_has_the_token_and_refusals_go_as_they_are(many):
+    for path in ("/cluster", "/groups/nobody", "/nothing"):
+        assert "content-encoding" not in many.get(path, **GZIP).headers
+    assert many.get("/cluster", **GZIP).json["token"]
+
+
+def test_a_stream_is_neither_squeezed_nor_held_back(many):
+    wire = http.client.HTTPConnection(many.address, timeout=10)
+    wire.request("GET", "/api/v1/stream", headers=GZIP)
+    answer = wire.getresponse()
+
+    assert answer.getheader("content-encoding") is None
+    assert answer.read1(7) == b"retry: "
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "takes"),
+    [
+        ("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("*;q=0", False), ("gzip;q=0, *", False),
+        ("gzip;q=0.0", False), ("", False), ("br", False), ("gzip;q=nonsense", False), ("gzipped", False), (";;,,=", False),
+    ],
+)  # fmt: skip
+def test_who_takes_gzip_is_read_from_what_it_says(accepted, takes):
+    assert takes_gzip(accepted) is takes
+
+
+def test_what_is_small_or_has_no_pattern_stays_as_it_is():
+    assert squeezed(b"a" * (LEAST - 1)) is None
+    assert squeezed(random.Random(1).randbytes(LEAST)) is None
+
+
+def test_files_that_change_while_they_are_served_are_not_all_kept(folder):
+    page = ConsolePage(folder)
+    for n in range(MOST_SQUEEZED + 5):
+        (folder / "large.js").write_text(f"export const large = {n};\n" * 100)
+        page.squeezed(page.file("large.js"))
+
+    assert len(page._squeezed) <= MOST_SQUEEZED
