@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from browser.cluster_answers import answer_of_cluster
-from browser.incidents import PLAYED, Incident
+from browser.incidents import HOSTS, PLAYED, Incident
 from kohort.assignors.builtin import ASSIGNORS
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.errors import UsageError
@@ -33,7 +33,9 @@ from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.predict import what_if
 from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
+from kohort.telemetry.report import ClientReport
 from kohort.verbs.member_clients import clients_told
+from kohort.verbs.offending_software import offending_software
 
 Params = Mapping[str, str]
 POINTS = 90
@@ -105,7 +107,7 @@ def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | Non
         of_cluster = answer_of_cluster(told, incidents(), parts, params)
         if of_cluster is not None:
             return Answer(200, of_cluster)
-        whole = WHOLE.get(parts[0]) if len(parts) == 1 else None
+        whole = WHOLE.get("/".join(parts))
         return _absent(f"nothing is at {path}") if whole is None else Answer(200, whole(moment))
     except NotThere as error:
         return _absent(str(error))
@@ -142,7 +144,7 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
         who = [member.who for member in moment.status(group).members]
         return dict(msgspec.to_builtins(clients_told(group, who, entries, None, "a recording has no metrics")))
     if what == "causes":
-        return _causes(moment, group)
+        return _causes(moment, group) if len(parts) < 4 else _software(moment, group)
     if what == "lag-history":
         return _lag_history(moment, group)
     if what == "peek":
@@ -289,6 +291,21 @@ def _causes(moment: Moment, group: str | None = None) -> dict[str, Any]:
     return told("console.causes", buckets=buckets, offenders=offenders, stable_share=share)
 
 
+def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
+    """Return the software behind rebalances: of two clients it is known."""
+    found = [r for g in incidents() if group in (None, g) for r in moment.within(g)]
+    reports = [
+        ClientReport(
+            at_ms=0, client_instance_id=name, client_id=name, host=HOSTS.get(name, "/10.0.0.1"), node_id=0,
+            interval_ms=1, software_name=software, software_version=version, labels={"group_id": "checkout"},
+        )
+        for name, software, version in (
+            ("checkout-3", "apache-kafka-java", "2.8.0"), ("checkout-4", "<b>librdkafka</b>", "2.6.0\u202e"),
+        )
+    ]  # fmt: skip
+    return dict(msgspec.to_builtins(offending_software(found, reports, "")))
+
+
 def _explained(code: str) -> dict[str, Any]:
     from kohort.insight.catalogue.table import find_cause_entry
 
@@ -308,4 +325,5 @@ WHOLE: dict[str, Callable[[Moment], dict[str, Any]]] = {
     "groups": _groups,
     "doctor": _doctor,
     "causes": _causes,
+    "causes/software": _software,
 }

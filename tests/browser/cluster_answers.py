@@ -14,6 +14,14 @@ from kohort.model import TopicPartition
 Told = Callable[..., dict[str, Any]]
 Incidents = Mapping[str, Incident]
 NODES = (0, 1, 2)
+ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
+    0: {"loads": 50, "load_avg_ms": 3, "load_max_ms": 41, "late_ms": 12, "late_max_ms": 1_310, "unknown": None},
+    1: {"loads": 0, "load_avg_ms": None, "load_max_ms": None, "late_ms": 2, "late_max_ms": 9, "unknown": None},
+    2: {
+        "loads": None, "load_avg_ms": None, "load_max_ms": None, "late_ms": None, "late_max_ms": None,
+        "unknown": "it is stopped",
+    },
+}  # fmt: skip
 
 
 def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
@@ -22,6 +30,7 @@ def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
         {
             "node": node, "address": None if node == 2 else f"one:909{node}", "state": "stopped" if node == 2 else "up",
             "leads": 0 if node == 2 else 43, "group_partitions": 0 if node == 2 else 25, "controller": node == 0,
+            **ABOUT_ITSELF[node],
         }
         for node in NODES
     ]  # fmt: skip

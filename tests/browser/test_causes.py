@@ -36,6 +36,15 @@ def test_causes_of_a_group_are_what_the_server_says(canned, open_page):
     expect(page.get_by_role("heading", name="Who is behind it")).to_be_visible()
 
 
+def test_the_software_behind_rebalances_is_told_with_its_version_or_why_it_is_not(open_page):
+    page = open_page("/groups/checkout/causes")
+    table = page.get_by_role("table", name="Software of the members that rebalances began with")
+
+    expect(table.get_by_role("row").filter(has_text="apache-kafka-java 2.8.0")).to_have_count(1)
+    expect(table.get_by_role("row").filter(has_text="<b>librdkafka</b> 2.6.0⟨U+202E⟩")).to_have_count(1)
+    expect(table.get_by_role("row").filter(has_text="unknown: its client pushed no metrics")).to_have_count(1)
+
+
 def test_causes_are_saved_as_lines_for_a_spreadsheet(open_page):
     page = open_page("/groups/checkout/causes")
 

@@ -33,6 +33,19 @@ def test_a_node_that_is_stopped_cannot_be_lost_once_more(open_page):
     expect(page.get_by_role("row").filter(has_text="stopped").get_by_role("link")).to_have_count(0)
 
 
+def test_how_late_a_node_is_and_how_long_it_read_groups_is_told_or_why_not(open_page):
+    page = open_page("/brokers")
+    nodes = page.get_by_role("table", name="Nodes")
+
+    row = nodes.get_by_role("row").filter(has_text="one:9090")
+    expect(row).to_contain_text("3 ms, at most 41 ms, of 50")
+    expect(row).to_contain_text("12 ms, once 1.3 s")
+    never = nodes.get_by_role("row").filter(has_text="one:9091")
+    expect(never.get_by_role("img", name="it has read none since it started")).to_have_count(1)
+    stopped = nodes.get_by_role("row").filter(has_text="stopped")
+    expect(stopped.get_by_role("img", name="unknown: it is stopped")).to_have_count(2)
+
+
 def test_groups_that_go_on_as_they_are_are_shown_on_demand(open_page):
     page = open_page("/brokers/1")
     page.get_by_text("No group would be touched").wait_for()

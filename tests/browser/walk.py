@@ -243,6 +243,8 @@ def _brokers(page: Page, cluster: WatchedCluster) -> None:
     soon(nodes).to_contain_text(cluster.bootstrap)
     for group in (cluster.classic, cluster.modern, cluster.idle):
         soon(nodes).to_contain_text(group)
+    elsewhere = nodes.get_by_role("img", name="by JMX alone")  # how late it is, and how long it read groups
+    expect(elsewhere).to_have_count(0 if cluster.is_ours else 2)
 
 
 def _pipelines(page: Page, cluster: WatchedCluster) -> None:

@@ -41,8 +41,9 @@ def test_nodes_are_listed_with_what_they_lead(nodes, cluster):
         (node_id, "up", address) for node_id, address in cluster.nodes.items()
     ]
     assert sum(n["leads"] for n in found) == 3
+    assert all(n["late_ms"] >= 0 and n["loads"] >= 0 and n["unknown"] is None for n in found)
     lines = nodes("list").stdout.splitlines()
-    assert lines[0].split() == ["node", "address", "state", "leads", "group", "partitions"]
+    assert " ".join(lines[0].split()) == "node address state leads group partitions load max ms late ms"
     assert len(lines) == 4
 
 

@@ -114,7 +114,8 @@ def test_a_stream_is_neither_squeezed_nor_held_back(many):
     ("accepted", "takes"),
     [
         ("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("*;q=0", False), ("gzip;q=0, *", False),
-        ("gzip;q=0.0", False), ("", False), ("br", False), ("gzip;q=nonsense", False), ("gzipped", False), (";;,,=", False),
+        ("gzip;q=0.0", False), ("", False), ("br", False), ("gzip;q=nonsense", False), ("gzipped", False),
+        (";;,,=", False),
     ],
 )  # fmt: skip
 def test_who_takes_gzip_is_read_from_what_it_says(accepted, takes):

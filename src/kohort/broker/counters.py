@@ -84,6 +84,34 @@ class ApiCounts:
         self.find_errors: Callable[[Message, Callable[[float], bool]], Steps[None]] = scope["find_errors"]
 
 
+class HowLate:
+    """How late a loop was: the most since it started, and lately."""
+
+    EVERY_MS: Final = 60_000
+
+    def __init__(self) -> None:
+        self.longest_ms = 0
+        self._this = self._last = 0
+        self._window = 0
+
+    def add(self, late_ms: int, now_ms: int) -> None:
+        """Count that it was so late just now."""
+        self._turn(now_ms)
+        self._this = max(self._this, late_ms)
+        self.longest_ms = max(self.longest_ms, late_ms)
+
+    def lately_ms(self, now_ms: int) -> int:
+        """Return the most of the last one or two minutes."""
+        self._turn(now_ms)
+        return max(self._this, self._last)
+
+    def _turn(self, now_ms: int) -> None:
+        window = now_ms // self.EVERY_MS
+        if window != self._window:
+            self._last = self._this if window == self._window + 1 else 0
+            self._this, self._window = 0, window
+
+
 class BrokerCounters:
     """The counts of one broker. ``time_ns`` says how time passes; who runs the broker gives it."""
 
@@ -110,6 +138,7 @@ class BrokerCounters:
         """Partitions of groups that were read from their log, and below how long each took."""
         self.load_ms_total = 0
         self.load_ms_longest = 0
+        self.late = HowLate()
 
     def hung_up(self, kind: object) -> None:
         """Count a connection that the broker ends, for a reason of some kind."""

@@ -41,7 +41,7 @@ def list_nodes(cluster: ClusterAccess, output: str) -> None:
     if output != "table":
         print_result(NodesListed(nodes=found), output)
         return
-    columns = ["node", "address", "state", "leads", "group_partitions"]
+    columns = ["node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms"]
     print_table([c.replace("_", " ") for c in columns], [[getattr(entry, c) for c in columns] for entry in found])
     if without:
         click.echo(f"{without} partitions have no leader: none of their replicas is up", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
 from kohort.console.sources import ConsoleSource, GroupsKnown
@@ -143,20 +143,14 @@ class ConsoleAnswers:
 
     def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesTold:
         """Return causes over time, who was behind them, and how much of the time groups did not rebalance."""
-        end_ms = span.end_ms if span.end_ms is not None else self._source.now_ms()
-        covered = self._source.about().journal.since_ms
-        if since_ms is None:
-            since_ms = max(end_ms - DAY_MS, covered or 0)
-        told = self._source.all_rebalances(since_ms, span.end_ms)
-        of_groups = {name: _real(found) for name, found in told.items() if group in (None, name)}
-        every = [this for found in of_groups.values() for this in found]
-        wide = max(1, end_ms - since_ms)
+        within = span_of_causes(self._source, since_ms, group, span)
+        wide = max(1, within.end_ms - within.since_ms)
         return CausesTold(
-            buckets=_buckets(every, since_ms, end_ms),
-            offenders=_offenders(every),
+            buckets=_buckets(within.every, within.since_ms, within.end_ms),
+            offenders=_offenders(within.every),
             stable_share={
                 name: round(1 - min(1.0, sum(this.took_ms or 0 for this in found) / wide), 6)
-                for name, found in of_groups.items()
+                for name, found in within.of_groups.items()
             },
         )
 
@@ -171,6 +165,29 @@ class ConsoleAnswers:
 
     def _end_ms(self, span: AskedSpan, entries: Sequence[JournalEntry]) -> int:
         return span.end_ms if span.end_ms is not None else max(self._source.now_ms(), entries[-1].at_ms)
+
+
+class SpanOfCauses(NamedTuple):
+    """A time, and the rebalances in it by group."""
+
+    since_ms: int
+    end_ms: int
+    of_groups: Mapping[str, Sequence[RebalanceFinding]]
+
+    @property
+    def every(self) -> list[RebalanceFinding]:
+        """Those of all groups."""
+        return [this for found in self.of_groups.values() for this in found]
+
+
+def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: AskedSpan) -> SpanOfCauses:
+    """Return the rebalances of all groups or of one since a time, by default the last day of the journal."""
+    end_ms = span.end_ms if span.end_ms is not None else source.now_ms()
+    covered = source.about().journal.since_ms
+    if since_ms is None:
+        since_ms = max(end_ms - DAY_MS, covered or 0)
+    told = source.all_rebalances(since_ms, span.end_ms)
+    return SpanOfCauses(since_ms, end_ms, {name: _real(of) for name, of in told.items() if group in (None, name)})
 
 
 def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:

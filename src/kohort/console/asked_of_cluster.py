@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from kohort.console.answers import AskedSpan, span_of_causes
 from kohort.console.sources import ConsoleSource
 from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
-from kohort.results.console import ConsoleClients, ConsoleNodes, ConsolePipelines
+from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek
 from kohort.results.pipelines import PipelineStands
 from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
@@ -23,6 +24,7 @@ from kohort.verbs.group_state import describe, ends_of, states_of, unowned
 from kohort.verbs.losing import check_node, without_node
 from kohort.verbs.member_clients import clients_told
 from kohort.verbs.node_list import nodes_of
+from kohort.verbs.offending_software import offending_software
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
@@ -32,9 +34,12 @@ from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.insight.snapshot import GroupSnapshot
+    from kohort.telemetry.report import ClientReport
     from kohort.watch.opening import WatchClients
 
 MOST_RECORDS: Final = 100
+CAUSES_BACK_MS: Final = 3_600_000
+"""What clients pushed is looked for so far back where software is behind rebalances."""
 
 
 class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,15 +84,17 @@ class ChangesAtCluster:
         if found is None:
             raise NothingThere(f"there is no group {printable(group)!r}")
         entries = self._source.entries(group, None)
-        reports, why = None, "a recording has no metrics of clients beside its journal"
-        if clients is not None:
-            why = "this cluster keeps no metrics of clients (KIP-714)"
-            try:
-                with clients.admin() as admin:
-                    reports = read_reports(clients.consumer, admin, BACK_MS)
-            except KohortError as error:  # the rest is told all the same
-                why = f"metrics of clients could not be read: {error}"
+        reports, why = _reports(clients, BACK_MS)
         return clients_told(group, [member.who for member in found.members], entries, reports, why)
+
+    def software(
+        self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: AskedSpan
+    ) -> CausesSoftware:
+        """Return which software the members run that rebalances began with, as their clients told the cluster within
+        the hour before now."""
+        found = span_of_causes(self._source, since_ms, group, span).every
+        reports, why = _reports(clients, CAUSES_BACK_MS) if found else ([], "")
+        return offending_software(found, reports, why)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
         """Return the nodes, and which groups each coordinates."""
@@ -223,6 +230,17 @@ class ChangesAtCluster:
     def pipelines(self) -> ConsolePipelines:
         """Return the pipelines whose files were given; of one that cannot be read, why."""
         return ConsolePipelines(pipelines=[_pipeline_or_why(path) for path in self._pipelines])
+
+
+def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientReport] | None, str]:
+    """Return what clients pushed lately, and why that is not known where it is not."""
+    if clients is None:
+        return None, "a recording has no metrics of clients beside its journal"
+    try:
+        with clients.admin() as admin:
+            return read_reports(clients.consumer, admin, back_ms), "this cluster keeps no metrics of clients (KIP-714)"
+    except KohortError as error:  # the rest is told all the same
+        return None, f"metrics of clients could not be read: {error}"
 
 
 def _pipeline_or_why(path: Path) -> PipelineStands:

@@ -63,6 +63,8 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
         f"{at}/lag-history": answers.lag_history(group, span),
         "/doctor": doctor,
         f"/doctor?group={quote(group, safe='*-._')}": doctor,
+        "/causes/software": ChangesAtCluster(source).software(None, since_ms, group, AskedSpan()),
+        f"{at}/causes/software": ChangesAtCluster(source).software(None, since_ms, group, AskedSpan()),
         "/causes": answers.causes(since_ms, group, AskedSpan()),
         f"{at}/clients": ChangesAtCluster(source).clients(None, group),
     }

@@ -86,6 +86,10 @@ class Routes:
             ("groups", GROUP, "peek"): self._peek,
             ("doctor",): lambda q, _: a.doctor(q.params.get("group") or None, q.span),
             ("causes",): lambda q, _: a.causes(q.number("since"), q.params.get("group") or None, q.span),
+            ("causes", "software"): lambda q, _: c.software(
+                q.clients, q.number("since"), q.params.get("group") or None, q.span
+            ),
+            ("groups", GROUP, "causes", "software"): lambda q, p: c.software(q.clients, q.number("from"), p[0], q.span),
             ("nodes",): lambda q, _: c.nodes(q.with_clients()),
             ("nodes", GROUP, "what-if"): lambda q, p: c.lose_node(q.with_clients(), _node(p[0])),
             ("topics",): lambda q, _: c.topics(q.with_clients()),

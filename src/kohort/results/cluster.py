@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: how many partitions it leads, and how many of these hold groups."""
+    """A node: how many partitions it leads, and how many of these hold groups; what it knows of itself."""
 
     node: int
     address: str | None
@@ -18,6 +18,17 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     leads: int
     group_partitions: int
     controller: bool
+    loads: int | None = None
+    """How many partitions of groups it has read from their log since it started."""
+    load_avg_ms: int | None = None
+    load_max_ms: int | None = None
+    """How long that took; null where it has read none, or does not say."""
+    late_ms: int | None = None
+    """How late its loop was at most within the last one or two minutes."""
+    late_max_ms: int | None = None
+    """The same since it started."""
+    unknown: str | None = None
+    """Why it does not tell how long loads took and how late it was."""
 
 
 class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):

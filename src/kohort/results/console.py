@@ -91,6 +91,24 @@ class CausesTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cause
     stable_share: dict[str, float]
 
 
+class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's software, with its version: how many rebalances began with members that run it, and mostly why."""
+
+    software: str
+    rebalances: int
+    cause: str
+
+
+class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes-software"):
+    """Which software the members run that rebalances began with. ``unknown`` says why it is not known, and of how many
+    rebalances."""
+
+    LINES: ClassVar[str] = "software"
+
+    software: list[SoftwareOffender]
+    unknown: dict[str, int]
+
+
 class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nodes"):
     """The nodes, and the names of the groups that each coordinates."""
 
@@ -151,6 +169,7 @@ TOLD = (
     ConsoleGroups,
     LagHistoryTold,
     CausesTold,
+    CausesSoftware,
     ConsoleNodes,
     ConsoleClients,
     ConsolePipelines,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kohort.errors import KohortError
 from kohort.results.cluster import NodeRow
 from kohort.watch.asking import ADMIN_MS
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STOPPED: Final = "kohort.stopped.nodes"
 NOBODY: Final = -1
+FACTS: Final = {
+    "loads": "kohort.node.group.loads",
+    "load_avg_ms": "kohort.node.group.load.avg.ms",
+    "load_max_ms": "kohort.node.group.load.max.ms",
+    "late_ms": "kohort.node.late.ms",
+    "late_max_ms": "kohort.node.late.max.ms",
+}
+"""What a node of ours says of itself, by the field that has it."""
 
 
 def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
@@ -24,8 +33,10 @@ def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
     stopped = stopped_nodes(admin) or []
     leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
     groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
+    facts = {node.node_id: _facts(admin, node.node_id) for node in described.nodes}
     found = [
         NodeRow(
+            **facts[node.node_id],
             node=node.node_id,
             address=f"{node.host}:{node.port}",
             state="up",
@@ -36,9 +47,36 @@ def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
         for node in described.nodes
     ]
     found += [
-        NodeRow(node=n, address=None, state="stopped", leads=0, group_partitions=0, controller=False) for n in stopped
+        NodeRow(
+            node=n,
+            address=None,
+            state="stopped",
+            leads=0,
+            group_partitions=0,
+            controller=False,
+            unknown="it is stopped",
+        )
+        for n in stopped
     ]
     return found, leads[NOBODY]
+
+
+def _facts(admin: Admin, node_id: int) -> dict[str, Any]:
+    """Return what a node says of itself, or why that is not known; Apache Kafka has it in JMX alone."""
+    from kohort.client.admin.model import ConfigResource
+
+    node = ConfigResource("broker", str(node_id))
+    try:
+        told = admin.describe_configs([node], names=FACTS.values(), timeout_ms=ADMIN_MS)[node]
+    except KohortError as error:
+        return {"unknown": f"it could not be asked: {error}"}
+    if not told.keys() & set(FACTS.values()):
+        return {"unknown": "it is no kohort broker, or an older one: Apache Kafka tells that by JMX alone"}
+    return {field: _number(told[name].value) if name in told else None for field, name in FACTS.items()}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() else None
 
 
 def all_topics(admin: Admin) -> list[TopicDescription]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kohort.aio.serving.pulse import EVERY_MS, STALL_MS, Pulse
+from kohort.broker.counters import HowLate
 from kohort.clock import ManualClock
 
 
@@ -13,9 +14,9 @@ def clock():
     return ManualClock()
 
 
-def on_loop(story, clock):
+def on_loop(story, clock, late=lambda late_ms, now_ms: None):
     async def run():
-        pulse = Pulse(asyncio.get_running_loop(), clock.now_ms, lambda: None)
+        pulse = Pulse(asyncio.get_running_loop(), clock.now_ms, lambda: None, late)
         story(pulse)
         pulse.end()
 
@@ -48,3 +49,20 @@ def test_a_clock_that_was_set_is_no_stall(clock):
         assert pulse.stood_since(clock.now_ms()) is None
 
     on_loop(story, clock)
+
+
+def test_by_how_much_a_loop_was_late_is_counted_lately_and_at_most(clock):
+    counted = HowLate()
+
+    def story(pulse):
+        for step_ms in (500, EVERY_MS, EVERY_MS + 40, EVERY_MS + 7):
+            clock.advance(step_ms)
+            pulse.stood_since(clock.now_ms())
+
+    on_loop(story, clock, counted.add)
+
+    assert (counted.lately_ms(clock.now_ms()), counted.longest_ms) == (40, 40)
+    clock.advance(60_000)
+    assert counted.lately_ms(clock.now_ms()) == 40
+    clock.advance(120_000)
+    assert (counted.lately_ms(clock.now_ms()), counted.longest_ms) == (0, 40)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.broker.node_facts import FACTS, LATE, LATE_MAX, LOAD_AVG, LOAD_MAX, LOADS
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from support.machines.broker_stage import BrokerStage
@@ -104,6 +105,22 @@ def test_the_broker_tells_every_option_of_its_table(peer):
     assert (told["auto.create.topics.enable"].value, told["auto.create.topics.enable"].config_type) == ("true", 1)
     assert told["cluster.id"].value is None
     assert all(c.read_only for c in told.values())
+
+
+def test_what_a_node_knows_of_itself_is_told_to_who_asks_by_name_and_nobody_else(stage, peer):
+    stage.broker.state.counters.loaded(30)
+    stage.broker.state.counters.loaded(11)
+    stage.broker.state.counters.late.add(40, 0)
+    node_id = str(stage.broker.state.node.node_id)
+
+    told = describe(peer, BROKER, node_id, keys=list(FACTS))
+
+    values = {config.name: config.value for config in told.configs}
+    assert values.pop(LATE).isdecimal()
+    assert values == {LOADS: "2", LOAD_AVG: "20", LOAD_MAX: "30", LATE_MAX: "40"}
+    assert all(config.read_only for config in told.configs)
+    assert not FACTS.keys() & {config.name for config in describe(peer, BROKER, node_id).configs}
+    assert describe(peer, BROKER, "", keys=list(FACTS)).configs == []
 
 
 def test_secrets_are_told_to_nobody():

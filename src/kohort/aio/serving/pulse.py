@@ -18,11 +18,19 @@ STALL_MS: Final = 1_000
 class Pulse:
     """The beat of one loop, from when this is made until it is ended."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], beat: Callable[[], None]) -> None:
-        """``beat`` is called with every beat, and is to ask ``stood_since``."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        beat: Callable[[], None],
+        late: Callable[[int, int], None],
+    ) -> None:
+        """``beat`` is called with every beat, and is to ask ``stood_since``; ``late`` is told by how many
+        milliseconds it was late, and when."""
         self._loop = loop
         self._now_ms = now_ms
         self._beat = beat
+        self._late = late
         self._alive_ms = now_ms()
         self._timer = loop.call_later(EVERY_MS / 1000, self._called)
 
@@ -33,6 +41,8 @@ class Pulse:
     def stood_since(self, now_ms: int) -> int | None:
         """Return since when the loop had stood still, if it had; it is alive now."""
         due_ms, self._alive_ms = self._alive_ms + EVERY_MS, now_ms
+        if now_ms > due_ms:
+            self._late(now_ms - due_ms, now_ms)
         return due_ms if now_ms - due_ms >= STALL_MS else None
 
     def set_on(self) -> None:

@@ -85,7 +85,7 @@ class Server:
         self._clock = clock
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
-        self._pulse = Pulse(self._loop, clock.now_ms, self._look_for_stall)
+        self._pulse = Pulse(self._loop, clock.now_ms, self._look_for_stall, broker.state.counters.late.add)
         self._servers: list[asyncio.Server] = []
         self._tls_listeners: list[TlsListener] = []
         self._peers: dict[ConnectionId, Peer] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from kohort.broker.handlers.broker_options import check_broker
 from kohort.broker.handlers.group_options import settings_of_group
 from kohort.broker.handlers.subscription_options import settings_of_subscription
+from kohort.broker.node_facts import FACTS, node_facts
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -33,14 +34,18 @@ from kohort.wire.messages.configs import (
 
 def describe_configs(state: BrokerState, request: Request) -> Answer:
     message: DescribeConfigsRequest = request.message
-    return DescribeConfigsResponse(results=[_describe(state, message, resource) for resource in message.resources])
+    return DescribeConfigsResponse(
+        results=[_describe(state, message, resource, request.now_ms) for resource in message.resources]
+    )
 
 
 def _describe(
-    state: BrokerState, message: DescribeConfigsRequest, resource: DescribeConfigsResource
+    state: BrokerState, message: DescribeConfigsRequest, resource: DescribeConfigsResource, now_ms: int
 ) -> DescribeConfigsResult:
     try:
         settings = _settings(state, resource)
+        if resource.resource_type == ConfigResourceType.BROKER and resource.resource_name:
+            settings = [*settings, *_facts(state, resource, now_ms)]
     except KohortError as error:
         refusal = refusal_of(error)
         return DescribeConfigsResult(
@@ -78,6 +83,12 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
         case ConfigResourceType.CLIENT_METRICS:
             return settings_of_subscription(state, name)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
+
+
+def _facts(state: BrokerState, resource: DescribeConfigsResource, now_ms: int) -> Sequence[Setting]:
+    """Return what this broker knows of itself, where it is asked for by name."""
+    named = set(resource.configuration_keys or ())
+    return node_facts(state.counters, now_ms) if named & FACTS.keys() else ()
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:

@@ -2,7 +2,7 @@
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer, NoCluster } from "../parts/failure.js";
-import { count } from "../parts/format.js";
+import { count, duration } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { isWithoutCluster, useLive } from "../parts/live.js";
@@ -39,11 +39,24 @@ function Brokers({ body }) {
     { key: "address", title: "Address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
     { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
     { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
+    { key: "load", title: "Load of groups", kind: "number", help: "how long it took to read a partition of groups from its log, since the node started: average, and the longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "it has read none since it started" : one.unknown} />` },
+    { key: "late", title: "Late", kind: "number", help: "how late its loop was at most in the last minute or two, and since it started: all its clients waited for so long", value: (one) => one.late_ms, cell: (one) => html`<${Known} value=${lateWords(one)} as=${String} why=${one.unknown} />` },
     { key: "groups", title: "Coordinates", width: "wide", value: (one) => groupsOf(body, one)?.length, cell: (one) => html`<${Groups} groups=${groupsOf(body, one)} />` },
     { key: "lose", title: "Without it", cell: (one) => (one.state === "up" ? html`<${Link} to=${pathOf("brokers", String(one.node))}>what if node ${one.node} is lost?<//>` : html`<span class="soft">it is stopped</span>`) },
   ];
   return html`<${Heading} title="Brokers and coordination" sentence=${sentence} command="kohort nodes list" markdown=${() => asMarkdown(body)} />
     <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="No node was told." />`;
+}
+
+/** "12 ms, at most 40 ms, of 50": what loads of group partitions took; null where there were none, or it does not say. */
+function loadWords(one) {
+  if ((one.load_max_ms ?? null) === null) return null;
+  return `${duration(one.load_avg_ms)}, at most ${duration(one.load_max_ms)}, of ${one.loads}`;
+}
+
+function lateWords(one) {
+  if ((one.late_ms ?? null) === null) return null;
+  return `${duration(one.late_ms)}, once ${duration(one.late_max_ms)}`;
 }
 
 function Groups({ groups }) {
@@ -55,5 +68,6 @@ function Groups({ groups }) {
 }
 
 function asMarkdown(body) {
-  return markdownTable(["Node", "State", "Leads", "Groups"], body.nodes.map((one) => [one.node, one.state, one.leads, (groupsOf(body, one) ?? []).length]));
+  const rows = body.nodes.map((one) => [one.node, one.state, one.leads, (groupsOf(body, one) ?? []).length, loadWords(one) ?? "unknown", lateWords(one) ?? "unknown"]);
+  return markdownTable(["Node", "State", "Leads", "Groups", "Load of groups", "Late"], rows);
 }

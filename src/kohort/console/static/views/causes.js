@@ -21,18 +21,21 @@ const BARS = 60;
 const CELLS = 12;
 
 export function CausesView() {
-  const asked = useJson("/causes", { since: useSpan().from }, OF_CLUSTER);
-  return html`<${Answer} of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} />`}<//>`;
+  const { from } = useSpan();
+  const asked = useJson("/causes", { since: from }, OF_CLUSTER);
+  const software = useJson("/causes/software", { since: from });
+  return html`<${Answer} of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} software=${software} />`}<//>`;
 }
 
 /** The same of one group. @param {{group: string}} props */
 export function GroupCausesView({ group }) {
   const { from, until } = useSpan();
   const asked = useJson(pathOf("groups", group, "causes"), { from, until }, { on: ["entries"] });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${2} group=${group} />`}<//>`;
+  const software = useJson(pathOf("groups", group, "causes", "software"), { from, until });
+  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${2} group=${group} software=${software} />`}<//>`;
 }
 
-function Causes({ body, title, level, group = null }) {
+function Causes({ body, title, level, group = null, software }) {
   const { params } = usePlace();
   const all = totals(body.buckets);
   const sum = Object.values(all).reduce((a, b) => a + b, 0);
@@ -45,7 +48,7 @@ function Causes({ body, title, level, group = null }) {
     ${sum > 0 && html`<div class="counts" role="group" aria-label="Drawn as"><button type="button" aria-pressed=${heat} onClick=${() => choose({ as: null })}>heat map</button><button type="button" aria-pressed=${!heat} onClick=${() => choose({ as: "bars" })}>bars</button></div>
       ${heat ? html`<${CauseHeat} buckets=${joined(body.buckets, CELLS)} all=${all} />` : html`<${StackedBars} buckets=${joined(body.buckets, BARS)} /><${Legend} families=${byFamily(all)} />`}
       <details><summary>The same as a table</summary><${BucketTable} buckets=${body.buckets} /></details>
-      <div class="columns"><${CauseTable} all=${all} />${body.offenders.length > 0 && html`<${Offenders} offenders=${body.offenders} />`}</div>`}
+      <div class="columns"><${CauseTable} all=${all} />${body.offenders.length > 0 && html`<${Offenders} offenders=${body.offenders} />`}<${Software} of=${software} /></div>`}
     ${Object.keys(body.stable_share).length > 0 && html`<${Stable} shares=${body.stable_share} />`}`;
 }
 
@@ -128,6 +131,21 @@ function Offenders({ offenders }) {
     { key: "cause", title: "Mostly", value: (row) => row.cause, cell: (row) => html`<${Cause} code=${row.cause} />` },
   ];
   return html`<section><h2>Who is behind it</h2><${Table} caption="Who is behind the rebalances" columns=${columns} rows=${offenders} keyOf=${(row) => `${row.kind} ${row.name} ${row.cause}`} order="times.down" sortParam="offenders" /></section>`;
+}
+
+/** The software of the members that rebalances began with, where their clients told it; of the others, why not. */
+function Software({ of }) {
+  return html`<${Answer} of=${of}>${(body) => html`<${SoftwareTable} body=${body} />`}<//>`;
+}
+
+function SoftwareTable({ body }) {
+  const unknown = Object.entries(body.unknown).map(([why, times]) => ({ software: null, why, rebalances: times, cause: null }));
+  const columns = [
+    { key: "software", title: "Software", head: true, value: (row) => row.software ?? "", cell: (row) => (row.software === null ? html`<span class="soft">unknown: ${visible(row.why)}</span>` : html`<${Brief} value=${row.software} limit=${60} />`) },
+    { key: "times", title: "Rebalances", kind: "number", value: (row) => row.rebalances, cell: (row) => row.rebalances },
+    { key: "cause", title: "Mostly", value: (row) => row.cause ?? "", cell: (row) => row.cause && html`<${Cause} code=${row.cause} />` },
+  ];
+  return html`<section><h2>By client version</h2><${Table} caption="Software of the members that rebalances began with" columns=${columns} rows=${[...body.software, ...unknown]} keyOf=${(row) => row.software ?? `unknown ${row.why}`} order="times.down" sortParam="software" /></section>`;
 }
 
 function Stable({ shares }) {

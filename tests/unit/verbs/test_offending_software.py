@@ -1,0 +1,49 @@
+"""Which software the members run that rebalances began with, and why it is not known of others."""
+
+from kohort.insight.findings.model import MemberRef, RebalanceFinding
+from kohort.telemetry.report import ClientReport
+from kohort.verbs.offending_software import NO_PUSH, NOBODY, NOT_NAMED, offending_software
+
+
+def member(name):
+    return MemberRef(member_id=f"{name}-1", client_id=name, host="/10.0.0.1", instance_id=None)
+
+
+def rebalance(who, cause, group="g"):
+    return RebalanceFinding(
+        id=f"{group}/1", group=group, protocol="classic", opened_at_ms=1, end="stable", cause=cause, confidence="proof",
+        sentence="", advice=None, evidence=(), trigger=who,
+    )  # fmt: skip
+
+
+def report(name, software, version, group="g", **labels):
+    return ClientReport(
+        at_ms=1, client_instance_id=name, client_id=name, host="/10.0.0.1", node_id=0, interval_ms=1,
+        software_name=software, software_version=version, labels={"group_id": group, **labels},
+    )  # fmt: skip
+
+
+def test_the_version_behind_most_rebalances_comes_first_with_its_most_frequent_cause():
+    reports = [
+        report("old", "apache-kafka-java", "2.8.0", group_member_id="old-1"),
+        report("new", "librdkafka", "2.6.0"),  # which names its group alone
+    ]
+    found = [rebalance(member("old"), cause) for cause in ("MAX_POLL_EXCEEDED", "MAX_POLL_EXCEEDED", "NEW_MEMBER")]
+
+    told = offending_software([*found, rebalance(member("new"), "NEW_MEMBER")], reports, "")
+
+    assert [(one.software, one.rebalances, one.cause) for one in told.software] == [
+        ("apache-kafka-java 2.8.0", 3, "MAX_POLL_EXCEEDED"), ("librdkafka 2.6.0", 1, "NEW_MEMBER"),
+    ]  # fmt: skip
+    assert told.unknown == {}
+
+
+def test_what_is_not_known_says_why_and_of_how_many():
+    reports = [report("shy", None, None), report("other", "x", "1", group="another")]
+    found = [rebalance(None, "GROUP_FORMING"), rebalance(member("shy"), "A"), rebalance(member("other"), "A")]
+
+    told = offending_software([*found, rebalance(member("silent"), "A")], reports, "")
+
+    assert told.software == []
+    assert told.unknown == {NO_PUSH: 2, NOBODY: 1, NOT_NAMED: 1}
+    assert offending_software(found[1:2], None, "nobody keeps them").unknown == {"nobody keeps them": 1}
