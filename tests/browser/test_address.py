@@ -45,10 +45,11 @@ def test_state_and_topic_are_filters_in_the_address(open_page):
     page.get_by_role("heading", name="Groups").wait_for()
     assert len(names(page)) < 5
 
+    page.get_by_role("combobox", name="cause").select_option("SESSION_TIMEOUT.process_died")
     page.get_by_role("combobox", name="topic").select_option("orders")
 
     expect(page.locator("tbody th")).to_have_count(1)
-    assert query(page) == {"state": "Stable", "topic": "orders"}
+    assert query(page) == {"state": "Stable", "cause": "SESSION_TIMEOUT.process_died", "topic": "orders"}
 
 
 def test_the_chosen_time_goes_along_from_view_to_view_and_other_choices_do_not(open_page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -67,13 +68,44 @@ def test_the_lanes_tell_the_incident_at_a_glance(timeline):
     expect(page.locator(".timeline-label")).to_have_count(4)
     expect(page.locator(".timeline-label.gone")).to_contain_text("checkout-4")
     expect(page.locator(".tl-family")).to_have_count(3)
-    expect(page.locator(".tl-break")).to_have_count(1)
+    expect(page.locator(".timeline-drawing .tl-break")).to_have_count(1)
     assert page.locator(".tl-moved").count() > 5
     assert page.locator(".tl-arrival").count() > 10
     assert page.locator(".timeline-cause.bad").all_inner_texts() == [
         "max poll exceeded",
         "session timeout process died",
     ]
+
+
+def test_what_a_dead_member_had_is_hatched_from_its_last_sign_of_life_on(timeline):
+    page = timeline("checkout")
+    silent = page.locator(".timeline-drawing .tl-silent")
+
+    expect(silent).to_have_count(3)
+    box = silent.first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(".timeline-tip")).to_contain_text("nothing was heard of it for 10.0 s, and its session ended")
+    expect(page.get_by_role("group", name="Legend")).to_contain_text("had, but silent or away")
+    page.get_by_role("button", name="Table").click()
+    row = page.get_by_role("table").get_by_role("row").filter(has_text="silent or away for 10.0 s")
+    expect(row.first).to_contain_text("checkout-4")
+
+
+def test_partitions_of_a_silent_member_are_not_drawn_as_owned(timeline):
+    page = timeline("checkout", mode="partitions")
+
+    expect(page.locator(".timeline-drawing .tl-silent")).to_have_count(3)
+
+
+def test_members_and_rows_are_counted_as_they_are_drawn(timeline):
+    page = timeline("checkout")
+    told = answer("GET", "groups/checkout/timeline", {}).body["timeline"]
+
+    rows = page.locator(".timeline-label").count()
+    expect(page.locator(".timeline-tools .push")).to_have_text(
+        f"{len(told['lanes'])} members in {rows} rows, 6 rebalances in {len(told['columns'])} rounds"
+    )
+    expect(page.locator(".timeline-chart")).to_have_attribute("aria-label", re.compile(f"members in {rows} rows"))
 
 
 def test_who_held_up_the_others_has_a_bracket(timeline):

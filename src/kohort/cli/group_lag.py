@@ -60,7 +60,7 @@ def _facts(found: GroupFinding) -> list[tuple[str, object]]:
         ("LAST-REBALANCE", last_rebalance_text(found)),
         ("REBALANCES-1H", found.rebalances_1h),
         ("ASSIGNOR", found.assignor),
-        ("EPOCH", found.epoch),
+        ("EPOCH" if found.protocol == "consumer" else "GENERATION", found.epoch),
     ]
     if found.stable_lag is not None and found.stable_lag != found.lag:
         facts.insert(2, ("STABLE-LAG", f"{found.stable_lag} for readers of committed records"))

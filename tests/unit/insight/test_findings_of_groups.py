@@ -56,6 +56,16 @@ def test_a_group_is_told_in_one_sentence():
     assert (found.rebalances_1h, found.last_rebalance) == (None, None)
 
 
+def test_the_generation_of_a_classic_group_is_what_its_journal_tells_second_rounds_too():
+    rounds = [
+        rebalance(-60, generation=4), rebalance(-59, generation=5, parent=4),
+        rebalance(-9, end="no_rebalance", generation=9),
+    ]  # fmt: skip
+
+    assert find_group([look(0, [A], [part(0, 5, 9)])], rounds).epoch == 5
+    assert find_group([look(0, [A], [part(0, 5, 9)])], []).epoch is None
+
+
 def test_findings_go_to_json_and_back():
     found = find_group([look(0, [A], [part(0, 5, 9), part(1, None, 9)])], [rebalance(-60, took_ms=7)])
 

@@ -103,6 +103,7 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assignor: str | None = None
     coordinator_id: int | None = None
     epoch: int | None = None
+    """Of a classic group its generation, where the journal tells of it."""
     lag: int | None = None
     stable_lag: int | None = None
     lag_ms: int | None = None
@@ -153,7 +154,7 @@ def find_group(
         protocol_type=now.protocol_type,
         assignor=now.assignor,
         coordinator_id=now.coordinator_id,
-        epoch=now.epoch,
+        epoch=now.epoch if now.epoch is not None else _generation(rebalances or ()),
         lag=total.records,
         stable_lag=total.stable_records,
         lag_ms=total.time_ms,
@@ -173,6 +174,12 @@ def find_group(
             _partition(one, verdict) for one, verdict in zip(lag.partitions, report.partitions, strict=True)
         ),
     )
+
+
+def _generation(rebalances: Sequence[RebalanceFinding]) -> int | None:
+    """Return the generation of a classic group, of which its journal alone tells."""
+    made = [r for r in rebalances if r.generation is not None and r.end != "no_rebalance" and r.protocol == "classic"]
+    return max(made, key=lambda r: r.opened_at_ms).generation if made else None
 
 
 def _stable_share(recent: Sequence[RebalanceFinding]) -> float:

@@ -36,7 +36,7 @@ function Brokers({ body }) {
   const columns = [
     { key: "node", title: "Node", head: true, value: (one) => one.node, cell: (one) => html`${one.node}${one.controller ? html` <span class="chip">controller</span>` : ""}` },
     { key: "state", title: "State", value: (one) => one.state, cell: (one) => html`<${Badge} icon=${one.state === "up" ? "check" : "cross"} tone=${one.state === "up" ? "ok" : "bad"}>${visible(one.state)}<//>` },
-    { key: "address", title: "Address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
+    { key: "address", title: "Address", width: "address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
     { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
     { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
     { key: "load", title: "Load of groups", kind: "number", help: "how long it took to read a partition of groups from its log, since the node started: average, and the longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "it has read none since it started" : one.unknown} />` },

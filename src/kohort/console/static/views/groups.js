@@ -49,12 +49,13 @@ export function GroupsView() {
 
 function Groups({ body }) {
   const { params } = usePlace();
-  const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state, params.topic]);
+  const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state, params.cause, params.topic]);
   useEffect(() => performance.mark("kohort: groups drawn"), []);
   const troubled = body.groups.filter((row) => rank(row) < WORDS.indexOf("REBALANCING"));
   return html`
     <${Heading} title="Groups" sentence=${sentenceOf(body.groups, troubled)} command="kohort groups" markdown=${() => markdownOf(shown)}>
       <${Choice} name="state" title="any state" values=${body.groups.map((row) => row.state)} chosen=${params.state} />
+      <${Choice} name="cause" title="any cause" values=${body.groups.map((row) => row.last_rebalance?.cause)} chosen=${params.cause} as=${plain} />
       <${Choice} name="topic" title="any topic" values=${body.groups.flatMap((row) => row.topics ?? [])} chosen=${params.topic} />
       <${Search} value=${params.filter ?? ""} label="Filter groups" onInput=${(filter) => choose({ filter })} />
     <//>
@@ -71,17 +72,18 @@ function sentenceOf(groups, troubled) {
 }
 
 /** One of the values that rows have, as a filter in the address. */
-function Choice({ name, title, values, chosen }) {
+function Choice({ name, title, values, chosen, as = (value) => value }) {
   const some = [...new Set(chosen ? [...values, chosen] : values)].filter(Boolean).sort().slice(0, CHOICES);
-  return html`<label><span class="hidden">${name}</span><select value=${chosen ?? ""} onChange=${(event) => choose({ [name]: event.target.value })}><option value="">${title}</option>${some.map((value) => html`<option value=${value}>${visible(value).slice(0, 60)}</option>`)}</select></label>`;
+  return html`<label><span class="hidden">${name}</span><select value=${chosen ?? ""} onChange=${(event) => choose({ [name]: event.target.value })}><option value="">${title}</option>${some.map((value) => html`<option value=${value}>${visible(as(value)).slice(0, 60)}</option>`)}</select></label>`;
 }
 
-function chosenRows(groups, { filter, health, state, topic }) {
+function chosenRows(groups, { filter, health, state, cause, topic }) {
   const matches = matcher(filter);
   return groups.filter(
     (row) =>
       (!health || (row.health ?? "unknown") === health) &&
       (!state || row.state === state) &&
+      (!cause || row.last_rebalance?.cause === cause) &&
       (!topic || row.topics?.includes(topic)) &&
       matches([row.group, row.reason, row.state, row.health, row.assignor, row.last_rebalance?.cause]),
   );
@@ -133,7 +135,7 @@ function Trend({ row, values }) {
 function Last({ row }) {
   const last = row.last_rebalance;
   if (!last) return html`<${Unknown} why=${row.rebalances_1h === null ? "nobody keeps a journal" : "the journal tells of none"} />`;
-  return html`<${Ago} ms=${last.at_ms} />${last.took_ms !== null && `, ${duration(last.took_ms)}`}<div class="under"><${Cause} code=${last.cause} /></div>`;
+  return html`<${Ago} ms=${last.at_ms} />${last.took_ms !== null && `, ${duration(last.took_ms)}`}<div class="under" data-tip=${visible(plain(last.cause))}><${Cause} code=${last.cause} /></div>`;
 }
 
 function NoGroups() {

@@ -39,7 +39,7 @@ function Cards({ status, group }) {
   const last = status.last_rebalance;
   return html`<dl class="cards">
     <div><dt>State</dt><dd>${visible(plain(status.state))}<small>${visible(status.protocol)}, ${visible(status.assignor || "no assignor")}</small></dd></div>
-    <div><dt>${status.protocol === "consumer" ? "Epoch" : "Generation"}</dt><dd><${Known} value=${status.epoch} why="a classic group's generation is told by its journal alone" as=${String} /><small>node <${Known} value=${status.coordinator_id} why="its coordinator was not told" as=${String} /></small></dd></div>
+    <div><dt>${status.protocol === "consumer" ? "Epoch" : "Generation"}</dt><dd><${Known} value=${status.epoch} why="a classic group's generation is told by its journal alone, and there is none, or it has nothing of the group" as=${String} /><small>node <${Known} value=${status.coordinator_id} why="its coordinator was not told" as=${String} /></small></dd></div>
     <div><dt>Members</dt><dd><${Link} to=${pathOf("groups", group, "members")}>${status.members.length}<//><small>${owned} of ${status.partitions.length} partitions owned</small></dd></div>
     <div><dt>Lag</dt><dd><${Records} value=${status.lag} least=${status.lag_unknown > 0} /><small>${status.lag_unknown ? `${status.lag_unknown} partitions unknown` : "records"}</small></dd></div>
     <div><dt>Waited</dt><dd><${Waited} value=${status.lag_ms} complete=${status.lag_ms_complete} /><small>${drain(status)}</small></dd></div>

