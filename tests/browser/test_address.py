@@ -100,7 +100,7 @@ def _of_checkout(what, params):
 
 def test_keys_alone_lead_from_the_list_to_what_to_do(open_page):
     page = open_page("/groups")
-    page.get_by_role("heading", name="Groups").wait_for()
+    page.get_by_role("searchbox").wait_for()
 
     page.keyboard.press("/")
     page.keyboard.type("checkout")

@@ -148,21 +148,14 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         return await self._run("describe_cluster", topic_operations.describe_cluster(self._metadata), timeout_ms)
 
     async def describe_configs(
-        self,
-        resources: Iterable[ConfigResource],
-        *,
-        names: Iterable[str] | None = None,
-        timeout_ms: int | None = None,
+        self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the options in force for topics and brokers, by name, for each resource (KIP-133): all, or those of
-        ``names``.
+        """Return the options in force for topics and brokers, for each resource (KIP-133): all, or those of ``names``.
 
         ``results[resource]`` raises ApiError for a resource that does not exist. Raises UsageError for a kind of
         resource that has no options.
         """
-        operation = topic_operations.describe_configs(
-            self._metadata, list(resources), None if names is None else list(names)
-        )
+        operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
 
     async def alter_configs(

@@ -191,14 +191,14 @@ def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
 
 
 def describe_configs(
-    metadata: Metadata, resources: Sequence[ConfigResource], names: Sequence[str] | None = None
+    metadata: Metadata, resources: Sequence[ConfigResource], names: Iterable[str] | None = None
 ) -> Operation[Results[ConfigResource, dict[str, ConfigEntry]]]:
     """Return the options that hold for topics and brokers, or those of ``names``. A broker is asked for its own."""
     yield from cluster(metadata)
     asks = []
+    keys = None if names is None else list(names)
     for resource in resources:
         code = _kind(resource)
-        keys = None if names is None else list(names)
         wanted = DescribeConfigsResource(resource_type=code, resource_name=resource.name, configuration_keys=keys)
         node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
         asks.append(Ask(DescribeConfigsRequest(resources=[wanted]), node_id))
