@@ -36,7 +36,7 @@ export function Legend({ model }) {
     <span><svg width="24" height="14" aria-hidden="true"><rect class="tl-busy" width="24" height="14" /></svg>coordinator at work</span>
     ${model.arrivals.length > 0 && html`<span><svg width="9" height="14" aria-hidden="true"><line class="tl-arrival" x1="4.5" x2="4.5" y1="1" y2="14" /><path class="tl-arrival-pin" d="M1 1h7l-3.5 5z" /></svg>asked to join</span>`}
     ${model.blockers.length > 0 && html`<span><svg width="24" height="14" aria-hidden="true"><path class="tl-blocker" d="M2 13V4H22V13" /></svg>all waited for it</span>`}
-    ${model.rows.some((row) => row.breaks.length > 0) && html`<span><svg width="12" height="16" aria-hidden="true"><path class="tl-break" d="M6 1l-3 3.5l6 3.5l-6 3.5l3 3.5" /></svg>a new process goes on in the row</span>`}
+    ${model.rows.some((row) => row.breaks.length > 0) && html`<span><svg width="12" height="16" aria-hidden="true"><path class="tl-break" d="M6 1l-3 3.5l6 3.5l-6 3.5l3 3.5" /></svg>came back as a new member</span>`}
     ${signs.map((kind) => html`<span><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><${Sign} kind=${kind} x="0" y="0" /></svg>${SIGNS[kind].words}</span>`)}
   </div>`;
 }
