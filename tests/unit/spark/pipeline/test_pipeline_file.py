@@ -154,6 +154,9 @@ sinks: [{noop: }]
         ("start: group", "start: begin", "line 3: start: 'begin': expected earliest, latest or group"),
         ("checkpoint: state", "checkpoint: state\nname: again", "line 19: 'name' is given twice in the file"),
         ("sql: select", "sql: [select", "line 7: not YAML: expected ',' or ']', but got ':'"),
+        ("start: group", "start: 2024-13-45", "line 3: start: '2024-13-45': expected earliest, latest or group"),
+        ("rows: 500", "rows: 0x_", "line 3: rows: expected a whole number"),
+        ("name: orders", "name: &a [*a]", "line 1: nested too deeply, or an alias within what it stands for"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_its_line(old: str, new: str, said: str) -> None:
@@ -405,6 +408,16 @@ def test_a_function_of_an_installed_module_is_a_step_too() -> None:
     assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"
     with pytest.raises(PipelineError, match=r"no module 'kohort\.nothing'"):
         read(changed("sql: select * from input where amount > 0", "python: kohort.nothing:f"))
+
+
+def test_a_file_means_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = changed("rows: 500", "rows: 0x1F4")
+    found = parse_pipeline(odd, Path("/pipelines/orders.yaml"), {})
+
+    monkeypatch.setattr("yaml.__with_libyaml__", False)
+
+    assert parse_pipeline(odd, Path("/pipelines/orders.yaml"), {}) == found
+    assert found.stream.max_rows == 500
 
 
 def test_an_empty_file_and_a_list_are_no_pipelines() -> None:
