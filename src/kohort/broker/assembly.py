@@ -51,7 +51,8 @@ def assemble(
         node = node_of(config, cluster.topics.node_id)
         cluster.add_only(node)
     offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory, counters)
-    config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
+    if config.offsets_topic_num_partitions != offsets_topic.partition_count:
+        config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
     coordinator = Coordinator(
         config,
         rng,

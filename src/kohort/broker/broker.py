@@ -98,7 +98,7 @@ class Broker:
         self._quotas, self._kept_quotas = self._state.quotas, cluster.quotas
         self._measured = self._quotas.under_way
         self._counters = self._state.counters
-        self._answered = {key: api.answered for key, api in self._counters.by_api.items()}
+        self._counts = self._counters.by_api
         self._throttling = Throttling(self._quotas, self._connections)
         self._long_work = LongWork(self._quotas, self._throttling, self._counters)
         offsets_topic.serve(self._state.coordinator, now_ms)
@@ -387,7 +387,7 @@ class Broker:
             if isinstance(answer, Task):
                 self._long_work.add(answer)
         else:
-            self._answered[reply_to.api_key](self._counters.time_ns() - connection.since_ns, None)
+            self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if self._measured:
                 self._throttling.settle(reply_to, answer, now_ms)
 
@@ -416,7 +416,7 @@ class Broker:
         elif isinstance(done, HangUp):
             self._hang_up(connection, done.note, now_ms, out)
         elif done is not Unanswered.LATER:  # then it is answered from elsewhere
-            self._answered[reply_to.api_key](self._counters.time_ns() - connection.since_ns, None)
+            self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if not isinstance(done, Unanswered):
                 self._send_buffers(connection, done, now_ms, out)
             self._end_wait(connection, now_ms, out)
@@ -445,7 +445,7 @@ class Broker:
         """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
-        self._answered[reply_to.api_key](self._counters.time_ns() - connection.since_ns, message)
+        self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, message)
         try:
             buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         except ProtocolError as error:

@@ -112,12 +112,20 @@ class HowLate:
             self._this, self._window = 0, window
 
 
+class CountsByApi(dict[int, ApiCounts]):
+    """The counts by API key; those of an API are made when it is asked for the first time, as most never are."""
+
+    def __missing__(self, key: int) -> ApiCounts:
+        counts = self[key] = ApiCounts(APIS[key].response)
+        return counts
+
+
 class BrokerCounters:
     """The counts of one broker. ``time_ns`` says how time passes; who runs the broker gives it."""
 
     def __init__(self) -> None:
         self.time_ns: Callable[[], int] = no_time
-        self.by_api = {key: ApiCounts(api.response) for key, api in APIS.items()}
+        self.by_api = CountsByApi()
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[str] = Counter()

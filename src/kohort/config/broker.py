@@ -10,7 +10,7 @@ from kohort.config.group_bounds import ASSIGNORS, assignor_names, check_group_bo
 from kohort.config.kafka_releases import NEWEST, RELEASES
 from kohort.config.listener_overrides import PREFIX, Overrides, gather
 from kohort.config.listener_security import ListenerConfig
-from kohort.config.options import INT_MAX, ValueRule, gathered, option, options_of
+from kohort.config.options import INT_MAX, ValueRule, attribute_of, gathered, option
 from kohort.config.security_protocol import SecurityProtocol
 from kohort.secret import Secret
 
@@ -482,8 +482,7 @@ class BrokerConfig(ListenerConfig):
     )
 
     def __post_init__(self) -> None:
-        attributes = {o.name: o.attribute for o in options_of(type(self))}
-        check_group_bounds(lambda name: getattr(self, attributes[name]))
+        check_group_bounds(lambda name: getattr(self, attribute_of(type(self), name)))
 
     @property
     def consumer_assignors(self) -> list[str]:

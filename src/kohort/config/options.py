@@ -204,15 +204,30 @@ def _table_of(config: type) -> tuple[Option, ...]:
     )
 
 
+@cache
+def _by_name(config: type) -> dict[str, Option]:
+    """Return the options by Kafka's names and by attribute."""
+    return {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
+
+
+@cache
+def _gathering(config: type) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(f for f in dataclasses.fields(config) if "gather" in f.metadata)
+
+
+def attribute_of(config: type, name: str) -> str:
+    """Return the attribute that holds an option, by Kafka's name."""
+    return _by_name(config)[name].attribute
+
+
 def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> C:
     """Build ``config`` from options by Kafka's names (``group.id``) or by attribute (``group_id``).
 
     Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds. Names in
     ``known`` are accepted and ignored.
     """
-    by_name = {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
+    by_name, gathering = _by_name(config), _gathering(config)
     ignored = set(known)
-    gathering = [f for f in dataclasses.fields(config) if "gather" in f.metadata]  # type: ignore[arg-type]
     prefixes = tuple(f.metadata["prefix"] for f in gathering)
     values = {}
     for name, text in given.items():

@@ -108,35 +108,40 @@ class TopicConfig:
     )
 
 
+_BY_NAME: Final = {o.name: o for o in options_of(TopicConfig)}
+_FALLBACKS: Final = tuple((o.attribute, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to)
+
+
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
     """Return the configuration of a topic for which nothing is set."""
-    return TopicConfig(**_fallbacks(broker))
-
-
-def _fallbacks(broker: BrokerConfig) -> dict[str, Any]:
-    return {o.attribute: getattr(broker, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to}
+    return topic_config(broker, {})
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:
     """Return the broker's defaults overlaid with ``given``. Raises ConfigError as Kafka refuses INVALID_CONFIG."""
-    table = {o.name: o for o in options_of(TopicConfig)}
-    values = _fallbacks(broker)
+    values = {attribute: getattr(broker, model) for attribute, model in _FALLBACKS}
+    return TopicConfig(**values | _parsed(given))
+
+
+def _parsed(given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the values of what is given, by attribute. Raises ConfigError for what is no option, or no value of it."""
+    values = {}
     for name, text in given.items():
-        if name not in table:
-            raise unknown_option(name, table)
+        if name not in _BY_NAME:
+            raise unknown_option(name, _BY_NAME)
         if text is not None:
-            values[table[name].attribute] = table[name].parse(text)
-    return TopicConfig(**values)
+            values[_BY_NAME[name].attribute] = _BY_NAME[name].parse(text)
+    return values
 
 
-def usable_overrides(broker: BrokerConfig, stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
+def usable_overrides(stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
     """Return what of ``stored``, which may come from another version or a damaged file, is an option; and what is wrong
     with the rest."""
     usable: dict[str, str] = {}
     problems = []
     for name, text in stored.items():
         try:
-            topic_config(broker, {name: text})
+            _parsed({name: text})
         except ConfigError as error:
             problems.append(error)
         else:

@@ -149,7 +149,7 @@ class Topics:
                 self.recovery_notes.append(warning(said))
 
     def _topic_of(self, entry: TopicEntry) -> Topic:
-        usable, problems = usable_overrides(self._config, entry.overrides)
+        usable, problems = usable_overrides(entry.overrides)
         for problem in problems:
             self.recovery_notes.append(warning(f"topic {entry.name}: the broker's default holds, since {problem}"))
         return Topic(entry.name, entry.topic_id, usable, topic_config(self._config, usable), entry.internal)

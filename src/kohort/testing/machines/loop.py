@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -108,8 +108,11 @@ class Loop:
 
     def settle(self) -> None:
         """Let everybody say what they have to say at this moment."""
+        self._settle(self._engines)
+
+    def _settle(self, engines: Iterable[Engine]) -> None:
         now_ms = self.clock.now_ms()
-        for engine in self._engines:
+        for engine in engines:
             self._tell(engine, client_io.Tick())
         for _ in range(TICKS_MOST):
             due = [b for b in set(self._brokers.values()) if b.wake_at_ms is not None and b.wake_at_ms <= now_ms]
@@ -122,21 +125,29 @@ class Loop:
     def run(self, for_ms: int) -> None:
         """Go on for ``for_ms`` of the clock."""
         end_ms = self.clock.now_ms() + for_ms
-        self.run_until(lambda: self.clock.now_ms() >= end_ms, for_ms)
+        self.settle()
+        while self.clock.now_ms() < end_ms:
+            now_ms = self._advance(end_ms)
+            self._settle([x for x in self._engines if x.wake_at_ms is not None and x.wake_at_ms <= now_ms])
 
     def run_until(self, done: Callable[[], Any], limit_ms: int = 60_000) -> None:
         """Go on until ``done()`` is true. Raises AssertionError when ``limit_ms`` of the clock have passed before."""
         limit = self.clock.now_ms() + limit_ms
         self.settle()
-        while not done():
-            now_ms = self.clock.now_ms()
-            assert now_ms < limit, f"not done after {limit_ms} ms"
-            wakes = [engine.wake_at_ms for engine in self._engines]
-            wakes += [broker.wake_at_ms for broker in self._brokers.values()]
-            next_ms = min([limit, *(at_ms for at_ms in wakes if at_ms is not None)])
-            assert next_ms > now_ms, "a machine asks to be woken again at once: it would never rest"
-            self.clock.advance(next_ms - now_ms)
+        while not done():  # which may ask something of a client: everybody is to say what comes of it
+            assert self.clock.now_ms() < limit, f"not done after {limit_ms} ms"
+            self._advance(limit)
             self.settle()
+
+    def _advance(self, limit: int) -> int:
+        """Let time pass until somebody is to be woken, or until the limit; return what the clock says then."""
+        now_ms = self.clock.now_ms()
+        wakes = [engine.wake_at_ms for engine in self._engines]
+        wakes += [broker.wake_at_ms for broker in self._brokers.values()]
+        next_ms = min([limit, *(at_ms for at_ms in wakes if at_ms is not None)])
+        assert next_ms > now_ms, "a machine asks to be woken again at once: it would never rest"
+        self.clock.advance(next_ms - now_ms)
+        return next_ms
 
     def _drain(self) -> None:
         steps = 0
