@@ -16,6 +16,8 @@ WALKS ?= not long
 # What `make fuzz` does: which entrance, how many minutes for each, and where its chance begins.
 ENTRANCE ?= all
 MINUTES ?= 1
+# As many inputs for each entrance, in the place of minutes.
+INPUTS ?=
 soak: MINUTES = 60
 # Which faults `make faults` plays: names with spaces between; all of them.
 FAULT ?=
@@ -101,7 +103,8 @@ long: $(SYNCED) ## The campaigns: what takes many minutes and is in no other tar
 	$(BIN)/pytest tests -m long
 
 fuzz: $(SYNCED) ## Fuzz every entrance: make fuzz MINUTES=5 (each), or ENTRANCE=broker-frames (docs/hardening.md).
-	$(BIN)/python tools/fuzz/run.py --entrance $(ENTRANCE) --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python tools/fuzz/run.py --entrance $(ENTRANCE) --seed $(SEED) \
+		$(if $(INPUTS),--inputs $(INPUTS),--minutes $(MINUTES)) $(if $(filter command,$(firstword $(origin JOBS))),--jobs $(JOBS))
 
 faults: $(SYNCED) ## Network, names, tokens, clocks and processes go wrong for every face of the client; FAULT="cut silent" for some.
 	$(BIN)/python tools/faults/run.py $(addprefix --fault ,$(FAULT)) --seed $(SEED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import mmap
@@ -16,8 +17,8 @@ from typing import NamedTuple
 from fuzz.entrance import Entrance, Watch
 from fuzz.measure import Finding, Judge
 
-COUNTS_FILE = "{}.json"
-LAST_FILE = ".{}.last"
+COUNTS_FILE = ".{}-{}.json"
+LAST_FILE = ".{}-{}.last"
 LAST_BYTES = 1 << 22
 CUT_TRIES = 300
 WARM_UP = 20
@@ -38,9 +39,11 @@ def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
     logging.disable(logging.CRITICAL)  # what is said of each damaged file would be all that is seen
     judge, found, runs = Judge(entrance), dict[str, Path](), 0
     warm_up(entrance, bounds.seed)  # what is loaded and made once is no input's doing
+    gc.collect()
+    gc.freeze()  # modules and templates are not looked through again and again
     judge.begin()
     began, processor = time.monotonic(), time.process_time()
-    with LastInput(out / LAST_FILE.format(entrance.name)) as last:
+    with LastInput(out / LAST_FILE.format(entrance.name, bounds.seed)) as last:
         while not is_through(bounds, judge.inputs, time.monotonic() - began):
             for _ in range(EVERY):
                 data = input_of(entrance, bounds.seed, runs)
@@ -55,12 +58,12 @@ def campaign(entrance: Entrance, bounds: Bounds, out: Path) -> None:
     row = {
         "runs": runs,
         "inputs": judge.inputs,
-        "a second": round(judge.inputs / max(seconds, 0.001)),  # of processor time: others may be at work
-        "slowest ms": round(judge.slowest_ms, 1),
-        "memory MB": round(judge.growth_mb, 1),
+        "per_second": round(judge.inputs / max(seconds, 0.001)),  # of processor time: others may be at work
+        "slowest_ms": round(judge.slowest_ms, 1),
+        "memory_mb": round(judge.growth_mb, 1),
         "found": len(found),
     }
-    (out / COUNTS_FILE.format(entrance.name)).write_text(json.dumps(row))
+    (out / COUNTS_FILE.format(entrance.name, bounds.seed)).write_text(json.dumps(row))
 
 
 def warm_up(entrance: Entrance, seed: int) -> None:

@@ -3,13 +3,16 @@
     python tools/fuzz/run.py                                   every entrance, a minute each
     python tools/fuzz/run.py --entrance broker-frames --minutes 30
     python tools/fuzz/run.py --entrance all --inputs 1000000   as many inputs of each
+    python tools/fuzz/run.py --entrance tokens schemas --inputs 1000000 --jobs 2   shared out to processes
     python tools/fuzz/run.py --entrance schemas --coverage     guided by coverage (wants atheris)
     python tools/fuzz/run.py --entrance schemas --keep         what of that reaches new lines goes into the corpus
     python tools/fuzz/run.py --replay FILE                     one input again: ENTRANCE-....bin
 
 Each entrance runs in a process of its own, so that one that ends is a finding, too. Every input comes from the seed:
 what is found is cut down, written to build/fuzz, and the command that replays it is printed. Exit code 1: something
-was found.
+was found. With --jobs N each entrance is shared by N processes of the seeds SEED to SEED + N - 1. What each process did
+is a line of build/fuzz/summary.jsonl; "in all" are the inputs of all its lines on the same commit, so that campaigns
+of several runs add up, each with seeds of its own.
 """
 
 from __future__ import annotations
@@ -23,20 +26,25 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:1] = [str(ROOT / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
 
+from fuzz import summary  # noqa: E402
 from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402
 from fuzz.entrances import PLACES, entrance_of  # noqa: E402
 from fuzz.measure import Judge  # noqa: E402
+from fuzz.summary import Done  # noqa: E402
 
 FOUND = ROOT / "build" / "fuzz"
-COLUMNS = ("entrance", "runs", "inputs", "a second", "slowest ms", "memory MB", "found")
+COLUMNS = ("entrance", "runs", "inputs", "a second", "slowest ms", "memory MB", "found", "in all")
 
 
 def main() -> int:
     """Run what is asked for; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entrance", default="all", choices=["all", *PLACES], help="which; all of them, one by one")
+    parser.add_argument(
+        "--entrance", default=["all"], nargs="+", choices=["all", *PLACES], help="which; all of them, one by one"
+    )
     parser.add_argument("--minutes", type=float, default=None, help="at most so long for each entrance")
     parser.add_argument("--inputs", type=int, default=None, help="so many inputs for each entrance")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share each entrance")
     parser.add_argument("--seed", type=int, default=0, help="of all chance")
     parser.add_argument("--coverage", action="store_true", help="let coverage choose the inputs, by atheris")
     parser.add_argument(
@@ -50,58 +58,68 @@ def main() -> int:
         return replay(asked.replay)
     if asked.minutes is None and asked.inputs is None:
         asked.minutes = 1.0
-    if (asked.coverage or asked.keep) and asked.entrance == "all":
+    names = list(PLACES) if "all" in asked.entrance else list(dict.fromkeys(asked.entrance))
+    if (asked.coverage or asked.keep) and len(names) > 1:
         parser.error("--coverage and --keep are for one entrance at a time")
+    if asked.jobs < 1:
+        parser.error("--jobs: at least 1")
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.coverage or asked.keep:
         from fuzz.guided import guided, keep_reaching
 
         if asked.keep:
-            return keep_reaching(asked.entrance, asked.out)
-        return guided(asked.entrance, asked.out, asked.minutes or 1.0)
+            return keep_reaching(names[0], asked.out)
+        return guided(names[0], asked.out, asked.minutes or 1.0)
     if asked.child:
-        campaign(entrance_of(asked.entrance), Bounds(asked.minutes, asked.inputs, asked.seed), asked.out)
+        campaign(entrance_of(names[0]), Bounds(asked.minutes, asked.inputs, asked.seed), asked.out)
         return 0
-    names = list(PLACES) if asked.entrance == "all" else [asked.entrance]
-    rows = [in_child(name, asked) for name in names]
-    print_table(rows)
-    return 1 if any(row["found"] for row in rows) else 0
+    return shared_out(names, asked)
 
 
-def in_child(name: str, asked: argparse.Namespace) -> dict[str, object]:
-    """Fuzz one entrance in a process; the row of its table."""
-    command = [
-        sys.executable,
-        __file__,
-        "--child",
-        "--entrance",
-        name,
-        "--seed",
-        str(asked.seed),
-        "--out",
-        str(asked.out),
-    ]
+def shared_out(names: list[str], asked: argparse.Namespace) -> int:
+    """Fuzz one entrance after the other, each in its processes; return the exit code."""
+    commit, rows = summary.commit_of(ROOT), []
+    for name in names:
+        seeds = range(asked.seed, asked.seed + asked.jobs)
+        children = [(seed, subprocess.Popen(command_of(name, seed, asked))) for seed in seeds]
+        done = [done_by(child, name, seed, commit, asked.out) for seed, child in children]
+        summary.write(done, asked.out)
+        rows.append(summary.added(done))
+    print_table(rows, summary.inputs_by_entrance(summary.read(asked.out), commit))
+    return 1 if any(row.found for row in rows) else 0
+
+
+def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
+    """Return the command of a process that fuzzes one entrance from one seed."""
+    (asked.out / COUNTS_FILE.format(name, seed)).unlink(missing_ok=True)
+    command = [sys.executable, __file__, "--child", "--entrance", name, "--seed", str(seed), "--out", str(asked.out)]
     if asked.minutes is not None:
         command += ["--minutes", str(asked.minutes)]
     if asked.inputs is not None:
-        command += ["--inputs", str(asked.inputs)]
-    counts, last = asked.out / COUNTS_FILE.format(name), asked.out / LAST_FILE.format(name)
-    counts.unlink(missing_ok=True)
-    done = subprocess.run(command, check=False)
-    row: dict[str, object] = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(COLUMNS, 0)
-    row["entrance"] = name
-    if done.returncode:
-        kept = asked.out / f"{name}-ended.bin"
+        command += ["--inputs", str(-(-asked.inputs // asked.jobs))]
+    return command
+
+
+def done_by(child: subprocess.Popen[bytes], name: str, seed: int, commit: str, out: Path) -> Done:
+    """Wait for a process, and return what it did; one that ended too soon is a finding."""
+    code = child.wait()
+    counts, last = out / COUNTS_FILE.format(name, seed), out / LAST_FILE.format(name, seed)
+    known = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
+    done = Done(name, seed, commit, **known)
+    if code:
+        kept = out / f"{name}-ended-{seed}.bin"
         kept.write_bytes(said_of(last) if last.exists() else b"")
-        print(f"{name}: the process ended with {done.returncode}; the input: python tools/fuzz/run.py --replay {kept}")
-        row["found"] = int(str(row["found"])) + 1
+        print(f"{name}: the process ended with {code}; the input: python tools/fuzz/run.py --replay {kept}")
+        done = done._replace(found=done.found + 1)
     last.unlink(missing_ok=True)
-    return row
+    counts.unlink(missing_ok=True)
+    return done
 
 
-def print_table(rows: list[dict[str, object]]) -> None:
+def print_table(rows: list[Done], in_all: dict[str, int]) -> None:
     """Print what was done, a line for each entrance."""
-    lines = [COLUMNS, *(tuple(str(row.get(column, "")) for column in COLUMNS) for row in rows)]
+    told = [(r.entrance, r.runs, r.inputs, r.per_second, r.slowest_ms, r.memory_mb, r.found) for r in rows]
+    lines = [COLUMNS, *(tuple(map(str, (*one, in_all.get(str(one[0]), 0)))) for one in told)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
     for line in lines:
         print(

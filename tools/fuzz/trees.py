@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from typing import Any
@@ -16,9 +15,9 @@ ODD: tuple[Any, ...] = (
 
 def changed(tree: Any, rng: random.Random) -> Any:
     """Return the tree with one to a few of its parts gone, repeated, exchanged or made odd."""
-    new = copy.deepcopy(tree)
+    new = _copied(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        places = list(_places(new))
+        places = _places(new, [])
         if not places:
             return rng.choice(ODD)
         holder, key = rng.choice(places)
@@ -26,15 +25,15 @@ def changed(tree: Any, rng: random.Random) -> Any:
             case 0:
                 del holder[key]
             case 1 if isinstance(holder, list):
-                holder.insert(key, copy.deepcopy(holder[key]))
+                holder.insert(key, _copied(holder[key]))
             case 2:
                 other, name = rng.choice(places)
                 if key in range(len(holder)) if isinstance(holder, list) else key in holder:
-                    holder[key] = copy.deepcopy(_at(other, name))
+                    holder[key] = _copied(_at(other, name))
             case 3 if isinstance(holder, dict):
                 holder[rng.choice(("x", "", "kind", "version", str(key) + "s"))] = holder.pop(key)
             case _:
-                holder[key] = copy.deepcopy(rng.choice(ODD))
+                holder[key] = _copied(rng.choice(ODD))
     return new
 
 
@@ -45,12 +44,21 @@ def _at(holder: Any, key: Any) -> Any:
         return None
 
 
-def _places(tree: Any) -> Any:
-    """Yield every place in a tree: what holds it, and the key or index."""
-    items = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree)) if isinstance(tree, list) else []
-    for key, value in items:
-        yield tree, key
-        yield from _places(value)
+def _copied(tree: Any) -> Any:
+    """Return a tree of its own; what is neither a list nor a dict does not change, and is shared."""
+    if isinstance(tree, dict):
+        return {key: _copied(value) for key, value in tree.items()}
+    return [_copied(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def _places(tree: Any, into: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Add every place in a tree: what holds it, and the key or index."""
+    if isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            into.append((tree, key))
+            if isinstance(value, dict | list):
+                _places(value, into)
+    return into
 
 
 def json_bytes(tree: Any) -> bytes:

@@ -111,13 +111,17 @@ class BrokerStage:
 
     def __init__(self, storage: MemoryStorage | None = None, **options: object) -> None:
         given = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
-        self.config: BrokerConfig = parse_config(BrokerConfig, given)
+        self.config: BrokerConfig = self.configured(given)
         self.storage = MemoryStorage() if storage is None else storage
         self.clock = ManualClock()
         self.rng = random.Random(7)
         self.peers: dict[int, Peer] = {}
         self._last = 0
         self.start()
+
+    @staticmethod
+    def configured(given: dict[str, object]) -> BrokerConfig:
+        return parse_config(BrokerConfig, given)
 
     @property
     def now_ms(self) -> int:

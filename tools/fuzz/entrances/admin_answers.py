@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from fuzz.entrance import Entrance, Watch, Wrong
-from fuzz.entrances.client_answers import ClientAnswers, LyingStage
+from fuzz.entrances.client_answers import ClientAnswers, with_topics
 from fuzz.messages import Vocabulary, bytes_of
 from fuzz.mutate import mutated
 from kohort.client.admin import groups, nodes, offsets, topics, transactions
@@ -20,6 +20,7 @@ from kohort.errors import ConnectionFailed, KohortError
 from kohort.model import TopicPartition
 from kohort.wire.apis import api_of
 from kohort.wire.codec import decode
+from support.machines.consumer_stage import ConsumerStage
 
 HEAD = struct.Struct(">BI")
 LASTS_MS = 3_000
@@ -47,8 +48,8 @@ class AdminAnswers(Entrance):
     feeds = "mutated and made-up answers to administrative calls, asked again and again as they wish"
 
     @cached_property
-    def stage(self) -> LyingStage:
-        return LyingStage(b"", self.words, Watch())
+    def stage(self) -> ConsumerStage:
+        return with_topics()
 
     @property
     def metadata(self) -> Metadata:

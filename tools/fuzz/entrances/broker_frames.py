@@ -3,7 +3,6 @@ that starts on what was left."""
 
 from __future__ import annotations
 
-import copy
 import random
 import struct
 from functools import cached_property
@@ -16,6 +15,7 @@ from fuzz.mutate import mutated
 from fuzz.scripts import Step
 from kohort.broker.dispatch import SERVED
 from kohort.broker.io import Close, Disconnected, Received, Tick
+from kohort.config import BrokerConfig, parse_config
 from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
 from kohort.wire.compression import Codec
@@ -63,13 +63,19 @@ class Peered(BrokerStage):
     checked = True
     seed = 7
 
+    def __init__(self, storage: MemoryStorage | None = None, *, place: str = "template", **options: Any) -> None:
+        self.place = place
+        super().__init__(storage, **options)
+
+    @staticmethod
+    def configured(given: dict[str, object]) -> BrokerConfig:
+        return config_of(repr(sorted(given.items())), given)
+
     def start(self) -> None:
         """Start with chance that no broker before had: ids that are made twice would be a mistake of the test."""
         self.seed += 1
         self.rng = random.Random(f"{self.place} {self.seed}")
         super().start()
-
-    place = "template"
 
     def give(self, event: Any) -> None:
         work = lambda: self.broker.handle(event, self.now_ms)  # noqa: E731
@@ -166,7 +172,7 @@ class BrokerFrames(Entrance):
     def stage(self, storage: MemoryStorage | None = None, place: str = "template") -> Peered:
         """Return a broker on ``storage``; ``place`` decides its chance."""
         more = self.at_first() if storage is None else {}
-        return type("Placed", (Peered,), {"place": place})(storage, **self.options(), **more)
+        return Peered(storage, place=place, **self.options(), **more)
 
     def options(self) -> dict[str, Any]:
         """Return the options of the broker."""
@@ -356,5 +362,17 @@ def header_of(frame: bytes, flexible: bool) -> bytes:
 def copied(storage: MemoryStorage) -> MemoryStorage:
     """Return a storage of the same content."""
     new = MemoryStorage()
-    new._folders = copy.deepcopy(storage._folders)
+    new._folders = {
+        folder: {name: bytearray(data) for name, data in files.items()} for folder, files in storage._folders.items()
+    }
     return new
+
+
+_CONFIGS: dict[str, BrokerConfig] = {}
+
+
+def config_of(key: str, given: dict[str, object]) -> BrokerConfig:
+    """Return the options of a stage, which are read once for all stages that have the same."""
+    if key not in _CONFIGS:
+        _CONFIGS[key] = parse_config(BrokerConfig, given)
+    return _CONFIGS[key]

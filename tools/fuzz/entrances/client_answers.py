@@ -5,30 +5,48 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from fuzz.entrance import Entrance, Watch, Wrong
-from fuzz.entrances.broker_frames import some_batches
+from fuzz.entrances.broker_frames import copied, some_batches
 from fuzz.messages import Vocabulary, bytes_of
 from fuzz.mutate import mutated
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Received, Send
 from kohort.client.producer import ProducerMachine
-from kohort.config.client import ProducerConfig
+from kohort.config import BrokerConfig, parse_config
+from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import KohortError
+from kohort.log.storage import MemoryStorage
 from kohort.notes import debug
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.frames import FrameReader
 from kohort.wire.headers import parse_request_header
 from kohort.wire.record_batch import NewRecord
-from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, User
+from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, PollingStage, User
 
 HEAD = struct.Struct(">BI")
 PASS, MUTATE, MAKE_UP, HANG_UP, SILENCE, NOISE = range(6)
 RUN_MS = 8_000
 ERRORS = (0, 0, 0, 0, 0, 3, 5, 6, 14, 15, 16, 22, 25, 27, 41, 45, 47, 59, 67, 79, 82, 110, 113, 129, -1, 999)
 STEP_MS = 50
+IDLE_STEPS = 20
+"""Steps that are gone on for when the plan is through, or when clients in a hurry ask for nothing more: what was
+believed before comes out in them."""
+BROKER = {"advertised_listeners": [SERVERS], "group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 1}
+HURRIED = 32
+"""In the first byte of an input: the clients ask again at once, and often; so more answers come in the same time."""
+HURRY = {
+    "retry_backoff_ms": 10,
+    "retry_backoff_max_ms": 100,
+    "reconnect_backoff_ms": 5,
+    "reconnect_backoff_max_ms": 50,
+    "metadata_max_age_ms": 400,
+    "request_timeout_ms": 400,
+}
+PRODUCER = {"bootstrap_servers": SERVERS, "linger_ms": 0, "acks": "all"}
+HURRY_GROUP = {"auto_commit_interval_ms": 150, "fetch_max_wait_ms": 60}
 ODD_OPTIONS = ({}, {"group_protocol": "consumer"}, {"isolation_level": "read_committed"},
                {"group_instance_id": "static"},
                {"partition_assignment_strategy": "cooperative-sticky"})  # fmt: skip
@@ -41,6 +59,8 @@ class Liar:
         self._broker = broker
         self._plan = plan
         self._at = 0
+        self.told = 0
+        """How many answers there were."""
         self._words = words
         self._watch = watch
         self._readers: dict[int, FrameReader] = {}
@@ -50,6 +70,11 @@ class Liar:
     @property
     def wake_at_ms(self) -> int | None:
         return self._broker.wake_at_ms
+
+    @property
+    def is_through(self) -> bool:
+        """Whether the plan has come to its end: all that follows is the truth."""
+        return self._at + HEAD.size > len(self._plan)
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         if isinstance(given, Connected):
@@ -72,6 +97,7 @@ class Liar:
         out: list[Output] = []
         for frame in self._answers[number].feed(b"".join(bytes(buffer) for buffer in output.buffers)):
             body = bytes(frame)
+            self.told += 1
             op, seed = PASS, 0
             if self._at + HEAD.size <= len(self._plan):
                 op, seed = HEAD.unpack_from(self._plan, self._at)
@@ -94,8 +120,10 @@ class Liar:
                 case 8 if seed % 4 == 0:
                     continue
                 case 9:
+                    self._watch.inputs += 1
                     body = mutated(body, rng)
                 case 10 if seed % 3 == 0:
+                    self._watch.inputs += 1
                     body = rng.randbytes(seed % 300)
             out.append(Send(number, [struct.pack(">i", len(body)), body]))
         return out
@@ -138,24 +166,41 @@ class ClientAnswers(Entrance):
             any_texts=("t", "x", ""),
         )  # fmt: skip
 
+    @cached_property
+    def template(self) -> MemoryStorage:
+        """What every run begins on."""
+        stage = with_topics()
+        stage.broker.close(stage.now_ms)
+        storage: MemoryStorage = stage.storage
+        return storage
+
     def generate(self, rng: random.Random) -> bytes:
         honest, lies = rng.choice((0, 4, 12, 20)), rng.choice((0.3, 0.6, 0.9))
         ops = [PASS] * honest + [
             rng.choice((*range(1, 7), rng.randrange(12))) if rng.random() < lies else PASS
-            for _ in range(rng.choice((10, 40, 80)))
+            for _ in range(rng.choice((10, 40, 80, 160)))
         ]
-        return bytes([rng.randrange(256)]) + b"".join(HEAD.pack(op, rng.randrange(1 << 32)) for op in ops)
+        kind = rng.randrange(256) | (HURRIED if rng.random() < 0.7 else 0)
+        return bytes([kind]) + b"".join(HEAD.pack(op, rng.randrange(1 << 32)) for op in ops)
 
     def run(self, data: bytes, watch: Watch) -> None:
-        stage = LyingStage(data[1:], self.words, watch)
+        stage = LyingStage(copied(self.template), data[1:], self.words, watch)
         kind = data[0] if data else 0
-        users = [stage.user("t", group_id="g", **ODD_OPTIONS[kind % len(ODD_OPTIONS)])]
+        hurry, hurry_group = (HURRY, HURRY | HURRY_GROUP) if kind & HURRIED else ({}, {})
+        odd = ODD_OPTIONS[kind % len(ODD_OPTIONS)]
+        users = [stage.user("t", group_id="g", **hurry_group, **odd)]
         if kind & 64:
-            users.append(stage.user(["t", "u"], group_id="g"))
-        config = ProducerConfig(bootstrap_servers=[SERVERS], linger_ms=0, acks="all")
+            users.append(stage.user(["t", "u"], group_id="g", **hurry_group))
+        config = client_config(ProducerConfig, None, PRODUCER | hurry)
         producer = ProducerMachine(config, random.Random(3))
         stage.loop.add(producer.engine)
+        idle, told = 0, -1
         for at in range(RUN_MS // STEP_MS):
+            is_waiting = bool(kind & HURRIED) and told == stage.liar.told
+            idle = idle + 1 if stage.liar.is_through or is_waiting else 0
+            told = stage.liar.told
+            if idle > IDLE_STEPS:
+                break
             for user in users:
                 watch.step(lambda user=user: polled(user))  # type: ignore[misc]
             if at % 20 == 0:
@@ -171,16 +216,29 @@ class ClientAnswers(Entrance):
         return b"\0" + b"".join(pieces)
 
 
-class LyingStage(ConsumerStage):
+class LyingStage(PollingStage):
     """A stage whose broker is reached through a liar."""
 
-    def __init__(self, plan: bytes, words: Vocabulary, watch: Watch) -> None:
+    def __init__(self, storage: MemoryStorage, plan: bytes, words: Vocabulary, watch: Watch) -> None:
         super().__init__()
-        self.topic("t", 2)
-        self.topic("u", 1)
-        self.produce("t", 0, b"1", b"2", b"3")
-        self.loop.close(self.producer.engine)
-        self.loop.serve(ONE, Liar(self.broker, plan, words, watch))
+        broker = Broker(broker_options(), storage, random.Random(1), self.now_ms)
+        self.liar = Liar(broker, plan, words, watch)
+        self.loop.serve(ONE, self.liar)
+
+
+@cache
+def broker_options() -> BrokerConfig:
+    return parse_config(BrokerConfig, BROKER)
+
+
+def with_topics() -> ConsumerStage:
+    """Return a stage on which a topic has records, and another one none."""
+    stage = ConsumerStage(**BROKER)
+    stage.topic("t", 2)
+    stage.topic("u", 1)
+    stage.produce("t", 0, b"1", b"2", b"3")
+    stage.loop.close(stage.producer.engine)
+    return stage
 
 
 def polled(user: User) -> None:

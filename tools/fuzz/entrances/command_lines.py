@@ -63,6 +63,10 @@ class CommandLines(Entrance):
     def commands(self) -> list[tuple[tuple[str, ...], click.Command]]:
         return list(leaves((), main))
 
+    @cached_property
+    def parsed(self) -> Parsed:
+        return Parsed(main)
+
     def generate(self, rng: random.Random) -> bytes:
         path, command = rng.choice(self.commands)
         args = [*path]
@@ -117,7 +121,8 @@ class CommandLines(Entrance):
             if left.name not in FILES:
                 left.unlink() if left.is_file() else None
         env = {"HOME": home, "XDG_STATE_HOME": home, "KOHORT_PROFILES": f"{home}/none", "KOHORT_BOOTSTRAP": "h:1"}
-        command = main if self.may_run(args) else Parsed(main)
+        env["LANGUAGE"] = "C"  # or translations of each message are looked for on the disk
+        command = main if self.may_run(args) else self.parsed
         with chdir(self.folder), reaching_nobody():
             result = watch.step(lambda: CliRunner(env=env).invoke(command, args, input="x\n", prog_name="kohort"))
         error = result.exception

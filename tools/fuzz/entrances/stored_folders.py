@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from fuzz.entrance import Entrance, Watch, Wrong
-from fuzz.entrances.broker_frames import OPTIONS
+from fuzz.entrances.broker_frames import OPTIONS, config_of
 from fuzz.mutate import mutated
 from fuzz.trees import changed, json_bytes
 from kohort.broker.cluster.security_store import SECURITY_FILE
+from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.security.acls import Operation, ResourceType
@@ -115,12 +116,11 @@ def serve(stage: BrokerStage, watch: Watch, *, is_guarded: bool) -> None:
 
 
 def read_through(log: Any) -> None:
-    """Read a log from its beginning, and by time."""
-    offset = log.log_start_offset
-    for _ in range(50):
+    """Read a log from its beginning to beyond its end, and by time."""
+    first = log.log_start_offset
+    for offset in range(first, first + min(50, max(log.log_end_offset - first, 0) + 2)):
         with suppress(ApiError):
             log.read(offset, 4096)
-        offset += 1
     for at_ms in (0, 1, 1 << 41):
         with suppress(ApiError):
             log.find_by_time(at_ms)
@@ -148,7 +148,13 @@ def damaged(own: bytes, others: list[bytes], rng: random.Random) -> bytes:
 class LaterStage(BrokerStage):
     """A stage on what was left: with chance that no broker before had, or new topics get the ids of older ones."""
 
-    seed = 8
+    def __init__(self, storage: MemoryStorage, seed: int) -> None:
+        self.seed = seed
+        super().__init__(storage, **GUARDED)
+
+    @staticmethod
+    def configured(given: dict[str, object]) -> BrokerConfig:
+        return config_of(repr(sorted(given.items())), given)
 
     def start(self) -> None:
         self.rng = random.Random(self.seed)
@@ -156,7 +162,7 @@ class LaterStage(BrokerStage):
 
 
 def stage_on(storage: MemoryStorage, *, seed: int = 8) -> BrokerStage:
-    return type("Seeded", (LaterStage,), {"seed": seed})(storage, **GUARDED)
+    return LaterStage(storage, seed)
 
 
 def furnished(*, cleanly: bool) -> Content:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import zlib
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -105,38 +107,32 @@ class WatchStores(Entrance):
             watch.step(lambda: told_by(Record("t", 0, 0, 1, None, b"x", tuple(headers))))
             return
         self.clear()
-        self.path.write_bytes(template)
-        if kind == ROWS:
-            self.put(changes)
-        for use in (self.looked_at, self.gone_on, self.gone_on):  # who was refused leaves nothing behind
+        self.path.write_bytes(with_changes(template, changes) if kind == ROWS else template)
+        uses = [self.looked_at, self.gone_on]
+        if zlib.crc32(data) % 4 == 0:
+            uses.append(self.gone_on)
+        while uses:
+            use = uses.pop(0)
             try:
                 watch.step(use)
             except StorageError as error:
                 if str(self.path) not in str(error):
                     raise Wrong(f"a refusal without the file's name: {error}") from error
+                if not uses and use == self.gone_on:
+                    self.refused_again(watch)
+
+    def refused_again(self, watch: Watch) -> None:
+        """Try once more: who was refused leaves nothing behind, such as a lock that nobody holds."""
+        try:
+            watch.step(self.gone_on)
+        except StorageError as error:
+            if "is locked" in str(error) and "another watcher" in str(error):
+                raise Wrong(f"who was refused left a lock behind: {error}") from error
 
     def clear(self) -> None:
         """Let go of the files of the input before."""
         for ending in ("", "-wal", "-shm", "-journal"):
             Path(f"{self.path}{ending}").unlink(missing_ok=True)
-
-    def put(self, changes: list[Change]) -> None:
-        """Write values into rows."""
-        db = sqlite3.connect(self.path)
-        try:
-            for table, column, row, value in changes:
-                if column not in COLUMNS.get(table, ()):
-                    continue
-                key = "rowid" if table != "commits" else "partition"
-                query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {key} = ?"
-                if table == "about":
-                    query, row = f"UPDATE OR IGNORE about SET {column} = ? WHERE name = ?", NAMES[row % 5]
-                db.execute(query, (value, row))
-            db.commit()
-        except (sqlite3.Error, OverflowError):
-            pass
-        finally:
-            db.close()
 
     def looked_at(self) -> None:
         """Read it as commands do."""
@@ -172,3 +168,28 @@ class WatchStores(Entrance):
             _ = store.store_id
         finally:
             store.close()
+
+
+IN_WAL, IN_JOURNAL = b"\2\2", b"\1\1"
+"""The two bytes from the 18th of a file that say how it is written; one in memory knows no WAL."""
+
+
+def with_changes(template: bytes, changes: list[Change]) -> bytes:
+    """Return the file with values in its rows."""
+    db = sqlite3.connect(":memory:")
+    try:
+        db.deserialize(template[:18] + IN_JOURNAL + template[20:])
+        for table, column, row, value in changes:
+            if column not in COLUMNS.get(table, ()):
+                continue
+            key = "rowid" if table != "commits" else "partition"
+            query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {key} = ?"
+            if table == "about":
+                query, row = f"UPDATE OR IGNORE about SET {column} = ? WHERE name = ?", NAMES[row % 5]
+            with suppress(sqlite3.Error, OverflowError):
+                db.execute(query, (value, row))
+        db.commit()
+        made = db.serialize()
+    finally:
+        db.close()
+    return made[:18] + IN_WAL + made[20:]

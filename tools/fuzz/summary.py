@@ -1,0 +1,74 @@
+"""What campaigns did, a line of JSON for each process of them, so that those of several runs add up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+SUMMARY_FILE = "summary.jsonl"
+
+
+class Done(NamedTuple):
+    """What one process did with one entrance; ``commit`` ends with a + where the sources were changed since."""
+
+    entrance: str
+    seed: int
+    commit: str
+    runs: int
+    inputs: int
+    per_second: int
+    slowest_ms: float
+    memory_mb: float
+    found: int
+
+
+def write(done: Iterable[Done], folder: Path) -> None:
+    """Add lines to the summary of a folder."""
+    with (folder / SUMMARY_FILE).open("a") as file:
+        file.writelines(json.dumps(one._asdict()) + "\n" for one in done)
+
+
+def read(folder: Path) -> list[Done]:
+    """Return all that was ever written there."""
+    path = folder / SUMMARY_FILE
+    return [Done(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def inputs_by_entrance(done: Iterable[Done], commit: str) -> dict[str, int]:
+    """Return how many inputs each entrance has had on a commit. A seed that was used twice counts once, with the longer
+    of its campaigns: both began with the same inputs."""
+    longest: dict[tuple[str, int], int] = {}
+    for one in done:
+        if one.commit == commit:
+            key = one.entrance, one.seed
+            longest[key] = max(longest.get(key, 0), one.inputs)
+    total: dict[str, int] = {}
+    for (entrance, _), inputs in longest.items():
+        total[entrance] = total.get(entrance, 0) + inputs
+    return total
+
+
+def added(parts: list[Done]) -> Done:
+    """Return what processes that shared an entrance did together; a second of one of them is a second."""
+    seconds = sum(one.inputs / max(one.per_second, 1) for one in parts)
+    inputs = sum(one.inputs for one in parts)
+    return parts[0]._replace(
+        runs=sum(one.runs for one in parts),
+        inputs=inputs,
+        per_second=round(inputs / max(seconds, 0.001)),
+        slowest_ms=max(one.slowest_ms for one in parts),
+        memory_mb=max(one.memory_mb for one in parts),
+        found=sum(one.found for one in parts),
+    )
+
+
+def commit_of(root: Path) -> str:
+    """Return the commit of the sources, with a + where they were changed since; nothing where git does not know."""
+
+    def said(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+
+    return said("rev-parse", "--short=12", "HEAD") + ("+" if said("status", "--porcelain") else "")
