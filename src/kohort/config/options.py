@@ -226,7 +226,8 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
     Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds. Names in
     ``known`` are accepted and ignored.
     """
-    by_name, gathering = _by_name(config), _gathering(config)
+    table: type = config
+    by_name, gathering = _by_name(table), _gathering(table)
     ignored = set(known)
     prefixes = tuple(f.metadata["prefix"] for f in gathering)
     values = {}

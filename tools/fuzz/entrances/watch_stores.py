@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import zlib
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -108,26 +107,12 @@ class WatchStores(Entrance):
             return
         self.clear()
         self.path.write_bytes(with_changes(template, changes) if kind == ROWS else template)
-        uses = [self.looked_at, self.gone_on]
-        if zlib.crc32(data) % 4 == 0:
-            uses.append(self.gone_on)
-        while uses:
-            use = uses.pop(0)
+        for use in (self.looked_at, self.gone_on, self.gone_on):  # who was refused leaves nothing behind
             try:
                 watch.step(use)
             except StorageError as error:
                 if str(self.path) not in str(error):
                     raise Wrong(f"a refusal without the file's name: {error}") from error
-                if not uses and use == self.gone_on:
-                    self.refused_again(watch)
-
-    def refused_again(self, watch: Watch) -> None:
-        """Try once more: who was refused leaves nothing behind, such as a lock that nobody holds."""
-        try:
-            watch.step(self.gone_on)
-        except StorageError as error:
-            if "is locked" in str(error) and "another watcher" in str(error):
-                raise Wrong(f"who was refused left a lock behind: {error}") from error
 
     def clear(self) -> None:
         """Let go of the files of the input before."""
