@@ -14,6 +14,7 @@ from kohort.model import TopicPartition
 from kohort.sim.actors.modern_strangers import Overheard
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.epochs import Epochs
+from kohort.sim.checks.modern_changes import GroupChanges
 from kohort.sim.checks.modern_group import ModernGroupHolds
 from kohort.sim.checks.modern_owners import ModernOwners
 from kohort.sim.checks.revocations import Revocations
@@ -111,6 +112,58 @@ def test_what_a_member_believes_is_what_the_coordinator_has():
         check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
     check.gave_up(believer, "lost", frozenset({TopicPartition("t", 0)}))
     check.check()
+
+
+def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
+    group = ModernGroup("g")
+    group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(3, assigned={b"t": {0: 3}}))
+    topics = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
+    check = ModernOwners(lambda: group, lambda: topics, lambda: 0)
+    believer = SimpleNamespace(name="c0", member_id="m")
+    check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
+    check.look(moved=True)
+
+    group.members["m"].current = Current(4)
+    check.look(moved=False)  # nobody says that anything moved
+    with pytest.raises(CheckFailed, match="c0 believes to own t-0"):
+        check.look(moved=True)
+    believer.member_id = "another"
+    check.look(moved=False)
+    believer.member_id = "m"
+    with pytest.raises(CheckFailed, match="c0 believes to own t-0"):
+        check.look(moved=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda group: setattr(group, "epoch", 9),
+        lambda group: setattr(group, "target_epoch", 9),
+        lambda group: setattr(group, "target_at_ms", 9),
+        lambda group: group.members.pop("n"),
+        lambda group: group.members.update(o=group.members.pop("n")),
+        lambda group: setattr(group.members["n"], "current", Current(epoch=4)),
+        lambda group: setattr(group.members["n"], "said", ConsumerGroupMemberMetadataValue(instance_id="i")),
+    ],
+)
+def test_whatever_changes_of_a_group_is_noticed_once(change):
+    group = ModernGroup("g")
+    group.members |= {m: ConsumerMember(m, ConsumerGroupMemberMetadataValue(), Current(epoch=3)) for m in ("m", "n")}
+    changes = GroupChanges()
+
+    assert changes.moved(group, 0)
+    assert not changes.moved(group, 0)
+    change(group)
+    assert changes.moved(group, 0)
+    assert not changes.moved(group, 0)
+
+
+def test_another_coordinator_a_conversion_and_a_group_that_is_gone_are_changes():
+    group, copy = ModernGroup("g"), ModernGroup("g")
+    changes = GroupChanges()
+
+    told = [changes.moved(*now) for now in [(None, 0), (group, 0), (group, 0), (copy, 0), (copy, 1), (None, 1)]]
+    assert told == [False, True, False, True, True, True]
 
 
 def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_out_until_it_has_synced():

@@ -186,8 +186,9 @@ class ClusterActor:
         topic = cluster.topics.get(partition.topic) if cluster is not None else None
         if cluster is None or topic is None or not cluster.has_place(topic, partition.partition):
             return None
-        host = self._hosts.get(cluster.leader_of(topic, partition.partition))
-        if host is None or host.broker is None or cluster.inbox(host.broker.node.node_id):
+        number = cluster.leader_of(topic, partition.partition)
+        host = self._hosts.get(number)
+        if host is None or host.broker is None or cluster.inbox(number):
             return None
         return host.broker
 

@@ -20,7 +20,7 @@ TopicName = Callable[[bytes], str | None]
 
 
 class EpochCommits(Watcher):
-    """Looks at members when their commits are answered; ``check`` is called after every event."""
+    """Looks at members when their commits are answered; ``check`` is called after every event that changed any."""
 
     def __init__(self, group_id: str, group: Callable[[], ModernGroup | None], topic_name: TopicName) -> None:
         self._group_id = group_id

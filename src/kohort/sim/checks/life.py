@@ -83,7 +83,10 @@ class GroupLife(Watcher):
     def _log(self) -> PartitionLog | None:
         topics = self._topics()
         topic = topics.get(OFFSETS_TOPIC) if topics is not None else None
-        return topic.partitions[partition_of(self._group_id, len(topic.partitions))] if topic is not None else None
+        if topic is None:
+            return None
+        partitions = topic.partitions
+        return partitions[partition_of(self._group_id, len(partitions))]
 
     def _follow(self) -> None:
         log = self._log()

@@ -21,7 +21,7 @@ from kohort.wire.messages.group_consumer import (
 
 
 class ModernGroupHolds(Watcher):
-    """Remembers the targets of the group; ``check`` is called after every event."""
+    """Remembers the targets of the group; ``check`` is called after every event that changed anything of it."""
 
     def __init__(
         self,

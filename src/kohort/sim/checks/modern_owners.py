@@ -27,7 +27,7 @@ class _Holder(NamedTuple):
 
 class ModernOwners(Watcher):
     """Who believes to own what. ``group`` is the group as it is coordinated now, None while it is not modern, or not
-    coordinated; ``stretches`` counts its lives and conversions; ``check`` is called after every event.
+    coordinated; ``stretches`` counts its lives and conversions; ``look`` is called after every event.
 
     A classic group can be converted in the middle of a cooperative rebalance. What its generation took from a member
     is nobody's then to the coordinator, which may give it away, while the member has not been told, or its user has not
@@ -64,6 +64,8 @@ class ModernOwners(Watcher):
         """Member ids that the modern group has told their assignments since."""
         self._names: dict[bytes, str] = {}
         self._has: dict[str, tuple[Current, frozenset[TopicPartition]]] = {}
+        self._ids: list[str] = []
+        """The member ids of those who took something, when this was checked last."""
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
@@ -84,6 +86,16 @@ class ModernOwners(Watcher):
         if synced and self._group() is not None and exchange.error == 0:
             assert isinstance(asked, SyncGroupRequest)
             self._synced.add(asked.member_id)
+
+    def look(self, *, moved: bool) -> None:
+        """Check unless all is as it was when this was checked last. ``moved``: whether anything of the group is not.
+
+        What members give up makes less of what they believe, and what they take is checked when they take it.
+        """
+        ids = [holder.consumer.member_id for holder in self._holders.values()]
+        if moved or ids != self._ids:
+            self._ids = ids
+            self.check()
 
     def check(self) -> None:
         """Compare what members believe with what the coordinator has."""

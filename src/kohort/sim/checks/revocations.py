@@ -15,14 +15,20 @@ OVERDUE_MS: Final = 1_500
 
 
 class Revocations:
-    """Since when members have been waited for; ``check`` is called after every event. A coordinator that takes over, as
-    one that tells a member to give up more, waits from then on."""
+    """Since when members have been waited for; ``check`` is called after every event that changed anything of the
+    group, and after each one while somebody is waited for. A coordinator that takes over, as one that tells a member to
+    give up more, waits from then on."""
 
     def __init__(self, group: Callable[[], ModernGroup | None]) -> None:
         self._group = group
         self._last: ModernGroup | None = None
         self._waits: dict[str, tuple[Current, int]] = {}
         self._overdue: dict[str, int] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether any member was waited for when this was checked last."""
+        return bool(self._waits)
 
     def check(self, now_ms: int, world_ms: int, *, works: bool) -> None:
         """Look at the group. ``now_ms``: the coordinator's clock, which may jump; ``world_ms``: the world's.

@@ -25,6 +25,7 @@ from kohort.sim.checks.calm import check_settled
 from kohort.sim.checks.epoch_commits import EpochCommits
 from kohort.sim.checks.epochs import Epochs
 from kohort.sim.checks.life import GroupLife
+from kohort.sim.checks.modern_changes import GroupChanges
 from kohort.sim.checks.modern_group import ModernGroupHolds, check_modern_balance, why_not_reconciled
 from kohort.sim.checks.modern_owners import ModernOwners
 from kohort.sim.checks.revocations import Revocations
@@ -162,6 +163,7 @@ class ModernGroups(ThreeNodes):
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
         spoken_for = self.overheard.spoken_for
+        self._life, self._changes = life, GroupChanges()
         self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, spoken_for)
         self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, spoken_for)
         self.revocations = Revocations(self.modern_group)
@@ -238,17 +240,22 @@ class ModernGroups(ThreeNodes):
         self._looked_at = (self._find_group(),)  # nothing moves while the checks look, and all of them ask for it
         try:
             super().check()
-            self._check_group()
+            self._check_group(self._looked_at[0])
         finally:
             self._looked_at = None
 
-    def _check_group(self) -> None:
-        self.owners.check()
-        self.holds.check()
-        self.commits.check()
-        cluster = self.cluster
-        works = not cluster.is_frozen and not cluster.disk.weather.refuse
-        self.revocations.check(cluster.now_ms, self.world.now_ms, works=works)
+    def _check_group(self, group: ModernGroup | None) -> None:
+        """Have the checks look that have something to look at: anything of the group moved, or time passes that is
+        limited."""
+        moved = self._changes.moved(group, self._life.stretches)
+        self.owners.look(moved=moved)
+        if moved:
+            self.holds.check()
+            self.commits.check()
+        if moved or self.revocations.waits:
+            cluster = self.cluster
+            works = not cluster.is_frozen and not cluster.disk.weather.refuse
+            self.revocations.check(cluster.now_ms, self.world.now_ms, works=works)
 
     def topics_now(self) -> dict[str, int]:
         topics = self.topics()
