@@ -25,11 +25,14 @@ SEED ?= 0
 # What `make mutants` does: files by parts of their paths (all), how many mutants are drawn of theirs (0: all).
 FILES ?=
 SAMPLE ?= 600
+# Which seeds of which worlds of the simulator `make seeds` sweeps.
+SEEDS ?= 0..20000
+WORLDS ?= group transactions moves secured modern
 KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check check-history interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
+.PHONY: help env run test lint check seeds check-history interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -69,6 +72,9 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
 	$(BIN)/kohort sim run --seeds 0..10
+
+seeds: $(SYNCED) ## Sweep seeds of every simulated world, and go on where that was interrupted: SEEDS=0..20000 WORLDS="group modern" JOBS=2.
+	$(BIN)/python tools/seeds.py --seeds $(SEEDS) --worlds $(WORLDS) --jobs $(JOBS)
 
 crash: $(SYNCED) ## Kill the broker and tear its files, ROUNDS times (500), while clients work; what they saw is checked.
 	$(BIN)/python tools/crash/run.py --rounds $(ROUNDS) $(MODES)

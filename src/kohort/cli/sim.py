@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -16,9 +16,6 @@ from kohort.cli.output import output_of, print_result
 from kohort.cli.seeds import parse_seeds
 from kohort.cli.sim_compare import compare
 from kohort.results.programs import FailedSeed, SeedsRun
-
-if TYPE_CHECKING:
-    from kohort.sim.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
 SIM_LISTEN = "127.0.0.1:0"
@@ -56,7 +53,7 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
     kohort sim run --seeds 0..20000 --jobs 2 --unencoded
     """
     from kohort.cli.sim_progress import SeedsProgress
-    from kohort.sim.campaign import verdicts
+    from kohort.sim.campaign import replay_command, verdicts
 
     wanted = parse_seeds(seeds)
     failed, events, simulated_ms = 0, 0, 0
@@ -67,8 +64,8 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
             simulated_ms += verdict.elapsed_ms
             failed += not verdict.passed
             if not verdict.passed:
-                progress.say(_failure(verdict, world))
-                again = _replay_command(verdict, world)
+                again = replay_command(verdict.plan.seed, world)
+                progress.say(f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: {again}\n")
                 failures.append(FailedSeed(seed=verdict.plan.seed, failure=str(verdict.failure), replay=again))
             progress.seed_done(simulated_ms, failed)
     if output != "table":
@@ -282,13 +279,3 @@ def _planted(bug: str | None) -> AbstractContextManager[None]:
     if bug not in all_bugs():
         raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
     return all_bugs()[bug].planted()
-
-
-def _failure(verdict: Verdict, world: str) -> str:
-    again = _replay_command(verdict, world)
-    return f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: {again}\n"
-
-
-def _replay_command(verdict: Verdict, world: str) -> str:
-    where = "" if world == "group" else f" --world {world}"
-    return f"kohort sim replay {verdict.plan.seed}{where}"

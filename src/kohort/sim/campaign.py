@@ -36,3 +36,9 @@ def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True, audit: bo
     if seen is not None and seen.failure is not None and verdict.passed:
         verdict = replace(verdict, failure=seen.failure, caught_by="entropy")
     return replace(verdict, story="", happenings=()) if verdict.passed else verdict
+
+
+def replay_command(seed: int, world: str = GROUP) -> str:
+    """Return the command that runs a seed again and tells its story."""
+    where = "" if world == GROUP else f" --world {world}"
+    return f"kohort sim replay {seed}{where}"
