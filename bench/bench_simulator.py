@@ -20,6 +20,8 @@ from kohort.sim.worlds.one_broker import OneBroker
 class Pairs(Watcher):
     """Counts answers."""
 
+    hears_all = True
+
     def __init__(self) -> None:
         self.count = 0
 

@@ -10,11 +10,12 @@ from kohort.errors import ErrorCode
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
+from kohort.sim.all_checks import AllChecks
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.joiners import Joiners
 from kohort.sim.checks.life import GroupLife
-from kohort.sim.checks.watcher import Exchange
+from kohort.sim.checks.watcher import Exchange, Watcher
 from kohort.wire.apis import api_of
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -139,3 +140,40 @@ def test_the_members_of_a_generation_are_those_with_whom_it_was_written():
     assert [written.life.has_written(2, member) for member in "ab"] == [True, False]
     written.tombstone()
     assert not written.life.has_written(2, "a")
+
+
+class Told(Watcher):
+    """Remembers what it was told of."""
+
+    def __init__(self, *, hears_all):
+        self.hears_all = hears_all
+        self.heard = []
+
+    def asked(self, exchange):
+        self.heard.append(("asked", exchange))
+
+    def answered(self, exchange):
+        self.heard.append(("answered", exchange))
+
+
+def test_who_does_not_hear_of_all_is_told_of_what_is_decoded_alone():
+    heartbeat_of_m, undecoded = heartbeat(1, "m"), exchange(HeartbeatRequest(), HeartbeatResponse())
+    undecoded.asked = undecoded.answer = None
+    only_an_error = exchange(HeartbeatRequest(), HeartbeatResponse())
+    only_an_error.asked = None
+    checks, some, every = AllChecks(), Told(hears_all=False), Told(hears_all=True)
+    for watcher in (some, every):
+        checks.add(watcher)
+
+    for told in (heartbeat_of_m, undecoded, only_an_error):
+        checks.asked(told)
+        checks.answered(told)
+
+    decoded = [("asked", heartbeat_of_m), ("answered", heartbeat_of_m), ("answered", only_an_error)]
+    assert some.heard == decoded
+    assert every.heard == [
+        (how, told) for told in (heartbeat_of_m, undecoded, only_an_error) for how in ("asked", "answered")
+    ]
+    checks.leave()
+    checks.answered(heartbeat_of_m)
+    assert some.heard == decoded

@@ -15,19 +15,23 @@ class AllChecks(Watcher):
         self._watchers: list[Watcher] = []
         self._of_requests: list[Watcher] = []
         self._of_answers: list[Watcher] = []
+        self._of_any_request: list[Watcher] = []
+        self._of_any_answer: list[Watcher] = []
 
     def add(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
         if type(watcher).asked is not Watcher.asked:
             self._of_requests.append(watcher)
+            self._of_any_request += [watcher] if watcher.hears_all else []
         if type(watcher).answered is not Watcher.answered:
             self._of_answers.append(watcher)
+            self._of_any_answer += [watcher] if watcher.hears_all else []
 
     def leave(self) -> None:
         """Let nobody watch any more, so that a run goes on whatever happens."""
         self._watchers.clear()
-        self._of_requests.clear()
-        self._of_answers.clear()
+        for told in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
+            told.clear()
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
@@ -46,11 +50,12 @@ class AllChecks(Watcher):
             watcher.committed(consumer, offsets)
 
     def asked(self, exchange: Exchange) -> None:
-        for watcher in self._of_requests:
+        for watcher in self._of_any_request if exchange.asked is None else self._of_requests:
             watcher.asked(exchange)
 
     def answered(self, exchange: Exchange) -> None:
-        for watcher in self._of_answers:
+        is_decoded = exchange.asked is not None or exchange.answer is not None
+        for watcher in self._of_answers if is_decoded else self._of_any_answer:
             watcher.answered(exchange)
 
     def broker_started(self, broker: WatchedProcess) -> None:

@@ -99,7 +99,12 @@ def frame_starts(data: bytes) -> Iterator[int]:
         at += _SIZE.size + _SIZE.unpack_from(data, at)[0]
 
 
-def _frames(data: bytes) -> Iterator[bytes]:
-    for at in frame_starts(data):
-        (size,) = _SIZE.unpack_from(data, at)
-        yield data[at + _SIZE.size : at + _SIZE.size + size]
+def _frames(data: bytes) -> list[bytes]:
+    """Return whole frames without their lengths; mostly there is one."""
+    frames = []
+    at, end, begin = 0, len(data), _SIZE.size
+    while at < end:
+        stop = at + begin + _SIZE.unpack_from(data, at)[0]
+        frames.append(data[at + begin : stop])
+        at = stop
+    return frames

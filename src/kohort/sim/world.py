@@ -63,8 +63,9 @@ class World:
             return self._run(until_ms, after_each, stop)
 
     def _run(self, until_ms: int, after_each: Action, stop: Callable[[], bool] | None) -> bool:
-        while self._queue and self._queue[0][0] <= until_ms:
-            at_ms, _, action = heapq.heappop(self._queue)
+        queue, pop = self._queue, heapq.heappop
+        while queue and queue[0][0] <= until_ms:
+            at_ms, _, action = pop(queue)
             if at_ms > self.now_ms:
                 self.now_ms = at_ms
                 self._moment_began = self.events

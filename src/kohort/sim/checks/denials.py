@@ -38,6 +38,8 @@ MEANT: Final = {"GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED, "TOPIC": ErrorCod
 class DenialsHold(Watcher):
     """One group's members and its producer. ``users`` says as whom each client logs in."""
 
+    hears_all = True
+
     def __init__(
         self, world: World, group_id: str, users: Mapping[str, str], rights: Mapping[str, list[Right]]
     ) -> None:

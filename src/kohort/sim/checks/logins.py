@@ -15,6 +15,8 @@ from kohort.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeReq
 class KnownUsers(Watcher):
     """Which users are not there, since when, and when the login of each link began."""
 
+    hears_all = True
+
     def __init__(self, world: World, users: Mapping[str, str]) -> None:
         self._world = world
         self._users = users

@@ -12,6 +12,8 @@ from kohort.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 class Throttles(Watcher):
     """Until when each link is held up, by what was told on it; ``now_ms`` is the broker's clock."""
 
+    hears_all = True
+
     def __init__(self) -> None:
         self.now_ms: Callable[[], int] = lambda: 0
         self._until_ms: dict[int, int] = {}

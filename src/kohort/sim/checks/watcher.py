@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kohort.broker.broker import Broker
 from kohort.errors import ErrorCode
@@ -75,6 +75,9 @@ class Exchange:
 class Watcher:
     """Every method may raise CheckFailed; none changes the run."""
 
+    hears_all: ClassVar[bool] = False
+    """Whether it is told of exchanges as well of which nothing is decoded."""
+
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         """Hear that a consumer has taken its assignment and owns ``owned`` from now on."""
 
@@ -88,10 +91,10 @@ class Watcher:
         """Hear that a commit of the user's own was acknowledged."""
 
     def asked(self, exchange: Exchange) -> None:
-        """Hear that a client has sent a request."""
+        """Hear that a client has sent a request: one that is decoded, unless it hears of all."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Hear that a broker has answered one."""
+        """Hear that a broker has answered one: the request or the answer is decoded, unless it hears of all."""
 
     def broker_started(self, broker: WatchedProcess) -> None:
         """Hear that a broker has recovered its disk and serves."""

@@ -41,6 +41,8 @@ SIZE_BYTES: Final = 4
 class Traffic(Watcher):
     """Counts requests and notifications of the members of a group of the coordinator's."""
 
+    hears_all = True
+
     def __init__(self) -> None:
         self.members: set[str] = set()
         """Whose requests count."""
