@@ -28,7 +28,9 @@ def axe_source() -> str:
     """Return axe-core as text. Raises NoAxe where it is not kept yet and npm cannot bring it."""
     if not KEPT.exists():
         KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_bytes(_fetched())
+        with tempfile.NamedTemporaryFile(dir=KEPT.parent, delete=False) as whole:
+            whole.write(_fetched())
+        Path(whole.name).replace(KEPT)  # another process may be reading
     return KEPT.read_text()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import fcntl
 import os
 import random
 import shutil
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,6 +31,8 @@ HERE = Path(__file__).parent
 LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
 TOOLS = LIBS.parent / "tools"
 POMS = {LIBS: HERE / "pom.xml", TOOLS: HERE / "tools.xml"}
+LOCK = LIBS.parents[1] / ".lock"
+"""Held by whoever brings or builds something into ``.kohort``."""
 RESOLVE_S = 900
 PORTS = (20_000, 32_000)
 """Below those that Linux gives to clients (32768 on)."""
@@ -55,21 +59,41 @@ def are_here() -> bool:
 
 
 def resolve() -> None:
-    """Bring the jars unless they are there."""
-    for folder, declared in POMS.items():
-        mark = folder / ".pom"
-        pom = declared.read_text()
-        if mark.exists() and mark.read_text() == pom:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        goal = ["mvn", "-q", "-B", "-f", str(declared), "dependency:copy-dependencies"]
-        done = subprocess.run(
-            [*goal, f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
-            timeout=RESOLVE_S, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"Maven could not bring Apache Kafka:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        mark.write_text(pom)
+    """Bring the jars unless they are there; a process that finds another at it waits."""
+    if all(map(_is_brought, POMS)):
+        return
+    with one_at_a_time():
+        for folder in POMS:
+            if not _is_brought(folder):
+                _bring(folder)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Be the only process that brings or builds something into ``.kohort``: Maven's own store, too, bears no two."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _is_brought(folder: Path) -> bool:
+    mark = folder / ".pom"
+    return mark.exists() and mark.read_text() == POMS[folder].read_text()
+
+
+def _bring(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_suffix(".jsa").unlink(missing_ok=True)  # classes of the jars before
+    declared = POMS[folder]
+    goal = ["mvn", "-q", "-B", "-f", str(declared), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*goal, f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
+        timeout=RESOLVE_S, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"Maven could not bring Apache Kafka:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    (folder / ".pom").write_text(declared.read_text())
 
 
 def free_port() -> int:

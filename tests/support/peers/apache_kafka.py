@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,13 +25,20 @@ RUNNING: list[Any] = []
 TOOL = Path(__file__).parents[3] / "tools" / "kafka" / "run.py"
 
 
-def kafka_tool() -> ModuleType:
-    """``tools/kafka/run.py`` as a module, its jars brought. Skips where they cannot be, unless peers are required."""
+@cache
+def kafka_module() -> ModuleType:
+    """``tools/kafka/run.py`` as a module, whether its jars are here or not."""
     spec = importlib.util.spec_from_file_location("kafka_tool", TOOL)
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
+    return tool
+
+
+def kafka_tool() -> ModuleType:
+    """``tools/kafka/run.py`` as a module, its jars brought. Skips where they cannot be, unless peers are required."""
+    tool = kafka_module()
     lack = tool.missing()
     if os.environ.get("KOHORT_REQUIRE_PEERS"):
         assert lack is None, lack

@@ -1,6 +1,7 @@
 """The programs around other projects' clients (``tests/interop/clients``): built on first use, and run.
 
-What is brought and built is kept in ``.kohort/clients`` beside a mark of what it was made from.
+What is brought and built is kept in ``.kohort/clients`` beside a mark of what it was made from. One process at a time
+builds; who wants the same meanwhile waits for it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -22,7 +25,7 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.mark import ParameterSet
 
-from support.peers.apache_kafka import kafka_tool
+from support.peers.apache_kafka import kafka_module, kafka_tool
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "tests" / "interop" / "clients"
@@ -39,6 +42,7 @@ PYTHON_CLIENTS = (*BOTH_CONFLUENTS, "kafka-python", "aiokafka", "kohort")
 TOOLCHAIN_CLIENTS = ("java-oldest", "java-newest", "go-sarama", "go-franz", "node-kafkajs", "node-rdkafka")
 COMPILED = ("node-rdkafka",)
 """Whose building takes minutes."""
+JUDGES = ("java-assignors", "java-server-assignors")
 
 Command = tuple[str, ...]
 Header = tuple[str, bytes | None]
@@ -151,23 +155,25 @@ def jars(name: str, pom: Path, *options: str) -> str:
     """The class path of what ``pom`` depends on, brought from Maven Central."""
     require("java", "javac", "mvn")
     folder = BUILT / name / "jars"
-    mark = BUILT / name / ".jars"
-    if _stale(mark, wanted := _digest([pom], *options)):
+
+    def bring() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         _make("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies",
               f"-DoutputDirectory={folder}", "-DincludeScope=runtime", *options)  # fmt: skip
-        mark.write_text(wanted)
+
+    _once(BUILT / name / ".jars", _digest([pom], *options), bring)
     return f"{folder}/*"
 
 
 def compiled(name: str, sources: Sequence[Path], class_path: str) -> str:
     """The class path of Java sources, compiled, with that of what they need."""
     folder = BUILT / name / "classes"
-    mark = BUILT / name / ".classes"
-    if _stale(mark, wanted := _digest(sources, class_path)):
+
+    def compile_all() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         _make("javac", "-nowarn", "-d", str(folder), "-cp", class_path, *map(str, sources))
-        mark.write_text(wanted)
+
+    _once(BUILT / name / ".classes", _digest(sources, class_path), compile_all)
     return f"{folder}:{class_path}"
 
 
@@ -197,12 +203,13 @@ def python(name: str) -> str:
     )
     if found.returncode:
         lack(f"{name} needs another Python: {found.stderr.decode().strip()}")
-    mark = BUILT / name / ".made"
     environment = BUILT / name / "venv"
-    if _stale(mark, wanted := _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")])):
+
+    def sync() -> None:
         told = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON_DOWNLOADS": "never"}
         _make(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=told)
-        mark.write_text(wanted)
+
+    _once(BUILT / name / ".made", _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")]), sync)
     return str(environment / "bin" / "python")
 
 
@@ -233,26 +240,28 @@ def _go(name: str) -> Command:
     require("go")
     source = SOURCES / name
     binary = BUILT / name / "client"
-    mark = BUILT / name / ".built"
-    if _stale(mark, wanted := _digest(sorted(source.iterdir()))):
-        _make("go", "build", "-C", str(source), "-mod=readonly", "-o", str(binary), ".")
-        mark.write_text(wanted)
+
+    def build() -> None:
+        _make("go", "build", "-C", str(source), "-mod=readonly", "-o", str(binary), ".", env={"CGO_ENABLED": "0"})
+
+    _once(BUILT / name / ".built", _digest(sorted(source.iterdir())), build)
     return (str(binary),)
 
 
 def _node(name: str, *compilers: str) -> Command:
     require("node", "npm", *compilers)
     folder = BUILT / name
-    packages, installed = ("package.json", "package-lock.json"), folder / ".built"
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(SOURCES / name / "client.js", folder)
-    if _stale(installed, wanted := _digest([SOURCES / name / f for f in packages])):
+    packages, client = ("package.json", "package-lock.json"), SOURCES / name / "client.js"
+
+    def install() -> None:
         for package in packages:
             shutil.copy(SOURCES / name / package, folder)
         _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers())
         for left in folder.glob("node_modules/*/deps"):
             shutil.rmtree(left)  # sources and objects of what was compiled: half a gigabyte
-        installed.write_text(wanted)
+
+    _once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
+    _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
     return ("node", str(folder / "client.js"))
 
 
@@ -275,6 +284,34 @@ def _digest(sources: Sequence[Path], *also: str) -> str:
     return hashlib.sha256(b"\0".join([*(s.read_bytes() for s in sources), *(a.encode() for a in also)])).hexdigest()
 
 
-def _stale(mark: Path, wanted: str) -> bool:
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    return not mark.exists() or mark.read_text() != wanted
+def _once(mark: Path, wanted: str, make: Callable[[], object]) -> None:
+    """Make something unless ``mark`` says that it was made of just this; no two processes make anything at once."""
+    if _says(mark, wanted):
+        return
+    with kafka_module().one_at_a_time():
+        if not _says(mark, wanted):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            make()
+            mark.write_text(wanted)
+
+
+def _says(mark: Path, wanted: str) -> bool:
+    return mark.exists() and mark.read_text() == wanted
+
+
+def main() -> None:
+    """Bring and build all that need no long compiling; of what cannot be, say why, and go on."""
+    wanted = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
+    steps = {"kafka": kafka_tool, **{name: partial(program, name) for name in wanted}}
+    for name, bring in {**steps, **{judge: partial(assignor_judge, judge) for judge in JUDGES}}.items():
+        began = time.monotonic()
+        try:
+            bring()
+        except (AssertionError, RuntimeError, pytest.fail.Exception, pytest.skip.Exception) as error:
+            print(f"{name}: {error}", flush=True)
+        else:
+            print(f"{name}: here, {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
