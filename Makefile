@@ -6,6 +6,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
+# Files with a broker, a JVM or a browser of their own wait more than they compute: two at a time, a file never divided.
+BY_FILE = -n $(JOBS) --dist loadfile --no-loadscope-reorder --slow-files-first
 # Which tests `make test` and `make interop` run: marker expressions of pytest.
 TESTS ?= not long
 ROUNDS ?= 500
@@ -32,7 +34,7 @@ KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check seeds check-history interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
+.PHONY: help env run test lint check seeds check-history peers interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -54,8 +56,7 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
 	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m '$(TESTS)' \
 		-n $(JOBS) --dist worksteal
-	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and $(TESTS)'
-	$(BIN)/pytest tests/docs tests/spark -m '$(TESTS)'
+	$(BIN)/pytest tests/interop tests/docs tests/spark -m 'not kafka and not toolchain and $(TESTS)' $(BY_FILE)
 
 lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/ruff format --check src tests bench examples tools
@@ -82,8 +83,11 @@ crash: $(SYNCED) ## Kill the broker and tear its files, ROUNDS times (500), whil
 check-history: $(SYNCED) ## Check histories of what clients saw: make check-history FILES="run/*.jsonl" (docs/history-format.md).
 	$(BIN)/kohort check-history $(FILES)
 
+peers: $(SYNCED) ## Bring and build what `make interop` needs and would else bring itself: Apache Kafka, other clients.
+	PYTHONPATH=tests KOHORT_REQUIRE_PEERS=1 $(BIN)/python -m support.peers.client_programs
+
 interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
-	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)'
+	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)' $(BY_FILE)
 
 kdc: ## Debian's packages for `make kerberos`, unless they are here: a KDC, and the headers that gssapi is built with.
 	@(for program in krb5kdc kadmin.local kinit kvno krb5-config; do command -v $$program || exit 1; done) > /dev/null || { \
@@ -99,7 +103,7 @@ kerberos: kdc $(SYNCED) ## Our clients at an Apache Kafka with Kerberos, and a K
 
 browser: $(SYNCED) ## The console in a real browser: required, not skipped (a Chromium from Debian, and Playwright, 165 MB).
 	$(UV) sync --frozen --inexact --group browser --quiet
-	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -n 0 -m '$(WALKS)'
+	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -m '$(WALKS)' $(BY_FILE)
 
 screenshots: $(SYNCED) ## Pictures of the console's views, of played incidents, into docs/console (needs what `make browser` needs).
 	$(UV) sync --frozen --inexact --group browser --quiet

@@ -14,6 +14,17 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "files that hold a slow test begin first: at the end no worker is left alone with a long one"
+    parser.addoption("--slow-files-first", action="store_true", help=told)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow-files-first"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Where the time to run tests in is bounded, what cannot begin before its end is skipped, and says so.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from browser.lively import gone_on, make_live, many_groups, serve_groups, status_of, wide_status
 
+pytestmark = pytest.mark.slow
 VIEWS = (
     "overview",
     "timeline",

@@ -124,6 +124,7 @@ def program() -> str:
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_guide_provoke_what_it_explains(shell: Shell) -> None:
     lines = played()

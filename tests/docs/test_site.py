@@ -15,6 +15,7 @@ def built(source: Path, into: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_site_builds_and_has_every_page_and_every_public_name(tmp_path):
     done = built(ROOT, tmp_path)
@@ -31,6 +32,7 @@ def test_the_site_builds_and_has_every_page_and_every_public_name(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     source = tmp_path / "source"

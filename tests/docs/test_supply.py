@@ -16,6 +16,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 UV = shutil.which("uv") or str(ROOT / ".tools/bin/uv")

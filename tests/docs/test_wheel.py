@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from kohort import Broker, Consumer, Producer

@@ -19,7 +19,7 @@ from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopi
 from kohort.model import TopicPartition
 from support.peers.client_programs import assignor_judge
 
-pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = 1000
 """Of each assignor."""
 RACKS = ["r1", "r2", "r3"]

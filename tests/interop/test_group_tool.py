@@ -14,7 +14,7 @@ from kohort import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, Topic
 from kohort.cli.main import main
 from support.peers.kafka_tools import kafka
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 OFFSETS = "GROUP TOPIC PARTITION LEADER-EPOCH CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 MEMBERS = "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS"
 PROGRESS = "CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH TARGET-ASSIGNMENT UPGRADED"

@@ -13,7 +13,7 @@ import pytest
 from support.peers.apache_kafka import TOOL, kafka_tool
 from support.waiting import eventually
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 END_S = 60
 
 

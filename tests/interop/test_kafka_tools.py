@@ -10,7 +10,7 @@ import pytest
 from kohort import Admin, Broker, ConfigResource, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from support.peers.kafka_tools import kafka
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

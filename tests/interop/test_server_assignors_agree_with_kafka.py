@@ -19,7 +19,7 @@ from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.assignors.server.spec import MemberSpec, Targets
 from support.peers.client_programs import assignor_judge
 
-pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = 3000
 """Of each assignor."""
 

@@ -7,7 +7,7 @@ import pytest
 from kohort import Admin, Producer
 from support.peers.client_programs import SOURCES, jars
 
-pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 COUNT = 300
 
 
