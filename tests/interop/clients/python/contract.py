@@ -62,6 +62,14 @@ def say_grown(partitions):
     say(grown=partitions())
 
 
+def say_altered(value, before):
+    """Say what an option is, once it is no longer what it was: a broker may learn of a change a little later, too."""
+    deadline = time.monotonic() + WAIT_S
+    while value() == before and time.monotonic() < deadline:
+        pass
+    say(altered=value())
+
+
 def say_deleted(topic, topics):
     """Say whether a topic is gone, once it is: that, too, a broker may learn later."""
     deadline = time.monotonic() + WAIT_S

@@ -185,13 +185,17 @@ def topics(client, topic):
 
 def configs(client, topic):
     asked = ConfigResource("topic", topic)
-    contract.say(retention=only(client.describe_configs([asked]))["retention.ms"].value)
+
+    def retention():
+        return only(client.describe_configs([asked]))["retention.ms"].value
+
+    contract.say(retention=(before := retention()))
     if hasattr(client, "incremental_alter_configs"):
         change = admin.ConfigEntry("retention.ms", "7654321", incremental_operation=admin.AlterConfigOpType.SET)
         only(client.incremental_alter_configs([ConfigResource("topic", topic, incremental_configs=[change])]))
     else:
         only(client.alter_configs([ConfigResource("topic", topic, set_config={"retention.ms": "7654321"})]))
-    contract.say(altered=only(client.describe_configs([asked]))["retention.ms"].value)
+    contract.say_altered(retention, before)
 
 
 def nodes(client):

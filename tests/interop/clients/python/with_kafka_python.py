@@ -139,9 +139,9 @@ def configs(client, topic):
         (named,) = client.describe_configs([ConfigResource("topic", topic)])["topic"].values()
         return named["retention.ms"]["value"]
 
-    contract.say(retention=retention())
+    contract.say(retention=(before := retention()))
     client.alter_configs([ConfigResource("topic", topic, {"retention.ms": "7654321"})])
-    contract.say(altered=retention())
+    contract.say_altered(retention, before)
 
 
 def nodes(client, there):
