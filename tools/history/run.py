@@ -116,6 +116,9 @@ class OurBroker:
         self.start()
         self.wait()
 
+    def keep(self, folder: Path) -> None:
+        """Leave its files where they are: beside the histories."""
+
     def __enter__(self) -> OurBroker:
         return self
 
@@ -244,6 +247,7 @@ def watch(broker, folder: Path, strike: Callable[[Crowd], None]) -> CheckedHisto
             strike(crowd)
         except RuntimeError as stalled:
             stalled.add_note(f"what the cluster says of it: {write_evidence(broker.bootstrap, folder)}")
+            broker.keep(folder / "kept")
             raise
         finally:
             crowd.end()
@@ -295,6 +299,10 @@ class ApacheBroker:
 
     def restart(self, *, kill: bool) -> None:
         self._kafka.restart(kill=kill)
+
+    def keep(self, folder: Path) -> None:
+        """Copy its files, which would go with it."""
+        self._kafka.keep(folder)
 
 
 def one_run(number: int, options: argparse.Namespace, say: Callable[[str], None] = print) -> CheckedHistory:

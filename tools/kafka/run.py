@@ -225,6 +225,10 @@ class Kafka:
             time.sleep(0.1)
         raise RuntimeError(f"Apache Kafka did not listen within {START_S} s:\n{self.log()}")
 
+    def keep(self, folder: Path) -> None:
+        """Copy what it has on the disk and what it printed, as it is now: its own folder goes with it."""
+        shutil.copytree(self._folder, folder, ignore_dangling_symlinks=True)
+
     def log(self) -> str:
         """The end of what it printed."""
         return (self._folder / "kafka.log").read_text(errors="replace")[-4000:]
