@@ -7,6 +7,7 @@ Exit code: 0 nothing noticed, 1 a test did, or nothing can be imported any more;
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -19,6 +20,8 @@ from mutants.operators import SourceFile
 from mutants.reach import PLAIN, SIMULATED
 
 ROOT = Path(__file__).parents[2]
+IMPORTED_BEFORE = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Its asserts are not explained, and need not be."""
 
 
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -51,10 +54,15 @@ def main() -> int:
     parts = path.relative_to(top).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     sys.meta_path.insert(0, _Mutated(name, path, source.code(str(path), source.mutants[task["index"]])))
+    # At once: kohort is a plugin of pytest, too, whose own importer would come first and read the file as it is.
+    try:
+        importlib.import_module(name)
+    except Exception:  # noqa: BLE001  whatever it is, nothing can be imported any more
+        return 1
     import pytest
 
     tests = [test for test in task["tests"] if not test.startswith(SIMULATED)]
-    if tests and pytest.main([*PLAIN, "-x", *tests]) != 0:
+    if tests and pytest.main([*PLAIN, *IMPORTED_BEFORE, "-x", *tests]) != 0:
         return 1
     return 0 if _all_pass([test for test in task["tests"] if test.startswith(SIMULATED)]) else 2
 
