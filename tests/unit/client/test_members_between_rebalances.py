@@ -11,6 +11,7 @@ from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.member_messages import JOIN_GRACE_MS
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode
+from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.consumer_protocol import Subscription, build_subscription
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -78,9 +79,12 @@ def test_a_join_may_take_as_long_as_the_slowest_member_and_a_little_more(stage: 
     assert timeouts == [28_000 + JOIN_GRACE_MS, 40_000]
 
 
+@pytest.mark.parametrize("answer", [E.REBALANCE_IN_PROGRESS, HANG_UP])
 @pytest.mark.parametrize("request_class", [JoinGroupRequest, SyncGroupRequest])
-def test_attempts_that_are_refused_count_as_failed(stage: ScriptedGroup, request_class: type):
-    stage.then(request_class, E.REBALANCE_IN_PROGRESS)
+def test_attempts_that_are_refused_or_not_answered_count_as_failed(
+    stage: ScriptedGroup, request_class: type, answer: object
+):
+    stage.then(request_class, answer)
     user = member(stage)
     assert failed_attempts(stage, user) == 1
 

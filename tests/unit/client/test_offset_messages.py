@@ -1,18 +1,30 @@
-"""Answers to OffsetFetch and OffsetCommit that name topics by id: what an id stood for when it was asked."""
+"""OffsetFetch and OffsetCommit in each version: topics by id, groups in a list, and how it was before."""
 
 from __future__ import annotations
 
-from kohort.client.group.membership import NO_GENERATION
-from kohort.client.group.offset_messages import build_commit, build_fetch, commit_errors, fetched_offsets
+import pytest
+
+from kohort.client.group.membership import NO_GENERATION, Generation
+from kohort.client.group.offset_messages import (
+    build_commit,
+    build_fetch,
+    commit_errors,
+    fetched_offsets,
+    shape_fetch,
+)
 from kohort.errors import ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 
@@ -38,3 +50,47 @@ def test_a_refused_commit_that_is_answered_by_id_names_its_topic():
     answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"o" * 16, partitions=[refused])])
 
     assert commit_errors(request, answer) == {ORDERS: ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+@pytest.mark.parametrize(("version", "stable"), [(1, False), (6, False), (7, True)])
+def test_before_version_8_one_group_is_asked_about_and_unstable_offsets_are_refused_from_7_on(
+    version: int, stable: bool
+):
+    request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
+
+    assert shape_fetch(request, version) == OffsetFetchRequest(
+        group_id="g",
+        topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[3])],
+        require_stable=stable,
+    )
+
+
+def test_from_version_8_on_groups_are_a_list():
+    request = build_fetch("g", Generation(7, "m"), [ORDERS], IDS)
+
+    assert shape_fetch(request, 8) is request
+    (group,) = request.groups
+    assert (group.group_id, group.member_id, group.member_epoch) == ("g", "m", 7)
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "committed"),
+    [
+        (0, 0, OffsetAndMetadata(0, "", 0)),
+        (5, 2, OffsetAndMetadata(5, "", 2)),
+        (5, -1, OffsetAndMetadata(5, "", -1)),
+        (5, -9, OffsetAndMetadata(5, "", -1)),
+        (-1, -1, None),
+    ],
+)
+def test_an_offset_may_be_the_first_and_without_an_epoch(offset: int, epoch: int, committed: OffsetAndMetadata | None):
+    partition = OffsetFetchResponsePartition(
+        partition_index=3, committed_offset=offset, committed_leader_epoch=epoch, metadata=None
+    )
+    topic = OffsetFetchResponseTopic(name="orders", partitions=[partition])
+    request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
+
+    code, found = fetched_offsets(request, OffsetFetchResponse(topics=[topic]))
+
+    assert code is ErrorCode.NONE
+    assert found[ORDERS].committed == committed

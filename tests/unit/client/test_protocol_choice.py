@@ -97,11 +97,15 @@ def test_a_coordinator_that_does_not_say_is_looked_for_again(stage: ScriptedCoor
             stage.one.on(ApiVersionsRequest, once)
 
     stage.one.on(ApiVersionsRequest, once)
-    user = auto(stage, request_timeout_ms=3000)
+    user = auto(stage, request_timeout_ms=3000, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    stage.until(lambda: said)
+    stage.polls(3_000)  # after which SILENCE has failed as well
+    failed_ms = stage.now_ms
 
     stage.until(lambda: user.owned == "t-0")
 
     assert said == [answer]
+    assert stage.now_ms - failed_ms > 4_000, "after a back-off"
     assert len(stage.sent(FindCoordinatorRequest)) == 2
 
 

@@ -1,0 +1,130 @@
+"""Where a partition starts: what is asked of a coordinator that refuses, and when it is asked again."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.client.group.member_states import ConsumerMemberState
+from kohort.errors import ApiError, ApiTimeout, ErrorCode
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offsets import OffsetFetchRequest
+from support.machines.consumer_stage import tp
+from support.machines.scripted_coordinator import INTERVAL_MS, ScriptedCoordinator
+
+E = ErrorCode
+SLOW = {"retry_backoff_ms": 10_000, "retry_backoff_max_ms": 10_000}
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def asked(stage: ScriptedCoordinator) -> list[int]:
+    """The epochs under which offsets were asked for."""
+    return [request.groups[0].member_epoch for request in stage.sent(OffsetFetchRequest)]
+
+
+@pytest.mark.parametrize(
+    "answer", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID, E.COORDINATOR_LOAD_IN_PROGRESS, E.UNSTABLE_OFFSET_COMMIT]
+)
+def test_who_is_refused_for_now_asks_again_after_a_back_off(stage: ScriptedCoordinator, answer: object):
+    stage.then(OffsetFetchRequest, answer)
+    stage.member(**SLOW)
+    stage.until(lambda: asked(stage))
+
+    stage.polls(7_900)
+    assert asked(stage) == [1]
+
+    stage.polls(4_200)
+    assert asked(stage) == [1, 1]
+
+
+def test_an_epoch_that_changed_on_the_way_is_made_good_at_once(stage: ScriptedCoordinator):
+    user = stage.joined(**SLOW)
+    stage.until(lambda: user.records)
+    before = asked(stage)
+    beats = len(stage.beats)
+    stage.epoch = 2
+    stage.loop.holding_answers = True
+    stage.loop.run_until(lambda: len(stage.beats) > beats, INTERVAL_MS)
+    stage.then(OffsetFetchRequest, E.STALE_MEMBER_EPOCH)
+    promise = user.machine.committed([tp("t-0")], stage.now_ms + 60_000)
+    stage.loop.settle()
+    assert asked(stage) == [*before, 1]
+
+    stage.loop.release_answers()
+    stage.loop.settle()
+
+    assert promise.done
+    assert asked(stage) == [*before, 1, 2]
+
+
+@pytest.mark.parametrize(("answer", "lookups"), [(E.NOT_COORDINATOR, 2), (HANG_UP, 2), (E.UNSTABLE_OFFSET_COMMIT, 1)])
+def test_a_coordinator_that_moved_is_looked_for(stage: ScriptedCoordinator, answer: object, lookups: int):
+    stage.then(OffsetFetchRequest, answer)
+    user = stage.member()
+
+    stage.until(lambda: user.records)
+
+    assert len(stage.sent(FindCoordinatorRequest)) == lookups
+
+
+def test_a_topic_that_is_another_by_now_is_looked_up(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.until(lambda: user.records)
+    known = len(stage.sent(MetadataRequest))
+    stage.then(OffsetFetchRequest, E.UNKNOWN_TOPIC_ID)
+
+    assert stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 5_000)) == {tp("t-0"): None}
+
+    assert len(stage.sent(MetadataRequest)) == known + 1
+
+
+def test_who_cannot_be_answered_in_time_is_told_at_its_deadline(stage: ScriptedCoordinator):
+    user = stage.joined(**SLOW)
+    stage.then(OffsetFetchRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 9)
+    deadline_ms = stage.now_ms + 3_000
+    promise = user.machine.committed([tp("t-0")], deadline_ms)
+
+    stage.loop.run_until(lambda: promise.done)
+
+    assert isinstance(promise.error, ApiTimeout)
+    assert stage.now_ms == deadline_ms
+
+
+def test_who_looks_for_the_coordinator_in_vain_is_told_at_its_deadline(stage: ScriptedCoordinator):
+    stage.then(FindCoordinatorRequest, SILENCE)
+    user = stage.user(group_id="g", request_timeout_ms=30_000)
+    deadline_ms = stage.now_ms + 3_000
+    promise = user.machine.committed([tp("t-0")], deadline_ms)
+
+    stage.loop.run_until(lambda: promise.done)
+
+    assert isinstance(promise.error, ApiTimeout)
+    assert stage.now_ms == deadline_ms
+
+
+def test_a_start_that_is_refused_for_good_is_told_and_asked_for_again_after_a_back_off(stage: ScriptedCoordinator):
+    user = stage.member(**SLOW)
+    stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(ApiError, match="the committed offsets of group 'g'"):
+        stage.polls(1_000)
+    assert user.membership.state is ConsumerMemberState.STABLE
+
+    stage.polls(6_000)
+    assert len(asked(stage)) == 1
+    stage.until(lambda: user.records, 8_000)
+
+
+def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
+    stage.then(OffsetFetchRequest, *[E.UNSTABLE_OFFSET_COMMIT] * 20)
+    user = stage.member()
+
+    stage.until(lambda: user.records)
+
+    first, last = [note.text for note in user.machine.notes.take()]
+    assert first.startswith("the committed offsets of group 'g': UNSTABLE_OFFSET_COMMIT; it is tried again")
+    assert last.startswith("the committed offsets of group 'g' are known, after ")

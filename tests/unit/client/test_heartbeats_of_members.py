@@ -1,0 +1,222 @@
+"""When a member that its coordinator assigns sends its heartbeats, and what a rebalance counts for in its metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.client.group.member_states import ConsumerMemberState
+from kohort.errors import ApiError, ErrorCode
+from kohort.testing.machines.scripted import HANG_UP
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatResponse
+from support.machines.consumer_stage import User
+from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, assignment_of
+
+E = ErrorCode
+S = ConsumerMemberState
+SLOW = {"retry_backoff_ms": 10_000, "retry_backoff_max_ms": 10_000}
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def interval(stage: ScriptedCoordinator, interval_ms: int) -> None:
+    """The next answers name another interval."""
+
+    def beat(request: Heartbeat, _version: int) -> ConsumerGroupHeartbeatResponse:
+        answer = stage.on_beat(request)
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        answer.heartbeat_interval_ms = interval_ms
+        return answer
+
+    stage.one.on(Heartbeat, beat)
+
+
+@pytest.mark.parametrize(("interval_ms", "beats"), [(1, 11), (1_000, 6), (20_000, 1)])
+def test_a_new_interval_counts_from_the_heartbeat_that_brought_it(
+    stage: ScriptedCoordinator, interval_ms: int, beats: int
+):
+    stage.joined()
+    interval(stage, interval_ms)
+    before = len(stage.beats)
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+
+    stage.loop.run(10 if interval_ms == 1 else 5_000)
+
+    assert len(stage.beats) - before == beats
+
+
+def test_an_answer_that_names_no_interval_leaves_the_last_one(stage: ScriptedCoordinator):
+    stage.joined()
+    interval(stage, 0)
+    before = len(stage.beats)
+
+    stage.loop.run(4 * INTERVAL_MS)
+
+    assert len(stage.beats) - before == 4
+
+
+@pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, HANG_UP])
+def test_a_heartbeat_that_failed_is_repeated_after_a_back_off(stage: ScriptedCoordinator, answer: object):
+    stage.joined(**SLOW)
+    stage.then(Heartbeat, answer)
+    before = len(stage.beats)
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+
+    stage.loop.run(7_900)
+    assert len(stage.beats) == before + 1
+
+    stage.loop.run(4_200)
+    assert len(stage.beats) == before + 2
+
+
+def test_a_denied_heartbeat_is_repeated_at_the_interval(stage: ScriptedCoordinator):
+    user = stage.joined(retry_backoff_ms=10, retry_backoff_max_ms=10)
+    stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 100)
+    before = len(stage.beats)
+
+    stage.loop.run(3 * INTERVAL_MS)
+
+    assert len(stage.beats) - before == 3
+    with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED"):
+        user.poll()
+    user.poll()
+
+
+def test_an_answer_ends_the_back_off(stage: ScriptedCoordinator):
+    """Counted from the first failure: a second one, later, waits no longer than the first."""
+    stage.joined(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
+    stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6)
+    stage.polls(30_000)
+    before = len(stage.beats)
+    stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)
+    stage.loop.run_until(lambda: len(stage.beats) == before + 1)
+
+    stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
+
+
+def test_a_trouble_with_heartbeats_is_told_and_its_end(stage: ScriptedCoordinator):
+    stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
+    user = stage.joined()
+
+    first, last = [note.text for note in user.machine.notes.take()]
+
+    assert first.startswith("a heartbeat to group 'g': COORDINATOR_LOAD_IN_PROGRESS; it is tried again, for 1 s now")
+    assert last.startswith("group 'g' answers heartbeats, after ")
+
+
+def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedCoordinator):
+    user = stage.joined()
+    promise = user.leave()
+    user.machine.group.lookup.mark_unknown()
+
+    stage.loop.settle()
+
+    assert promise.done
+    assert stage.goodbyes == []
+
+
+@pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
+def test_a_goodbye_is_over_whatever_is_said_to_it(stage: ScriptedCoordinator, answer: object):
+    user = stage.joined()
+    stage.then(Heartbeat, answer)
+
+    assert stage.settled(user.leave(), 1_000) is None
+    assert not user.machine.failures
+
+
+def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: ScriptedCoordinator):
+    user = stage.joined(max_poll_interval_ms=8_000)
+
+    stage.loop.run(7_999)
+    user.poll()
+    stage.loop.run(7_999)
+    assert stage.goodbyes == []
+
+    stage.loop.run(1)
+    assert len(stage.goodbyes) == 1
+
+
+def test_a_fatal_answer_costs_no_back_off_once_the_user_knows(stage: ScriptedCoordinator):
+    user = stage.joined(**SLOW)
+    stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS, E.GROUP_AUTHORIZATION_FAILED)
+    stage.loop.run_until(lambda: bool(user.machine.failures))
+    before = len(stage.beats)
+    with pytest.raises(ApiError):
+        user.poll()
+
+    user.poll()
+    stage.loop.settle()
+
+    assert len(stage.beats) == before + 1
+
+
+# What is counted
+
+
+def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
+    """Rebalances that ended, attempts that failed, whether one is under way."""
+    rebalances = user.machine.metrics.rebalances
+    latency, failed = rebalances.latency.reading(now_ms), rebalances.failed.reading(now_ms)
+    return latency.ever, failed.ever, rebalances.began_ms is not None
+
+
+def test_a_rebalance_that_loses_its_member_counts_as_failed_and_ends_with_the_next_assignment(
+    stage: ScriptedCoordinator,
+):
+    stage.hidden = {"u"}
+    stage.assign("u-0")
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.membership.state is S.RECONCILING)
+    assert counted(user, stage.now_ms) == (0, 0, True)
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+    stage.until(lambda: len([r for r in stage.beats if r.member_epoch == 0]) == 2)
+    assert counted(user, stage.now_ms) == (0, 1, True)
+
+    stage.hidden = set()
+    stage.until(lambda: user.owned == "u-0")
+
+    assert counted(user, stage.now_ms) == (1, 1, False)
+
+
+def test_a_member_that_is_fenced_outside_of_a_rebalance_has_failed_none(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+
+    stage.until(lambda: user.membership.state is S.JOINING)
+
+    assert counted(user, stage.now_ms) == (1, 0, False)
+
+
+def test_a_coordinator_that_assigns_nothing_at_all_ends_the_rebalance_too(stage: ScriptedCoordinator):
+    every = {"heartbeat_interval_ms": INTERVAL_MS}
+    answers = [
+        ConsumerGroupHeartbeatResponse(member_epoch=1, assignment=assignment_of("u-0"), **every),
+        ConsumerGroupHeartbeatResponse(error_code=E.FENCED_MEMBER_EPOCH),
+        ConsumerGroupHeartbeatResponse(member_epoch=2, **every),
+    ]
+    stage.hidden = {"u"}
+    stage.one.on(Heartbeat, lambda _request, _version: answers.pop(0))
+    user = stage.member(["t", "u"])
+
+    stage.until(lambda: not answers)
+    stage.until(lambda: user.membership.state is S.STABLE)
+
+    assert counted(user, stage.now_ms) == (1, 1, False)
+    assert user.machine.is_stable
+
+
+def test_a_goodbye_in_the_middle_of_a_rebalance_does_not_end_it(stage: ScriptedCoordinator):
+    stage.hidden = {"u"}
+    stage.assign("u-0")
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.membership.state is S.RECONCILING)
+    user.machine.prepare_leave()
+    before = len(stage.beats)
+
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+    stage.loop.settle()
+
+    assert user.membership.state is S.PREPARE_LEAVING
+    assert counted(user, stage.now_ms) == (0, 0, True)

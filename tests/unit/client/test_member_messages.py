@@ -1,0 +1,20 @@
+"""What a member of a classic group says, in the words of the version that the coordinator speaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.client.group.member_messages import leave_shape
+from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
+
+GOODBYE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m", reason="done")])
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_goodbye_is_a_list_of_members_from_version_3_on(version: int):
+    assert leave_shape(GOODBYE, version) is GOODBYE
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_goodbye_of_before_names_the_member_alone(version: int):
+    assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")

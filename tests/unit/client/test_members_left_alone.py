@@ -1,0 +1,215 @@
+"""What a member of a classic group does by its own clock while its user does not poll, and how it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kohort.client.group.membership_classic import MemberState
+from kohort.errors import ErrorCode
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
+from kohort.wire.consumer_protocol import Subscription, build_subscription
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from kohort.wire.messages.metadata import MetadataRequest
+from support.machines.consumer_stage import User
+from support.machines.scripted_group import MEMBER, ScriptedGroup
+
+E = ErrorCode
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def member(stage: ScriptedGroup, **options: Any) -> User:
+    """A member that has its partition."""
+    user = stage.user("t", group_id="g", **options)
+    stage.until(lambda: user.owned == "t-0")
+    return user
+
+
+def leading_without_metadata(stage: ScriptedGroup, **options: Any) -> User:
+    """A member that leads a group with one more, which reads a topic that nobody tells of."""
+
+    def joined(request: JoinGroupRequest, _version: int) -> JoinGroupResponse:
+        stage.then(MetadataRequest, SILENCE)
+        first = request.protocols[0]
+        mine = JoinGroupResponseMember(member_id=MEMBER, metadata=first.metadata)
+        other = JoinGroupResponseMember(member_id="other", metadata=build_subscription(Subscription(["untold"])))
+        return JoinGroupResponse(
+            generation_id=1,
+            protocol_type="consumer",
+            protocol_name=first.name,
+            leader=MEMBER,
+            member_id=MEMBER,
+            members=[mine, other],
+        )
+
+    stage.one.on(JoinGroupRequest, joined)
+    user = stage.user("t", group_id="g", request_timeout_ms=60_000, **options)
+    stage.until(lambda: user.membership.state is MemberState.COMPLETING_REBALANCE)
+    return user
+
+
+def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
+    return {seen.connection for seen in stage.one.seen if isinstance(seen.request, request_class)}
+
+
+# Its own clock
+
+
+def test_a_join_that_was_refused_is_tried_again_by_the_clock(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    stage.until(lambda: stage.sent(JoinGroupRequest))
+
+    stage.loop.run_until(lambda: len(stage.sent(JoinGroupRequest)) == 2, 12_000)
+
+
+def test_a_leader_that_waits_for_metadata_beats_meanwhile(stage: ScriptedGroup):
+    leading_without_metadata(stage, heartbeat_interval_ms=3_000)
+
+    stage.loop.run(9_500)
+
+    assert len(stage.sent(HeartbeatRequest)) == 3
+    assert stage.sent(SyncGroupRequest) == []
+
+
+def test_a_leader_waits_ten_seconds_for_metadata_and_then_goes_on_by_the_clock(stage: ScriptedGroup):
+    leading_without_metadata(stage, heartbeat_interval_ms=14_000)
+    joined_ms = stage.now_ms
+
+    stage.loop.run_until(lambda: stage.sent(SyncGroupRequest), 13_000)
+
+    assert stage.now_ms - joined_ms == 10_000
+
+
+@pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
+def test_a_heartbeat_that_failed_is_repeated_before_its_interval_is_over(stage: ScriptedGroup, answer: object):
+    member(stage, heartbeat_interval_ms=10_000)
+    stage.then(HeartbeatRequest, answer)
+    stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 1)
+
+    stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 2, 1_000)
+
+
+def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: ScriptedGroup):
+    user = member(stage, max_poll_interval_ms=8_000, session_timeout_ms=6_000)
+
+    stage.loop.run(7_999)
+    user.poll()
+    stage.loop.run(7_999)
+    assert stage.sent(LeaveGroupRequest) == []
+
+    stage.loop.run(1)
+    assert len(stage.sent(LeaveGroupRequest)) == 1
+
+
+# Around a rebalance
+
+
+@pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
+def test_a_back_off_begins_anew_once_a_join_was_answered(stage: ScriptedGroup, answer: object):
+    stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 5)
+    stage.then(SyncGroupRequest, answer)
+    stage.user("t", group_id="g", retry_backoff_ms=100, retry_backoff_max_ms=100_000)
+    stage.until(lambda: stage.sent(SyncGroupRequest))
+    synced_ms = stage.now_ms
+
+    stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 7)
+
+    assert stage.now_ms - synced_ms <= 300
+
+
+def test_a_new_subscription_does_not_wait_for_the_back_off_of_the_last(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    user = stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    stage.until(lambda: stage.sent(JoinGroupRequest))
+    stage.settled(user.leave())
+
+    user.alive = True
+    user.machine.subscribe(["t"])
+    user.poll()
+    stage.loop.settle()
+
+    assert len(stage.sent(JoinGroupRequest)) == 2
+
+
+def test_the_refusal_of_a_heartbeat_from_before_the_join_means_nothing(stage: ScriptedGroup):
+    cooperative = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": "false"}
+    user = member(stage, heartbeat_interval_ms=3_000, **cooperative)
+    stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
+    stage.loop.holding_answers = True
+    stage.loop.run_until(lambda: stage.sent(HeartbeatRequest))
+    user.machine.enforce_rebalance("as a test")
+    user.poll()
+    stage.loop.settle()
+    assert len(stage.sent(JoinGroupRequest)) == 2
+
+    stage.loop.release_answers()
+    stage.until(lambda: user.machine.is_stable)
+
+    assert [request.member_id for request in stage.sent(JoinGroupRequest)] == ["", MEMBER]
+    assert user.told == [("assigned", "t-0"), ("assigned", "")]
+    assert list(user.machine.notes.take()) == []
+
+
+def test_a_trouble_with_joining_is_told_and_its_end(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
+    user = member(stage)
+
+    first, last = [note.text for note in user.machine.notes.take()]
+
+    assert first == "joining group 'g': COORDINATOR_LOAD_IN_PROGRESS; it is tried again, for 1 s now"
+    assert last.startswith("group 'g' is joined, after ")
+
+
+# Goodbyes
+
+
+def test_a_goodbye_goes_the_way_of_all_that_is_said_to_the_coordinator(stage: ScriptedGroup):
+    user = member(stage)
+
+    stage.settled(user.leave())
+
+    assert connections(stage, LeaveGroupRequest) == connections(stage, SyncGroupRequest)
+
+
+def test_a_goodbye_does_not_wait_behind_a_join(stage: ScriptedGroup):
+    user = member(stage)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(JoinGroupRequest, SILENCE)
+    stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 2)
+
+    stage.settled(user.leave(), 1_000)
+
+    assert connections(stage, LeaveGroupRequest).isdisjoint(connections(stage, JoinGroupRequest))
+
+
+def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedGroup):
+    user = member(stage)
+    promise = user.leave()
+    user.machine.group.lookup.mark_unknown()
+
+    stage.loop.settle()
+
+    assert promise.done
+    assert stage.sent(LeaveGroupRequest) == []
+
+
+@pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
+def test_a_goodbye_is_over_whatever_is_said_to_it(stage: ScriptedGroup, answer: object):
+    user = member(stage)
+    stage.then(LeaveGroupRequest, answer)
+
+    assert stage.settled(user.leave(), 1_000) is None
+    assert not user.machine.failures
