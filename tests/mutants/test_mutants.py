@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mutants.killing import TESTS_S, affordable
 from mutants.operators import Mutant, SourceFile
 from mutants.reach import recorded
 from mutants.report import Row, explained, report
@@ -82,6 +83,8 @@ def test_what_looks_alike_in_one_function_has_names_of_its_own():
 
 
 WANTED = {"is_leap", "century"}
+MESSAGES = ROOT / "src/kohort/client/group/member_messages.py"
+MESSAGES_TEST = ROOT / "tests/unit/client/test_member_messages.py"
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +92,10 @@ def fates(tmp_path_factory) -> dict[str, list[Row]]:
     """What becomes of mutants of ``support/years.py``, and of some of the log's index."""
     work = tmp_path_factory.mktemp("mutants")
     small, real = mutants_of(ROOT / "tests/support/years.py"), mutants_of(ROOT / "src/kohort/log/index.py")
-    tests = [ROOT / "tests/mutants/test_years.py", ROOT / "tests/unit/log/test_index.py"]
+    tests = [ROOT / "tests/mutants/test_years.py", ROOT / "tests/unit/log/test_index.py", MESSAGES_TEST]
     chosen = [one for one in small if one.place in WANTED or one.after in {"if False: reached *= 2", "1582"}]
     chosen += [one for one in real if one.place in {"TimeIndex.lookup", "_grows"}]
+    chosen += [one for one in mutants_of(MESSAGES) if one.at_import and one.before == "3"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTEST_ADDOPTS", "--reruns 1")  # as where all tests run: not meant for those of this tool
         rows, failing = _tried(chosen, tests, work)
@@ -101,7 +105,7 @@ def fates(tmp_path_factory) -> dict[str, list[Row]]:
 
 
 def _tried(chosen: list[Mutant], tests: list[Path], work: Path) -> tuple[list[Row], list[str]]:
-    reach = recorded(("src/kohort/log", "tests/support"), tests, 0, work / "reach.json")
+    reach = recorded(("src/kohort/log", "src/kohort/client/group", "tests/support"), tests, 0, work / "reach.json")
     return tried(chosen, reach, 1, 3, work, tests, grace_s=0.5)
 
 
@@ -116,7 +120,15 @@ def test_mutants_of_what_nothing_looks_at_live(fates):
 
 
 def test_what_runs_at_import_is_mutated_too(fates):
-    assert {row.mutant.after: row.fate for row in fates["<module>"]} == {"1582": "tests"}
+    """Also in kohort itself, which pytest imports as a plugin of its own."""
+    found = {row.mutant.after: row.fate for row in fates["<module>"]}
+    assert found == {"1582": "tests", "4": "tests", "2": "tests"}
+
+
+def test_a_slow_test_does_not_push_out_the_fast_ones_behind_it():
+    seconds = {"first": 1.0, "slow": TESTS_S, "fast": 0.1, "simulator::a:0": TESTS_S}
+    assert affordable(list(seconds), seconds) == ["first", "fast", "simulator::a:0"]
+    assert affordable(["slow", "fast"], seconds) == ["slow"]
 
 
 def test_a_mutant_that_never_ends_is_ended(fates):

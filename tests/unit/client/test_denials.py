@@ -8,7 +8,9 @@ from kohort.client.reading.list_offsets import LATEST
 from kohort.client.requests.denials import answer_error
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
 from kohort.errors import ApiError, ErrorCode
+from kohort.model import OffsetAndMetadata
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kohort.wire.messages.offsets import OffsetCommitRequest
 from support.machines.consumer_stage import tp
 from support.machines.scripted_group import ScriptedGroup
 
@@ -94,3 +96,13 @@ def test_offsets_of_a_topic_that_may_not_be_seen_are_refused_at_once():
     assert isinstance(promise.error, ApiError)
     assert promise.error.code is TOPIC
     assert "needs READ on topic 't'" in str(promise.error)
+
+
+def test_a_denied_commit_names_the_topic():
+    stage = ScriptedGroup()
+    user = stage.user("t", group_id="g", enable_auto_commit="false")
+    stage.until(lambda: user.owned == "t-0")
+    stage.then(OffsetCommitRequest, TOPIC)
+
+    with pytest.raises(ApiError, match="committing t-0 for group 'g'; this client needs READ on topic 't'"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))

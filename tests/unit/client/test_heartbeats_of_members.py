@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.client.group.heartbeat_fields import heartbeat_shape
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.errors import ApiError, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP
@@ -136,6 +137,27 @@ def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: Scrip
 
     stage.loop.run(1)
     assert len(stage.goodbyes) == 1
+
+
+def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedCoordinator):
+    user = stage.joined(max_poll_interval_ms=8_000)
+    stage.loop.run(4_000)
+
+    user.machine.enter_poll(stage.now_ms)
+    stage.loop.run(20_000)
+
+    assert stage.goodbyes == []
+
+
+def test_a_cluster_that_knows_no_patterns_is_not_told_that_one_is_given_up():
+    told = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
+    cleared = Heartbeat(
+        group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"], subscribed_topic_regex=""
+    )
+
+    assert heartbeat_shape(cleared, 0) == told
+    assert heartbeat_shape(cleared, 1) is cleared
+    assert heartbeat_shape(told, 0) is told
 
 
 def test_a_fatal_answer_costs_no_back_off_once_the_user_knows(stage: ScriptedCoordinator):

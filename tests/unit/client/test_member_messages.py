@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client.group.member_messages import leave_shape
+from kohort.client.group.membership import NO_GENERATION, Generation
 from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
 
 GOODBYE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m", reason="done")])
@@ -18,3 +19,10 @@ def test_a_goodbye_is_a_list_of_members_from_version_3_on(version: int):
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_goodbye_of_before_names_the_member_alone(version: int):
     assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")
+
+
+def test_a_member_has_a_generation_and_a_name():
+    assert Generation(0, "m").is_member
+    assert not Generation(-1, "m").is_member, "a name that was handed out, and nothing more"
+    assert not Generation(1, "").is_member
+    assert not NO_GENERATION.is_member

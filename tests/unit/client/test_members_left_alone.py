@@ -114,6 +114,16 @@ def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: Scrip
     assert len(stage.sent(LeaveGroupRequest)) == 1
 
 
+def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedGroup):
+    user = member(stage, max_poll_interval_ms=8_000, session_timeout_ms=6_000)
+    stage.loop.run(4_000)
+
+    user.machine.enter_poll(stage.now_ms)
+    stage.loop.run(20_000)
+
+    assert stage.sent(LeaveGroupRequest) == []
+
+
 # Around a rebalance
 
 

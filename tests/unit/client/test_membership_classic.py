@@ -375,6 +375,7 @@ def test_a_commit_with_time_is_repeated_and_one_without_is_not(stage: ScriptedGr
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None)
     stage.loop.run_until(lambda: promise.done)
     assert promise.error is not None
+    stage.polls(2_000)
     assert stage.committed == 3
 
 

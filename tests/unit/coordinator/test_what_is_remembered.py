@@ -24,13 +24,13 @@ def test_of_many_members_the_latest_words_are_known():
 
 def test_refusals_of_groups_that_are_gone_are_forgotten_and_stay_in_the_sum():
     counters = FencedCounters()
-    for group in ("gone", "here"):
+    for group in ("gone", "here", "here"):
         counters.refused(group, "Heartbeat", "UNKNOWN_MEMBER_ID")
 
     counters.keep({"here"})
 
-    assert list(counters.by_group) == ["here"]
-    assert counters.by_kind["Heartbeat", "UNKNOWN_MEMBER_ID"] == 2
+    assert counters.by_group == {"here": {("Heartbeat", "UNKNOWN_MEMBER_ID"): 2}}
+    assert counters.by_kind["Heartbeat", "UNKNOWN_MEMBER_ID"] == 3
 
 
 def test_members_without_a_protocol_that_all_speak_are_noticed(stage):

@@ -2,7 +2,7 @@
 
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.classic.sync import ASSIGNMENTS_MAX
-from kohort.coordinator.journal import MemberRemoved, RoundOpened
+from kohort.coordinator.journal import RoundOpened
 from kohort.coordinator.records import GroupWritten, build_record, parse_record
 from kohort.errors import ErrorCode
 from support.consumer_protocol import subscription
@@ -66,12 +66,25 @@ def test_who_leaves_after_its_generation_was_given_up_has_no_lag_of_what_it_had_
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
     stage.join(a)
     stage.join(b)  # the next generation, whose leader assigns nothing before somebody joins
-    stage.enter()
+    c, _ = stage.enter()
+    for member_id in (a, b, c):
+        stage.join(member_id)
 
     stage.leave(a)
 
-    removed = stage.entries(MemberRemoved)[-1]
-    assert (removed.who.member_id, removed.vitals.lag) == (a, None)
+    trigger = stage.entries(RoundOpened)[-1].trigger
+    assert (trigger.event, trigger.who.member_id, trigger.vitals.lag) == ("member_left", a, None)
+
+
+def test_who_leaves_a_stable_group_has_the_lag_of_what_it_was_assigned(stage):
+    (a, _), generation = stage.stable(2)
+    stage.topics.ends["t", 0] = 100
+    stage.commit({("t", 0): 60}, member_id=a, generation=generation)
+
+    stage.leave(a)
+
+    trigger = stage.entries(RoundOpened)[-1].trigger
+    assert (trigger.who.member_id, trigger.vitals.lag) == (a, 40)
 
 
 def test_in_version_4_of_sync_group_no_protocol_need_be_named(stage):
