@@ -104,5 +104,5 @@ def test_a_denied_commit_names_the_topic():
     stage.until(lambda: user.owned == "t-0")
     stage.then(OffsetCommitRequest, TOPIC)
 
-    with pytest.raises(ApiError, match="committing t-0 for group 'g'; this client needs READ on topic 't'"):
+    with pytest.raises(ApiError, match="committing t-0 for group 'g'; User:ANONYMOUS needs READ on topic 't'"):
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))

@@ -57,10 +57,26 @@ def test_what_an_offset_replaces_counts_no_more():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
+def test_the_first_offset_of_a_group_that_is_there_counts_alone():
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    (a,), generation = stage.stable(1)
+    so_far = stage.coordinator.budget.at_most
+
+    stage.commit({("t", 0): 1}, member_id=a, generation=generation)
+
+    assert stage.coordinator.budget.at_most == so_far + 400
+
+
 def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
     budget = MemoryBudget(800)
-    assert budget.takes(Added(60), [Groups()], 0)
-    assert budget.at_most == 60
+    looked: list[str] = []
+
+    def all_groups():
+        looked.append("there")
+        yield Groups()
+
+    assert budget.takes(Added(60), all_groups(), 0)
+    assert (budget.at_most, looked) == (60, [])
     assert budget.takes(Added(60), [Groups()], 0)
     assert budget.at_most == 60, "of the first nothing is there any more"
 

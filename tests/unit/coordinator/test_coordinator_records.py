@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, is_plain_offset, parse_record
 from kohort.errors import CorruptLog, ProtocolError
 from kohort.wire.codec import encode_bytes
 from kohort.wire.messages.group_records import (
@@ -23,6 +23,19 @@ def test_an_offset_is_written_in_version_4_with_the_topics_id_as_a_tagged_field(
     assert key == bytes.fromhex("0001 0001 67 0001 74 00000005")
     assert data == bytes.fromhex("0004 0000000000000007 00000003 02 6d 00000000000003e8 01 00 10") + TOPIC_ID
     assert parse_record(key, data) == OffsetCommitted("g", "t", 5, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_plain"),
+    [({}, True), ({"metadata": "m"}, False), ({"topic_id": bytes(16)}, False), ({"expire_timestamp": 5}, False)],
+)
+def test_a_commit_without_metadata_is_read_in_one_stride(change: dict[str, object], is_plain: bool):
+    value = OffsetCommitValue(**{"offset": 7, "metadata": "", "commit_timestamp": 1000, "topic_id": TOPIC_ID} | change)
+
+    data = build_record(OffsetCommitted("g", "t", 5, value))[1]
+
+    assert data is not None
+    assert is_plain_offset(data) == is_plain
 
 
 def test_an_offset_that_expires_is_written_in_version_1():

@@ -7,7 +7,7 @@ import pytest
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
-from kohort.coordinator.invariants import InvariantBroken, check_replay
+from kohort.coordinator.invariants import InvariantBroken, check_replay, check_written
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest
@@ -40,6 +40,20 @@ def a_member_is_silent(stage):
 def test_without_a_bug_the_stories_end_well():
     for story in (a_generation_is_assigned, a_generation_cannot_be_written, a_member_is_silent):
         story(CoordinatorStage())
+
+
+def test_what_members_were_told_is_what_is_written(stage):
+    stage.stable(2)
+    groups = stage.coordinator.groups_beside(GROUP)
+    assert groups is not None
+    group = groups.by_id[GROUP]
+    check_written(group)
+    first = next(iter(group.round.members.values()))
+    told, first.assignment = first.assignment, b"another"
+
+    with pytest.raises(InvariantBroken, match="its members or assignments are not those on the log"):
+        check_written(group)
+    first.assignment = told
 
 
 def without_timers(kind):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import RoundOpened
+from kohort.coordinator.journal import CommitUnfenced, RoundOpened
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
@@ -17,6 +17,13 @@ from kohort.wire.messages.offsets import (
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T0 = {("t", 0): 5}
+
+
+def test_who_commits_without_being_a_member_is_told_of(stage):
+    stage.commit(T0, group="nobodys")
+
+    (told,) = stage.entries(CommitUnfenced)
+    assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
 
 
 class TestWhoMayCommit:
