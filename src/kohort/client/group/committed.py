@@ -186,7 +186,6 @@ class CommittedOffsets:
         for partition, (state, run) in query.starts.items():
             if state.run != run or state.state is not FetchState.INITIALIZING:
                 continue  # the user has sought meanwhile
-            state.looking_up = False
             committed = found[partition].committed if partition in found else None
             if committed is None:
                 self._no_offset(partition, state)

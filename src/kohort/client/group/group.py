@@ -70,7 +70,6 @@ class _Parts:
         rebalance = ClassicRebalance(
             membership,
             context.subscription,
-            context.metadata,
             cooperative=is_cooperative(assignors),
             commit_timeout_ms=config.max_poll_interval_ms,
             commit_positions=self._commit_positions if config.enable_auto_commit else None,

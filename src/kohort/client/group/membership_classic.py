@@ -381,7 +381,7 @@ class ClassicMembership:
             if current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
         elif not current:
-            return
+            pass  # what the member said under another generation
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
             self._fall_out(f"a heartbeat was answered {code.name}", keep_member_id=keep)

@@ -295,8 +295,6 @@ class ConsumerMembership:
         self._keep_names()
         if self.target != self.owned:
             self._go(_S.RECONCILING)
-        elif self.state in (_S.RECONCILING, _S.JOINING) and not self.is_reconciling:
-            self._go(_S.STABLE)
 
     def _on_error(self, code: ErrorCode, said: str | None, now_ms: int) -> None:
         self._fields.forget()

@@ -62,7 +62,6 @@ class ProtocolChoice:
         self._request = RequestState(retry_backoff(config, context.rng))
         self._is_wanted = False
         self._is_polling = False
-        self._left_poll_ms: int | None = None
 
     # The choice
 
@@ -116,8 +115,6 @@ class ProtocolChoice:
         self._context.notes.tell(f"group {group_id!r} is joined with the group protocol {name}: {why}")
         if self._is_polling:
             self.made.membership.enter_poll()
-        elif self._left_poll_ms is not None:
-            self.made.membership.leave_poll(self._left_poll_ms)
 
     # The membership
 
@@ -158,7 +155,7 @@ class ProtocolChoice:
 
     def leave_poll(self, now_ms: int) -> None:
         """Start the clock of the user."""
-        self._is_polling, self._left_poll_ms = False, now_ms
+        self._is_polling = False
         if self.made is not None:
             self.made.membership.leave_poll(now_ms)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection
 from kohort.client.group.callbacks import CallbackKind, CallbackNeeded, CommitPositions
 from kohort.client.group.membership_classic import ClassicMembership, MemberState
 from kohort.client.reading.subscription import Mode, SubscriptionState
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.model import OffsetAndMetadata, TopicPartition
 
@@ -26,7 +25,6 @@ class ClassicRebalance:
         self,
         membership: ClassicMembership,
         subscription: SubscriptionState,
-        metadata: Metadata,
         *,
         cooperative: bool,
         commit_timeout_ms: int,
@@ -36,7 +34,6 @@ class ClassicRebalance:
         """What the listener has to be told now; nothing goes on before ``acknowledge``."""
         self._membership = membership
         self._subscription = subscription
-        self._metadata = metadata
         self._cooperative = cooperative
         self._commit_timeout_ms = commit_timeout_ms
         self._commit_positions = commit_positions

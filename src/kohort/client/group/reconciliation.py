@@ -53,8 +53,7 @@ class Reconciliation:
     @property
     def is_stable(self) -> bool:
         """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
-        idle = self.callback is None and self._next is None and self._commit is None
-        return idle and self._membership.is_stable
+        return self._membership.is_stable  # which it is not while the user is being told
 
     def advance(self, now_ms: int) -> None:
         """Go as far as is possible without the user and without the broker."""

@@ -56,7 +56,6 @@ def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: O
     out.timers.append(CancelTimer(revocation_timer(group.group_id, member.member_id)))
     let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
     group.soft.note_released(let_go, ctx.now_ms)
-    group.soft.revoking_since_ms.pop(member.member_id, None)
     out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from sys import intern
 
-from kohort.coordinator.consumer.assignment import current_of, target_of
+from kohort.coordinator.consumer.assignment import NEW_MEMBER, current_of, target_of
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer_records import (
@@ -117,7 +117,7 @@ def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
     if record.value is None:
         if member is not None:
             _release(group, member)
-            member.current = ConsumerMember(member.member_id, member.said).current
+            member.current = NEW_MEMBER
         return
     if member is None:
         member = ConsumerMember(record.member_id, ConsumerGroupMemberMetadataValue())
