@@ -131,7 +131,8 @@ def tried(
 def who_reaches(
     mutant: Mutant, by_line: dict[str, dict[int, list[str]]], importers: dict[str, set[str]], seconds: dict[str, float]
 ) -> list[str]:
-    """Name who reaches a mutant: the fastest tests first, seeds of the simulator last.
+    """Name who reaches a mutant: tests of its file and of its package before others, of those the fastest first, seeds
+    of the simulator last.
 
     What a file does at import every test reaches: there, who reaches any line of the file is named, or of one that
     imports it, as a constant or a table does nothing where it stands.
@@ -141,8 +142,16 @@ def who_reaches(
     if is_at_import(mutant):
         asked = [lines, *(by_line.get(path, {}) for path in importers.get(mutant.path, ()))]
         found = {test for one in asked for tests in one.values() for test in tests}
-    stem = f"test_{Path(mutant.path).stem}"
-    return sorted(found, key=lambda test: (test.startswith(SIMULATED), stem not in test, seconds.get(test, 1.0)))
+    stem, package = f"test_{Path(mutant.path).stem}", f"tests/unit/{Path(mutant.path).parts[2]}/"
+    return sorted(
+        found,
+        key=lambda test: (
+            test.startswith(SIMULATED),
+            stem not in test,
+            not test.startswith(package),
+            seconds.get(test, 1.0),
+        ),
+    )
 
 
 def is_at_import(mutant: Mutant) -> bool:

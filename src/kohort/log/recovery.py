@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
@@ -240,18 +240,35 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
             return LeaderEpochs.parse(data)
         except ValueError as error:
             notes.append(warning(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches"))
-    epochs = LeaderEpochs()
     if not files.epochs and any(segment.size for segment in segments):
         notes.append(warning(f"{EPOCHS_FILE} is missing; made anew from the batches"))
-    for segment in segments:
-        if segment.size:
-            try:
-                header = next(segment.headers())[1]
-            except CorruptLog:
-                break
-            if header.partition_leader_epoch >= 0:
-                epochs.assign(header.partition_leader_epoch, header.base_offset)
+    return _epochs_of([segment for segment in segments if segment.size])
+
+
+def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
+    """Return the epochs that the batches bear, up to what cannot be read. As they grow, a segment is read through only
+    where the next one begins with another."""
+    epochs = LeaderEpochs()
+    firsts = [_first_epoch(segment) for segment in segments]
+    for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
+        if first is None:
+            break
+        try:
+            for _, header in segment.headers():
+                if header.partition_leader_epoch >= 0:
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if first == after:
+                    break
+        except CorruptLog:
+            break
     return epochs
+
+
+def _first_epoch(segment: Segment) -> int | None:
+    try:
+        return next(segment.headers())[1].partition_leader_epoch
+    except CorruptLog:
+        return None
 
 
 def _read_snapshot(

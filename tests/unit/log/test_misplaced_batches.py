@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.log.batch_positions import true_base
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
 from support.machines.log_stage import LogStage, batch
@@ -229,3 +229,11 @@ def test_where_a_batch_belongs(given, expected, after, contiguous, said):
             true_base(header, expected, after, 0, contiguous=contiguous)
     else:
         assert true_base(header, expected, after, 0, contiguous=contiguous) == said
+
+
+@pytest.mark.parametrize("delta", [-1, -2, -(1 << 31)])
+def test_a_batch_that_ends_before_it_begins_belongs_nowhere(delta):
+    header = parse_batch_header(batch(["v"]))._replace(base_offset=7, last_offset_delta=delta)
+
+    with pytest.raises(CorruptRecord, match="where 7 is next"):
+        true_base(header, 7, None, 0, contiguous=True)

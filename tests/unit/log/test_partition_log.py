@@ -99,6 +99,12 @@ def test_at_the_end_there_is_nothing_and_beyond_it_an_error(stage):
         assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_record_of_the_first_millisecond_has_a_time(stage):
+    stage.append("first", at_ms=0)
+
+    assert stage.log.max_timestamp() == (0, 0, 0)
+
+
 def test_an_empty_partition_has_no_files_and_nothing_to_read(stage):
     assert stage.log.read(0, 1000) == []
     assert stage.log.find_by_time(0) is None

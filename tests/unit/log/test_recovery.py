@@ -205,11 +205,14 @@ def test_an_empty_segment_file_that_the_log_has_outgrown_goes(stage):
     assert values_from(stage.log, 0) == names
 
 
-def test_an_empty_segment_file_between_others_goes(stage):
+@pytest.mark.parametrize("before_the_last", [False, True])
+def test_an_empty_segment_file_between_others_goes(stage, before_the_last):
     names = stage.fill(20)
-    folder(stage)[f"{1:020d}.log"] = bytearray()
+    base = stage.log.segments[-1].base_offset - 1 if before_the_last else 1
+    folder(stage)[f"{base:020d}.log"] = bytearray()
 
-    assert stage.crash()[0] == f"orders-0: deleted {1:020d}.log, which was empty"
+    assert stage.crash()[0] == f"orders-0: deleted {base:020d}.log, which was empty"
+    assert f"{base:020d}.log" not in folder(stage)
     assert values_from(stage.log, 0) == names
 
 
@@ -275,6 +278,42 @@ def test_lost_epochs_are_read_from_the_batches(stage):
 
     assert "leader-epoch-checkpoint cannot be read" in notes[0]
     assert stage.log.leader_epoch == 1
+    assert stage.log.end_of_epoch(0) == (0, 3)
+
+
+def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
+    """Each begins in the middle of a segment, and some end there, too."""
+    for count in (2, 1, 9, 1, 1, 12):
+        stage.fill(count)
+        stage.crash()
+    known = [stage.log.end_of_epoch(epoch) for epoch in range(6)]
+    assert known == [(0, 2), (1, 3), (2, 12), (3, 13), (4, 14), (5, 26)]
+    stage.topics.close()
+    del folder(stage)["leader-epoch-checkpoint"]
+
+    stage.crash()
+
+    assert [stage.log.end_of_epoch(epoch) for epoch in range(6)] == known
+
+
+def test_what_is_checked_after_an_unclean_stop_is_not_taken_to_be_flushed(stage):
+    stage.fill(3)
+    stage.crash()
+    assert stage.log.recovery_point == 0
+
+    stage.restart()
+    assert stage.log.recovery_point == 3
+
+
+def test_what_was_there_at_a_clean_start_does_not_count_towards_the_next_flush():
+    stage = LogStage(flush_messages="5")
+    stage.fill(3)
+    stage.restart()
+
+    stage.fill(4)
+    assert stage.log.recovery_point == 3
+    stage.fill(1)
+    assert stage.log.recovery_point == 8
 
 
 def test_an_epoch_never_comes_back_though_its_records_are_cut(stage):
@@ -313,7 +352,19 @@ def test_epochs_are_written_as_kafka_writes_them():
     assert LeaderEpochs.parse(epochs.build()).entries == [(0, 0), (3, 42)]
 
 
-@pytest.mark.parametrize("data", [b"", b"1\n0\n", b"0\n2\n0 0\n", b"0\n2\n0 5\n1 5\n", b"0\nx\n", b"0\n1\n0 0"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"1\n0\n",
+        b"0\n2\n0 0\n",
+        b"0\n2\n0 5\n1 5\n",
+        b"0\nx\n",
+        b"0\n1\n0 0",
+        b"0\n1\n-1 0\n",
+        b"0\n1\n0 -1\n",
+    ],
+)
 def test_what_is_no_epoch_checkpoint_is_refused(data):
     with pytest.raises(ValueError, match=r".+"):
         LeaderEpochs.parse(data)
