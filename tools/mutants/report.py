@@ -62,12 +62,14 @@ def report(rows: list[Row], reasons: dict[str, str]) -> str:
     ]
     survivors = [
         f"{row.mutant.path}:{row.mutant.line} {row.mutant.operator} in {row.mutant.place}"
-        f"{' (nothing reaches it)' if row.by else ''}\n    - {row.mutant.before}\n    + {row.mutant.after}"
+        f"{f' ({row.by})' if row.by else ''}\n    - {row.mutant.before}\n    + {row.mutant.after}"
         for row in rows
         if row.fate == "alive" and row.mutant.key not in reasons
     ]
     number, killed = sum(total[fate] for fate in FATES), sum(total[fate] for fate in FATES[:3])
     rate = f"{killed} of {number} killed: {100 * killed / number:.1f} %" if number else "no mutants"
+    if noticeable := number - total["explained"]:
+        rate += f"; of those that could be noticed {100 * killed / noticeable:.1f} %"
     return "\n".join([*table, "", rate, "", *survivors])
 
 

@@ -444,3 +444,15 @@ def test_with_the_cleaner_switched_off_nothing_is_compacted():
 
     assert compact(stage, 120) == []
     assert len(records_of(stage.log)) == 30
+
+
+def test_an_empty_key_is_a_key():
+    stage = stage_of()
+    for value in (b"first", b"last"):
+        stage.log.append(build_batch([NewRecord(b"", value, (), stage.now_ms)]), stage.now_ms)
+    roll(stage)
+    put(stage, ("k", "in the active segment"))
+
+    compact(stage)
+
+    assert [(offset, key) for offset, key, _ in records_of(stage.log)] == [(1, ""), (2, "k")]

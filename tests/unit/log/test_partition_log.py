@@ -390,3 +390,13 @@ def test_idle_segments_give_their_files_back_and_take_them_again(stage):
     assert values_from(stage.log, 0) == names
     more = stage.fill(5)
     assert values_from(stage.log, 30) == more
+
+
+def test_from_an_offset_on_a_segment_has_at_least_the_bytes_of_its_batches(stage):
+    stage.fill(40)
+    stage.restart()
+
+    for segment in stage.log.segments:
+        for position, header in list(segment.headers()):
+            assert segment.size - position <= segment.bytes_from(header.base_offset) <= segment.size
+        assert segment.bytes_from(segment.end_offset()) <= segment.bytes_from(segment.base_offset)

@@ -388,3 +388,9 @@ def test_a_failed_close_is_no_clean_stop():
 
     assert stage.topics.close() == ["orders-0: no space left for orders-0/00000000000000000002.snapshot"]
     assert ".kafka_cleanshutdown" not in stage.storage.files()
+
+
+def test_since_when_a_topic_is_there_is_known_until_the_next_start(storage):
+    topics = opened(storage)
+
+    assert topics.create("orders", 1, {}, NOW).made_at_ms == NOW
