@@ -303,7 +303,7 @@ def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
             ("checkout-3", "apache-kafka-java", "2.8.0"), ("checkout-4", "<b>librdkafka</b>", "2.6.0\u202e"),
         )
     ]  # fmt: skip
-    return dict(msgspec.to_builtins(offending_software(found, reports, "")))
+    return dict(msgspec.to_builtins(offending_software(found, {}, reports, "")))
 
 
 def _explained(code: str) -> dict[str, Any]:

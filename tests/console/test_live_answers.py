@@ -187,8 +187,8 @@ def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broke
             (told,) = client.get("/groups/billing/clients").json["clients"]
             assert client.get("/groups/nope/clients").status == 404
     assert (told["session_timeout_ms"], told["rebalance_timeout_ms"]) == (20_000, 70_000)
-    assert (told["software"], told["last_poll_ms_ago"]) == (None, None)
-    assert sorted(told["unknown"]) == ["polls", "software"]
+    assert (told["software"], told["last_poll_ms_ago"]) == (f"kohort {kohort.__version__}", None)
+    assert sorted(told["unknown"]) == ["polls"]
     assert "KIP-714" in told["unknown"]["polls"]
 
 

@@ -57,6 +57,14 @@ class ClientMetrics:
         name, version = self._software.get(connection, (None, None))
         return ClientFacts(client_id[:NAME_MOST], host, port, name, version)
 
+    def software_of(self, connection: int) -> str | None:
+        """Return what is behind a connection, name and version, for the journal of groups; None where it did not say.
+
+        Both together are cut as each is: an entry stays small.
+        """
+        said = self._software.get(connection)
+        return None if said is None else f"{said[0]} {said[1]}"[:NAME_MOST]
+
     def forget_connection(self, connection: int) -> None:
         """Forget who was behind a connection that is closed."""
         self._software.pop(connection, None)

@@ -22,9 +22,9 @@ from kohort.verbs.client_reports import BACK_MS, read_reports
 from kohort.verbs.describing import described
 from kohort.verbs.group_state import describe, ends_of, states_of, unowned
 from kohort.verbs.losing import check_node, without_node
-from kohort.verbs.member_clients import clients_told
+from kohort.verbs.member_clients import clients_told, software_told
 from kohort.verbs.node_list import nodes_of
-from kohort.verbs.offending_software import offending_software
+from kohort.verbs.offending_software import lacks_software, offending_software
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
@@ -90,11 +90,14 @@ class ChangesAtCluster:
     def software(
         self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: AskedSpan
     ) -> CausesSoftware:
-        """Return which software the members run that rebalances began with, as their clients told the cluster within
-        the hour before now."""
+        """Return which software the members run that rebalances began with, as the journal has it, or as their clients
+        pushed it within the hour before now."""
         found = span_of_causes(self._source, since_ms, group, span).every
-        reports, why = _reports(clients, CAUSES_BACK_MS) if found else ([], "")
-        return offending_software(found, reports, why)
+        groups = {this.group for this in found if this.trigger is not None}
+        journal = {name: software_told(self._source.entries(name, span.end_ms)) for name in groups}
+        asks = any(lacks_software(this, journal) for this in found)
+        reports, why = _reports(clients, CAUSES_BACK_MS) if asks else ([], "")
+        return offending_software(found, journal, reports, why)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
         """Return the nodes, and which groups each coordinates."""

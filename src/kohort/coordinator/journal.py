@@ -156,6 +156,8 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     """What it asks for; None in entries of older versions."""
+    software: str | None = None
+    """What its client says it is, name and version (KIP-511); None where it did not say, or to older versions."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
@@ -226,6 +228,8 @@ class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replac
 
     who: Who
     old_member_id: str
+    software: str | None = None
+    """As ``MemberArrived.software``."""
 
 
 class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
@@ -278,6 +282,8 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Of a member that is gone, where nobody but a watcher saw it."""
     by: Who | None = None
     """Who asked for it, where that was not the member itself."""
+    software: str | None = None
+    """What the client of ``who`` says it is, as ``MemberArrived.software``, where a request of its own is the cause."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):

@@ -65,6 +65,7 @@ class GroupRequest:
     ``client_host`` is in Kafka's textual form (``/127.0.0.1``). ``connection`` serves as evidence only: the
     coordinator never acts on a connection's end. ``may_describe`` tells whether the caller may know of a topic: an
     expression that it subscribes by finds no others. ``principal`` is as whom it is logged in, as evidence, too.
+    ``software`` is what the client says it is (KIP-511), for the journal; None where it did not say.
     """
 
     message: Message
@@ -75,6 +76,7 @@ class GroupRequest:
     connection: int = -1
     may_describe: MayDescribe = may_describe_all
     principal: str = ""
+    software: str | None = None
 
     @property
     def sender(self) -> Who:

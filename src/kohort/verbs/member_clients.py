@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kohort.coordinator.journal import EpochRaised, GenerationSeen, JournalEntry, MemberArrived, RoundOpened, Vitals
+from kohort.coordinator.journal import (
+    EpochCause,
+    EpochRaised,
+    GenerationSeen,
+    JournalEntry,
+    MemberArrived,
+    RoundOpened,
+    StaticReplaced,
+    Vitals,
+)
 from kohort.results.console import ClientTold, ConsoleClients
 from kohort.verbs.client_reports import software_of
 
@@ -36,12 +45,13 @@ class ToldByJournal(NamedTuple):
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberSaid]
+    software: dict[str, str]
 
 
 def clients_told(
     group: str,
     members: Iterable[MemberRef],
-    entries: Iterable[JournalEntry],
+    entries: Sequence[JournalEntry],
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> ConsoleClients:
@@ -51,15 +61,27 @@ def clients_told(
     return ConsoleClients(group=group, clients=rows)
 
 
-def told_by_journal(entries: Iterable[JournalEntry]) -> ToldByJournal:
-    """Return what entries tell of members' limits, and of what their clients had pushed."""
-    found = ToldByJournal({}, {})
+def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
+    """Return what entries tell of members' limits, of what their clients had pushed, and which software they are."""
+    found = ToldByJournal({}, {}, software_told(entries))
     for entry in entries:
         for member_id, limits, vitals in _told(entry):
             if limits is not None:
                 found.limits[member_id] = limits
             if vitals is not None and vitals.said is not None:
                 found.said[member_id] = vitals.said
+    return found
+
+
+def software_told(entries: Iterable[JournalEntry]) -> dict[str, str]:
+    """Return which software members run, by their ids, as they said to the coordinator when they came (KIP-511)."""
+    found = {}
+    for entry in entries:
+        about = entry.cause if isinstance(entry, EpochRaised) else entry
+        if not isinstance(about, (MemberArrived, StaticReplaced, EpochCause)):
+            continue
+        if about.who is not None and about.software is not None:
+            found[about.who.member_id] = about.software
     return found
 
 
@@ -91,7 +113,7 @@ def _client(
     why = why_no_reports if reports is None else NO_PUSH
     said = known.said.get(member.member_id)
     limits = known.limits.get(member.member_id)
-    software = None if report is None else software_of(report)
+    software = known.software.get(member.member_id) or (None if report is None else software_of(report))
     polled_ms, gap_ms, at_ms = (
         (said.last_poll_ms_ago, said.longest_poll_gap_ms, said.at_ms) if said is not None else (None, None, None)
     )

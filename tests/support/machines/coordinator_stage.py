@@ -145,12 +145,13 @@ class CoordinatorStage:
         connection: int = 1,
         may_describe: MayDescribe = may_describe_all,
         principal: str = "",
+        software: str | None = None,
     ) -> int:
         """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
         self.tickets += 1
         self.asked.add(type(message))
         request = GroupRequest(
-            message, version, client_id, client_host, self.tickets, connection, may_describe, principal
+            message, version, client_id, client_host, self.tickets, connection, may_describe, principal, software
         )
         self._take(self.coordinator.handle(request, self.now))
         self.advance(0)
@@ -347,9 +348,8 @@ class CoordinatorStage:
         **said: Any,
     ) -> ConsumerGroupHeartbeatResponse:
         """The answer to a ConsumerGroupHeartbeat; ``said`` are fields of the request, ``client_id`` and the like."""
-        who = {
-            name: said.pop(name) for name in ("client_id", "client_host", "connection", "may_describe") if name in said
-        }
+        known = ("client_id", "client_host", "connection", "may_describe", "software")
+        who = {name: said.pop(name) for name in known if name in said}
         topic_partitions = None
         if owned is not None:
             by_topic: dict[str, list[int]] = {}

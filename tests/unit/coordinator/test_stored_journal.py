@@ -70,8 +70,9 @@ STORED = [
         % (TRIGGER_STORED, WHO_STORED),
     ),
     (
-        MemberArrived(at_ms=6, group="g", who=WHO, after_ms=1, new=True, api_version=9),
-        b'"member_arrived","at_ms":6,"group":"g","who":%b,"after_ms":1,"new":true,"api_version":9}' % WHO_STORED,
+        MemberArrived(at_ms=6, group="g", who=WHO, after_ms=1, new=True, api_version=9, software="franz 1"),
+        b'"member_arrived","at_ms":6,"group":"g","who":%b,"after_ms":1,"new":true,"api_version":9,'
+        b'"software":"franz 1"}' % WHO_STORED,
     ),
     (
         MemberRemoved(at_ms=7, group="g", who=WHO, why="left", reason="bye", by=Who("", "admin", "/h")),
@@ -103,8 +104,9 @@ STORED = [
         b'"round_dropped","at_ms":11,"group":"g","error":"X","generation":-1}',
     ),
     (
-        StaticReplaced(at_ms=12, group="g", who=WHO, old_member_id="app-0"),
-        b'"static_replaced","at_ms":12,"group":"g","who":%b,"old_member_id":"app-0"}' % WHO_STORED,
+        StaticReplaced(at_ms=12, group="g", who=WHO, old_member_id="app-0", software="franz 1"),
+        b'"static_replaced","at_ms":12,"group":"g","who":%b,"old_member_id":"app-0","software":"franz 1"}'
+        % WHO_STORED,
     ),
     (
         RequestFenced(
@@ -116,10 +118,12 @@ STORED = [
     (
         EpochRaised(
             at_ms=14, group="g", epoch=3, members=2,
-            cause=EpochCause(event="subscription_changed", who=WHO, topics_added=("t",), topics_removed=("u",)),
+            cause=EpochCause(
+                event="subscription_changed", who=WHO, topics_added=("t",), topics_removed=("u",), software="franz 1"
+            ),
         ),
         b'"epoch_raised","at_ms":14,"group":"g","epoch":3,"cause":{"event":"subscription_changed","who":%b,'
-        b'"topics_added":["t"],"topics_removed":["u"]},"members":2}' % WHO_STORED,
+        b'"topics_added":["t"],"topics_removed":["u"],"software":"franz 1"},"members":2}' % WHO_STORED,
     ),
     (
         TargetComputed(

@@ -33,6 +33,7 @@ def group_request(state: BrokerState, request: Request) -> Answer:
         reply_to=reply_to,
         connection=reply_to.connection,
         principal=principal_of(request),
+        software=state.client_metrics.software_of(reply_to.connection),
         may_describe=may_describe_all if state.access is None else partial(_may_describe, state, request),
     )
     release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)

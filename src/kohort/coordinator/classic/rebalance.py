@@ -101,6 +101,7 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
             vitals=vitals,
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
+            software=member.join.software,
         )
     )
 

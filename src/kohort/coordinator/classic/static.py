@@ -101,7 +101,13 @@ def _go_on(
     leads = skips and this.leader == member.member_id
     out.records.append(GroupWritten(group.group_id, generation_of(this)))
     out.journal.append(
-        StaticReplaced(at_ms=ctx.now_ms, group=group.group_id, who=member.who, old_member_id=before.member_id)
+        StaticReplaced(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            who=member.who,
+            old_member_id=before.member_id,
+            software=request.software,
+        )
     )
     response = JoinGroupResponse(
         generation_id=this.generation_id,

@@ -32,6 +32,8 @@ class Arrival(NamedTuple):
     """What it is to have; None where nothing is written of that."""
     replaces: ConsumerMember | None = None
     """The static member whose place it takes, maybe under the same id."""
+    software: str | None = None
+    """What its client says it is, for the journal."""
 
 
 def arrive(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Owned | None, ctx: Context) -> Arrival:
@@ -49,6 +51,13 @@ def arrive(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Ow
         return replacement_of(group, holder, member_id)
     member = group.members.get(member_id)
     return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
+
+
+def with_software(arrival: Arrival, said: ConsumerGroupMemberMetadataValue, software: str | None) -> Arrival:
+    """Return who is there with what its client says it is, where it says anything else that the journal may tell."""
+    if software is None or (said is arrival.said and arrival.replaces is None):
+        return arrival
+    return arrival._replace(software=software)
 
 
 def check_static(group: ModernGroup, instance_id: str, member_id: str) -> ConsumerMember:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kohort.coordinator.consumer.arrival import arrive
+from kohort.coordinator.consumer.arrival import arrive, with_software
 from kohort.coordinator.consumer.assignment import (
     Held,
 )
@@ -50,7 +50,7 @@ def decide_consumer_heartbeat(
     arrival = arrive(group, message, owned, ctx)
     said = said_after(arrival.said, request)
     check_regex(group, arrival.said, said)
-    current = advance(group, arrival, said, owned, ctx, out)
+    current = advance(group, with_software(arrival, said, request.software), said, owned, ctx, out)
     if arrival.said is None or arrival.replaces is not None:
         out.then = partial(_settle_in, groups, arrival.member_id, request, ctx)
     else:

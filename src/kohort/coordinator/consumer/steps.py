@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from kohort.coordinator.consumer.arrival import Arrival
 from kohort.coordinator.consumer.assignment import (
     Current,
@@ -79,7 +81,11 @@ def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, ctx: 
         CurrentWritten(group_id, member_id, value_of(arrival.current)),
     ]
     who = who_says(member_id, old.said)
-    out.journal.append(StaticReplaced(at_ms=ctx.now_ms, group=group_id, who=who, old_member_id=old.member_id))
+    out.journal.append(
+        StaticReplaced(
+            at_ms=ctx.now_ms, group=group_id, who=who, old_member_id=old.member_id, software=arrival.software
+        )
+    )
 
 
 def _say(group: ModernGroup, arrival: Arrival, said: Said, who: Who, ctx: Context, out: Outcome) -> RaisedEpoch | None:
@@ -98,8 +104,11 @@ def _say(group: ModernGroup, arrival: Arrival, said: Said, who: Who, ctx: Contex
         out.records.append(EpochWritten(group.group_id, value))
         group.soft.epoch_raised_ms = ctx.now_ms
         members = len(group.members) + (before is None)
+        cause = raised.cause
+        if cause.who is not None and arrival.software is not None:
+            cause = msgspec.structs.replace(cause, software=arrival.software)
         out.journal.append(
-            EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=raised.epoch, cause=raised.cause, members=members)
+            EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=raised.epoch, cause=cause, members=members)
         )
     return raised
 

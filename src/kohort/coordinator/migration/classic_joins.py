@@ -11,7 +11,14 @@ from functools import partial
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
 from kohort.coordinator.classic.parked_requests import refuse_join
 from kohort.coordinator.classic.protocols import protocols_of, rebalance_timeout_of
-from kohort.coordinator.consumer.arrival import Arrival, arrival_of, check_room, check_static, replacement_of
+from kohort.coordinator.consumer.arrival import (
+    Arrival,
+    arrival_of,
+    check_room,
+    check_static,
+    replacement_of,
+    with_software,
+)
 from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import Said
@@ -50,6 +57,7 @@ def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: 
     arrival = _arrive(group, message, member_id)
     subscription = _subscription(message)
     said = _said(arrival.said, request, message, subscription)
+    arrival = with_software(arrival, said, request.software)
     owned = partitions_by_id(subscription.owned_partitions, ctx.topics)
     holder = group.members.get(group.instances.get(message.group_instance_id or "", ""))
     if holder is not None and is_last_modern(group, holder, ctx):

@@ -39,7 +39,7 @@ class TestAReturnToAStableGroup:
     def test_of_a_follower_moves_nothing(self, stage, group):
         a, b, generation = group
 
-        answer = stage.answer(stage.join(instance_id="ib"))
+        answer = stage.answer(stage.join(instance_id="ib", software="franz 1"))
 
         assert answer.member_id not in (a, b)
         assert (answer.generation_id, answer.leader, answer.skip_assignment, answer.members) == (
@@ -52,7 +52,7 @@ class TestAReturnToAStableGroup:
         assert stage.heartbeat(a, generation, instance_id="ia") == ErrorCode.NONE
         assert stage.entries(RoundOpened) == []
         (entry,) = stage.entries(StaticReplaced)
-        assert (entry.who.member_id, entry.old_member_id) == (answer.member_id, b)
+        assert (entry.who.member_id, entry.old_member_id, entry.software) == (answer.member_id, b, "franz 1")
 
     def test_is_written_before_it_is_told(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ib"))

@@ -140,13 +140,13 @@ def test_a_static_member_that_comes_back_has_its_place_again(new_id):
     assert stage.beat("s1", -2, instance_id="i1").member_epoch == -2
     stage.come("other")  # everything waits for its return, or the end of its session
 
-    back = stage.come(new_id, instance_id="i1")
+    back = stage.come(new_id, instance_id="i1", software="franz 1")
 
     assert (back.error_code, back.member_id) == (0, new_id)
     assert set(stage.told(back)) < {("t", p) for p in range(4)}
     assert [entry.epoch for entry in stage.entries(EpochRaised)] == [2, 3]  # for two members that came; for no return
     assert len(stage.entries(StaticAway)) == 2
-    assert [entry.old_member_id for entry in stage.entries(StaticReplaced)] == ["s1"]
+    assert [(entry.old_member_id, entry.software) for entry in stage.entries(StaticReplaced)] == [("s1", "franz 1")]
     if new_id == "s2":
         fenced = stage.beat("s1", 3, instance_id="i1")
         assert fenced.error_code == ErrorCode.FENCED_INSTANCE_ID

@@ -85,3 +85,10 @@ def test_a_group_in_which_one_member_of_two_has_data_of_its_own_assignor_is_not_
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "custom assignor" in (answer.error_message or "")
     assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
+
+
+def test_what_software_a_member_of_the_classic_protocol_is_goes_with_its_coming(mixed):
+    mixed.join(instance_id="other", software="franz 1")
+
+    raised = mixed.entries(EpochRaised)[-1]
+    assert (raised.cause.event, raised.cause.software) == ("member_joined", "franz 1")

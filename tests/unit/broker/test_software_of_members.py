@@ -1,0 +1,78 @@
+"""What software a client says it is when it connects (KIP-511) is in the journal of its group, where it comes in."""
+
+import pytest
+
+from kohort.coordinator.journal import EpochRaised, MemberArrived, parse_entry
+from kohort.verbs.member_clients import software_told
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
+from kohort.wire.record_batch import read_batch, split_batches
+from support.raw.group_member import RawMember
+
+SAYS = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.6.1")
+
+
+def journal(stage):
+    """The journal as anybody reads it."""
+    answer = stage.connect().fetch("__kohort_journal")
+    data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
+    return [parse_entry(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
+
+
+def join(stage, wire):
+    """Have a member of the classic protocol come, alone in its group; returns its id."""
+    member = RawMember(wire, "g", ["a"])
+    member.start_join()
+    stage.advance(0)
+    member.end_join()
+    member.sync({member.member_id: {"a": [0]}})
+    return member.member_id
+
+
+@pytest.fixture
+def wire(stage):
+    """A connection to a broker that has a topic."""
+    wire = stage.connect()
+    wire.create("a", 1)
+    return wire
+
+
+def test_a_member_of_the_classic_protocol(stage, wire):
+    wire.ask(SAYS, 3)
+
+    member_id = join(stage, wire)
+
+    (came,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
+    assert came.software == "librdkafka 2.6.1"
+    assert software_told(journal(stage)) == {member_id: "librdkafka 2.6.1"}
+
+
+def test_a_modern_member(stage, wire):
+    wire.ask(SAYS, 3)
+
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1_000, subscribed_topic_names=["a"],
+        topic_partitions=[],
+    )  # fmt: skip
+    assert wire.ask(heartbeat, 1).error_code == 0
+
+    raised = [entry for entry in journal(stage) if isinstance(entry, EpochRaised)]
+    assert [entry.cause.software for entry in raised] == ["librdkafka 2.6.1"]
+    assert software_told(raised) == {"m": "librdkafka 2.6.1"}
+
+
+def test_of_one_that_does_not_say_nothing_is_told(stage, wire):
+    stage.connect().ask(SAYS, 3)  # somebody else on a connection of its own
+
+    join(stage, wire)
+
+    (came,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
+    assert came.software is None
+
+
+def test_a_long_name_is_cut(stage, wire):
+    wire.ask(ApiVersionsRequest(client_software_name="n" * 30_000, client_software_version="1" * 30_000), 3)
+
+    member_id = join(stage, wire)
+
+    assert software_told(journal(stage)) == {member_id: "n" * 256}
