@@ -29,9 +29,6 @@ from support.machines.coordinator_stage import GROUP, CoordinatorStage
 T = b"t".ljust(16, b"\x01")
 U = b"u".ljust(16, b"\x01")
 """The ids of the topics of the stage."""
-OF_CLASSIC_PROTOCOL = ClassicMemberMetadata(
-    session_timeout_ms=10_000, supported_protocols=[ClassicProtocol(name="range", metadata=subscription("t"))]
-)
 
 
 def epochs(group_epoch: int, target_epoch: int | None = None, group: str = GROUP) -> list[ConsumerGroupRecord]:
@@ -55,6 +52,7 @@ def member(
     instance_id: str | None = None,
     rack_id: str | None = None,
     classic: bool = False,
+    speaks: Sequence[str] = ("range",),
     group: str = GROUP,
 ) -> list[ConsumerGroupRecord]:
     """A member of a group: what it said, what it is to have (what it has, if not given), what it has."""
@@ -66,7 +64,7 @@ def member(
         subscribed_topic_names=list(names),
         subscribed_topic_regex=regex,
         rebalance_timeout_ms=60_000,
-        classic_member_metadata=OF_CLASSIC_PROTOCOL if classic else None,
+        classic_member_metadata=_of_classic_protocol(speaks) if classic else None,
     )
     state = ReconciliationState.UNREVOKED_PARTITIONS if pending else ReconciliationState.STABLE
     current = Current(epoch, previous_epoch, state, has or {}, pending or {})
@@ -76,6 +74,11 @@ def member(
         TargetWritten(group, member_id, target_value_of(to_have)),
         CurrentWritten(group, member_id, value_of(current)),
     ]
+
+
+def _of_classic_protocol(names: Sequence[str]) -> ClassicMemberMetadata:
+    protocols = [ClassicProtocol(name=name, metadata=subscription("t")) for name in names]
+    return ClassicMemberMetadata(session_timeout_ms=10_000, supported_protocols=protocols)
 
 
 def resolved(matched: Mapping[str, Sequence[str]], group: str = GROUP) -> list[ConsumerGroupRecord]:

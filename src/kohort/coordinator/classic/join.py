@@ -159,7 +159,7 @@ def _existing_member(
         _add_member(group, request, message, message.member_id, ctx, out)
         return
     member = group.check_member(message.member_id, message.group_instance_id)
-    protocols = protocols_of(message)
+    protocols = protocols_of(message.protocols)
     let_others_wait = this.state is GroupState.PREPARING_REBALANCE and ctx.now_ms - this.opened_at_ms >= LATE_MS
     vitals = member.vitals(ctx) if let_others_wait else None
     member.saw(request.connection, ctx.now_ms)
@@ -198,7 +198,7 @@ def _add_member(
         client_host=request.client_host,
         session_timeout_ms=message.session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_of(request, message),
-        protocols=protocols_of(message),
+        protocols=protocols_of(message.protocols),
         expires_at_ms=ctx.now_ms + NEW_MEMBER_TIMEOUT_MS,
         last_seen_ms=ctx.now_ms,
         is_new=True,

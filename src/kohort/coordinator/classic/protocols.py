@@ -1,6 +1,9 @@
-"""What a member says of itself in JoinGroup: its protocols and timeouts."""
+"""What a member says of itself in JoinGroup, and what a log says that it said: its protocols and timeouts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
 
 from kohort.coordinator.classic.member import Member, Protocols
 from kohort.coordinator.classic.round import Round
@@ -8,10 +11,24 @@ from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest
 
 
-def protocols_of(message: JoinGroupRequest) -> Protocols:
-    """Return the protocols in order of preference; of a name given twice the first stands."""
+class NamedMetadata(Protocol):
+    """One protocol of a member, in a request or in a record."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def metadata(self) -> bytes: ...
+
+
+def protocols_of(said: Iterable[NamedMetadata]) -> Protocols:
+    """Return the protocols in order of preference; of a name given twice the first stands.
+
+    Without that, a member that names one twice would count as two who speak it, and the vote could fall on a protocol
+    that others do not speak.
+    """
     by_name: dict[str, bytes] = {}
-    for protocol in message.protocols:
+    for protocol in said:
         by_name.setdefault(protocol.name, bytes(protocol.metadata))  # a large one is gathered in a bytearray
     return tuple(by_name.items())
 

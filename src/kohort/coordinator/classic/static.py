@@ -52,7 +52,7 @@ def replace_static_member(
     old_leader = this.leader
     member = this.members[old_id]
     _fence_parked(group, member, out)
-    protocols = protocols_of(message)
+    protocols = protocols_of(message.protocols)
     change = change_of(this, member, protocols, ctx)
     out.timers.append(CancelTimer(session_timer(group.group_id, old_id)))
     this.rename(member, member_id)

@@ -86,8 +86,8 @@ def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) 
         _add(group.assignor_votes, said.server_assignor, by)
     if said.classic_member_metadata is not None:
         group.classic_members += by
-        for protocol in said.classic_member_metadata.supported_protocols:
-            _add(group.classic_protocols, protocol.name, by)
+        for name in {protocol.name for protocol in said.classic_member_metadata.supported_protocols}:
+            _add(group.classic_protocols, name, by)
 
 
 def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:

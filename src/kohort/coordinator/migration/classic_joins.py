@@ -140,7 +140,9 @@ def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest,
         server_assignor=None if before is None else before.server_assignor,
         classic_member_metadata=ClassicMemberMetadata(
             session_timeout_ms=message.session_timeout_ms,
-            supported_protocols=[ClassicProtocol(name=name, metadata=blob) for name, blob in protocols_of(message)],
+            supported_protocols=[
+                ClassicProtocol(name=name, metadata=blob) for name, blob in protocols_of(message.protocols)
+            ],
         ),
     )
     return before if before is not None and said == before else said

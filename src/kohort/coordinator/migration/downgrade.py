@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.coordinator.classic.group import generation_of
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.protocols import protocols_of
 from kohort.coordinator.classic.rebalance import begin_sessions, open_round
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
@@ -145,7 +146,7 @@ def _round_of(group: ModernGroup, after: _Remains, ctx: Context) -> Round:
                 client_host=said.client_host,
                 session_timeout_ms=classic.session_timeout_ms,
                 rebalance_timeout_ms=said.rebalance_timeout_ms,
-                protocols=tuple((p.name, bytes(p.metadata)) for p in classic.supported_protocols),
+                protocols=protocols_of(classic.supported_protocols),
                 expires_at_ms=ctx.now_ms + classic.session_timeout_ms,
                 last_seen_ms=ctx.now_ms if presence is None else presence.last_seen_ms,
                 connection=-1 if presence is None else presence.connection,

@@ -12,6 +12,7 @@ from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.group_classic import MemberIdentity
 from support.consumer_protocol import subscription
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
+from support.machines.written_groups import T, epochs, member, write
 
 ALL = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
 NEWEST = {"group_consumer_assignment_interval_ms": 0}
@@ -105,6 +106,23 @@ def test_where_groups_of_both_are_switched_off_nobody_joins_with_the_classic_pro
     assert stage.answer(stage.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     stage.beat("new", -1)
     assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group is not one of both
+
+
+def test_a_protocol_that_a_record_names_twice_counts_once(stage):
+    """Three joins cannot write this, as a name given twice is taken once; a log of other hands can hold it."""
+    write(
+        stage,
+        epochs(5),
+        member("m1", 5, {T: {0: 5}}, classic=True, speaks=["b"]),
+        member("m2", 5, {T: {1: 5}}, classic=True, speaks=["a", "a", "b"]),
+        member("m3", 5, {T: {2: 5}}, classic=True, speaks=["a", "b"]),
+        member("new", 5, {T: {3: 5}}),
+    )
+
+    stage.beat("new", -1)
+
+    (written,) = [r for r in stage.records() if isinstance(r, GroupWritten)]
+    assert (written.value.protocol, len(written.value.members)) == ("b", 3)
 
 
 def test_with_another_modern_member_it_stays_as_it_is(stage):
