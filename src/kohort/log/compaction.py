@@ -20,6 +20,7 @@ from kohort.log.batch_positions import check_place
 from kohort.log.batch_scan import whole_batches
 from kohort.log.compaction_filter import FilteredBatch, RecordFilter, empty_batch, filter_batch, is_taken_back
 from kohort.log.dirty import Dirty
+from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.keyed_records import body_of, keyed_records
 from kohort.log.partition import PartitionLog
 from kohort.log.segment import POSITION_MAX, Segment
@@ -99,7 +100,12 @@ class Compaction:
         yield from self._note_keys(latest)
         config = self.log.config
         record_filter = RecordFilter(
-            latest, self.clean_until - 1, self.log.aborted, self._now_ms, config.delete_retention_ms
+            latest,
+            self.clean_until - 1,
+            self.log.aborted,
+            EndedTransactions(),
+            self._now_ms,
+            config.delete_retention_ms,
         )
         for group in self._groups():
             yield from self._compact(group, record_filter)
@@ -183,6 +189,7 @@ class Compaction:
         made.suffix = CLEANED
         self._making = made
         changed = len(group) > 1
+        last_end = -1
         for segment in group:
             for chunk in self._chunks(segment, segment.base_offset):
                 ends_group = chunk.is_last and segment is group[-1]
@@ -191,11 +198,13 @@ class Compaction:
                     is_end = ends_group and i == len(chunk.batches) - 1
                     left = self._left_of(batch, header, record_filter, is_end=is_end)
                     changed |= left.batch is not batch
+                    if header.is_control and header.record_count and not left.kept:
+                        last_end = header.last_offset
                     self._write(made, header, left)
                     yield from self._pause_after(left.unpacked_bytes)
                 yield
         if changed:
-            yield from self._swap(group, made)
+            yield from self._swap(group, made, last_end)
         else:
             made.drop()
             forget_cleaned(self._storage, folder, base_offset)
@@ -206,7 +215,11 @@ class Compaction:
     ) -> FilteredBatch:
         """Return what is written in the place of a batch."""
         left = filter_batch(batch, header, record_filter)
-        if left.batch is None and (is_end or self._ends_a_producer(header)):
+        if left.batch is not None:
+            return left
+        if header.is_control and self._is_all_of_a_producer(header):
+            return left._replace(batch=batch, max_timestamp=header.max_timestamp, kept=header.record_count)
+        if is_end or self._ends_a_producer(header):
             left = left._replace(batch=empty_batch(header) if header.record_count else batch)
         return left
 
@@ -236,7 +249,13 @@ class Compaction:
             producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset
         )
 
-    def _swap(self, group: list[Segment], made: Segment) -> Iterator[None]:
+    def _is_all_of_a_producer(self, header: BatchHeader) -> bool:
+        """Tell whether a marker bears the epoch of a producer of whom no batch is remembered: a start learns the epoch
+        from it. Kafka leaves an empty batch in its place, from which a start learns nothing."""
+        producer = self.log.producers.get(header.producer_id)
+        return producer is not None and not producer.batches and producer.epoch == header.producer_epoch
+
+    def _swap(self, group: list[Segment], made: Segment, last_end: int) -> Iterator[None]:
         made.save_indexes()
         made.start_flush()
         for _ in range(FLUSH_STEPS):
@@ -244,7 +263,7 @@ class Compaction:
                 break
             yield
         made.flush()
-        self.log.replace_segments(group, made)
+        self.log.replace_segments(group, made, last_end)
 
 
 def _note_batch(latest: dict[bytes, int], body: bytes, header: BatchHeader) -> int:

@@ -9,13 +9,15 @@ a tombstone                                no later record has its key, and its 
                                            the first compaction that meets it sets the horizon: then plus
                                            ``delete.retention.ms``
 without a key                              never
+a marker that ends a transaction           a batch of that transaction was met since the log's start, or its delete
+                                           horizon has not passed; the first compaction that meets none sets the
+                                           horizon (ended_transactions.py)
 ========================================== ===========================================================================
 
 A batch keeps its offsets, sequence and leader epoch whatever leaves it. One that loses every record goes, unless it is
 told to stay: then its header stays, with a count of zero, for the producer's sequence or for the end of the segment.
 
 What a transaction took back goes, and replaces nothing; what it committed is judged as any record is.
-Deviation: the markers that end transactions stay for good; Kafka lets them go when their delete horizon has passed.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kohort.log.aborted import AbortedTransactions
+from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.keyed_records import KeyedRecord, body_of, keyed_records
 from kohort.wire.compression import Codec, compress
 from kohort.wire.record_batch import (
@@ -51,6 +54,8 @@ class RecordFilter:
     latest_offset: int
     """Where that part ends: later batches stay as they are."""
     aborted: AbortedTransactions
+    ended: EndedTransactions
+    """What was met so far. Batches must come in the order of the log, from its start on."""
     now_ms: int
     delete_retention_ms: int
 
@@ -71,19 +76,41 @@ def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
 
 def filter_batch(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
     """Return what ``record_filter`` leaves of one whole batch. Raises CorruptRecord."""
+    if header.is_control:
+        return _filter_marker(batch, header, record_filter)
+    record_filter.ended.meet(header)
     if is_taken_back(header, record_filter.aborted):
         return FilteredBatch(None, NO_TIMESTAMP, 0, 0)
-    if header.is_control or header.base_offset > record_filter.latest_offset:
-        return FilteredBatch(batch, header.max_timestamp, header.record_count, 0)
+    if header.base_offset > record_filter.latest_offset:
+        return _whole(batch, header)
     body = body_of(batch, header)
     kept = [record for record in keyed_records(body, header) if _stays(record, header, record_filter)]
     if not kept:
         return FilteredBatch(None, NO_TIMESTAMP, 0, len(body))
     sets_horizon = header.delete_horizon_ms is None and any(record.is_tombstone for record in kept)
     if len(kept) == header.record_count and not sets_horizon:
-        return FilteredBatch(batch, header.max_timestamp, header.record_count, len(body))
+        return _whole(batch, header, len(body))
     made, max_timestamp = _rebuilt(body, header, kept, record_filter, sets_horizon=sets_horizon)
     return FilteredBatch(made, max_timestamp, len(kept), len(body))
+
+
+def _filter_marker(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
+    if not record_filter.ended.end(batch, header):
+        return _whole(batch, header)
+    horizon_ms = header.delete_horizon_ms
+    if not header.record_count or (horizon_ms is not None and record_filter.now_ms >= horizon_ms):
+        return FilteredBatch(None, NO_TIMESTAMP, 0, 0)
+    if horizon_ms is not None:
+        return _whole(batch, header)
+    body = body_of(batch, header)
+    kept = list(keyed_records(body, header))
+    made, max_timestamp = _rebuilt(body, header, kept, record_filter, sets_horizon=True)
+    return FilteredBatch(made, max_timestamp, len(kept), len(body))
+
+
+def _whole(batch: bytes | memoryview, header: BatchHeader, unpacked_bytes: int = 0) -> FilteredBatch:
+    """Return a batch of which all stays."""
+    return FilteredBatch(batch, header.max_timestamp, header.record_count, unpacked_bytes)
 
 
 def _stays(record: KeyedRecord, header: BatchHeader, record_filter: RecordFilter) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from kohort.errors import CorruptRecord
 from kohort.log.partition import PartitionLog
 from kohort.log.segment import Segment
+from kohort.wire.control_records import parse_marker
 from kohort.wire.record_batch import check_crc
 
 
@@ -16,10 +20,15 @@ def check_invariants(log: PartitionLog) -> None:
     assert bases[0] <= log.log_start_offset <= log.log_end_offset, f"{log}: it starts outside of its segments"
     assert 0 <= log.recovery_point <= log.log_end_offset, f"{log}: recovery point {log.recovery_point}"
     end = bases[0]
+    unended: set[int] = set()
     for segment in segments:
         assert end <= segment.base_offset, f"{log}: {segment} begins before {end}, where the one before it ends"
-        end = max(end, _check_segment(log, segment))
+        end = max(end, _check_segment(log, segment, unended))
     assert end == log.log_end_offset, f"{log}: its batches end at {end}"
+    unended = {producer_id for producer_id in unended if not log.producers.is_open(producer_id)}
+    assert not unended, (
+        f"{log}: transactions of producers {sorted(unended)} are closed, and their batches have no marker"
+    )
     starts = [start for _, start in log.epochs.entries]
     assert all(start <= log.log_end_offset for start in starts), f"{log}: an epoch begins beyond the end: {starts}"
     for producer_id, producer in log.producers:
@@ -27,13 +36,22 @@ def check_invariants(log: PartitionLog) -> None:
             assert batch.last_offset < log.log_end_offset, f"{log}: producer {producer_id} is ahead of the log: {batch}"
 
 
-def _check_segment(log: PartitionLog, segment: Segment) -> int:
-    """Check the batches of a segment against each other and against its indexes; where it ends."""
+def _check_segment(log: PartitionLog, segment: Segment, unended: set[int]) -> int:
+    """Check the batches of a segment against each other and against its indexes; where it ends.
+
+    ``unended`` are the producers of whose transaction a batch was met and not yet its marker.
+    """
     end, size, latest, ends = segment.base_offset, 0, -1, {}
     for position, header in segment.headers():
         assert position == size, f"{log}: {segment} has a hole at {size}"
         assert header.base_offset >= end, f"{log}: {segment} goes back from {end} to {header.base_offset}"
         check_crc(segment.batch(position, header), 0, header)
+        if header.is_control:
+            with suppress(CorruptRecord):  # a start passes over it, too
+                if parse_marker(segment.batch(position, header), header) is not None:
+                    unended.discard(header.producer_id)
+        elif header.is_transactional:
+            unended.add(header.producer_id)
         epoch = header.partition_leader_epoch
         assert 0 <= epoch <= log.leader_epoch, f"{log}: epoch {epoch} at {header.base_offset}"
         end, size, latest = header.next_offset, position + header.size, max(latest, header.max_timestamp)

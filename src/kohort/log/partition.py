@@ -20,6 +20,7 @@ from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.log_slice import LogSlice
 from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.opened_with import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
+from kohort.log.producer_snapshots import ProducerSnapshots
 from kohort.log.producers import ProducedBatch
 from kohort.log.recoding import CODECS, opened
 from kohort.log.recovery import LogToRecover, recover
@@ -41,7 +42,6 @@ __all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
 R = TypeVar("R")
 
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
-SNAPSHOTS_KEPT: Final = 2
 _base_offset: Final = attrgetter("base_offset")
 
 
@@ -68,7 +68,7 @@ class PartitionLog:
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
         self._start_offset = found.start_offset
-        self._snapshots = found.snapshots
+        self._snapshots = ProducerSnapshots(storage, self.folder, found.snapshots)
         self.recovery_point = found.recovery_point
         """Everything before this offset is known to be on the disk."""
         self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
@@ -252,7 +252,7 @@ class PartitionLog:
         segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
         segment.make()
         self._segments.append(segment)
-        self._take_snapshot()
+        self._snapshots.take(self.producers, self._next_offset)
 
     # ---------------------------------------------------------------- read
 
@@ -384,16 +384,18 @@ class PartitionLog:
         self._after_new_start()
         return size
 
-    def replace_segments(self, old: Sequence[Segment], made: Segment) -> None:
+    def replace_segments(self, old: Sequence[Segment], made: Segment, last_end: int = -1) -> None:
         """Put a compacted segment in the place of ``old``. Raises StorageError, and nothing has happened, if it cannot.
 
-        ``old`` must still be here, side by side: retention may have taken some while they were compacted.
+        ``old`` must still be here, side by side: retention may have taken some while they were compacted. ``last_end``
+        is the offset of the last marker that ``made`` lacks: no start may read on from before it.
         """
         bases = [segment.base_offset for segment in old]
         first = next((i for i, segment in enumerate(self._segments) if segment is old[0]), -1)
         if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
             raise StorageError(f"the segments {bases} were deleted while they were compacted")
         made.close()
+        self._snapshots.forget_before(last_end + 1)
         begin_swap(self._storage, self.folder, made)
         self._segments[first : first + len(old)] = [made]
         self.aborted.forget(made.base_offset, self._segments[first + 1].base_offset)
@@ -476,7 +478,7 @@ class PartitionLog:
         if self._next_offset > self.recovery_point:
             self.flush()
         if self._next_offset:
-            self._take_snapshot()
+            self._snapshots.take(self.producers, self._next_offset)
         for segment in self._segments:
             segment.close()
 
@@ -484,17 +486,6 @@ class PartitionLog:
         """Close everything without a word: the folder is about to go."""
         for segment in self._segments:
             segment.drop()
-
-    def _take_snapshot(self) -> None:
-        """Write down the producers as of the log's end; of older snapshots the last one stays."""
-        offset = self._next_offset
-        path = f"{self.folder}/{segment_name(offset)}.snapshot"
-        self._storage.replace(path, self.producers.build_snapshot(), durable=False)
-        if offset not in self._snapshots:
-            self._snapshots.append(offset)
-        self._snapshots.sort()
-        while len(self._snapshots) > SNAPSHOTS_KEPT:
-            self._storage.delete(f"{self.folder}/{segment_name(self._snapshots.pop(0))}.snapshot")
 
     def _save_epochs(self) -> None:
         self._storage.replace(f"{self.folder}/{EPOCHS_FILE}", self.epochs.build(), durable=False)

@@ -47,6 +47,8 @@ class Plan:
     index_interval_bytes: int
     forgets: bool
     """Whether offsets of an empty group expire within a minute."""
+    cleans_often: bool
+    """Whether logs are compacted every second, and tombstones and markers go soon after what they end."""
 
     @property
     def sweep_ms(self) -> int:
@@ -113,4 +115,5 @@ def plan_of(seed: int) -> Plan:
         poll_records=later.choice([500, 500, 500, 1, 5]),
         index_interval_bytes=later.choice([4_096, 4_096, 4_096, 128]),
         forgets=later.random() < 0.3,
+        cleans_often=later.random() < 0.5,
     )

@@ -44,7 +44,7 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
-"""The base timestamp is the time from which compaction may drop the tombstones of the batch (KIP-534)."""
+"""The base timestamp is the time from which compaction may drop tombstones and the marker of the batch (KIP-534)."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 SMALLEST_RECORD: Final = 7
@@ -131,7 +131,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on compaction may drop the tombstones of this batch; None until compaction has set it."""
+        """From when on compaction may drop tombstones and marker of this batch; None until compaction has set it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kohort.clock import ManualClock
@@ -34,10 +35,11 @@ def batch(
 class LogStage:
     """``orders-0`` with small segments, on a storage that outlives restarts."""
 
-    def __init__(self, storage: Storage | None = None, **options: str) -> None:
+    def __init__(self, storage: Storage | None = None, *, compaction_bytes: int = 1 << 27, **options: str) -> None:
+        """``compaction_bytes`` is what a compaction may hold in memory; ``options`` are those of the topic."""
         self.storage = storage if storage is not None else MemoryStorage()
         self.clock = ManualClock()
-        self.config: BrokerConfig = parse_config(BrokerConfig, {})
+        self.config = replace(parse_config(BrokerConfig, {}), log_cleaner_dedupe_buffer_size=compaction_bytes)
         self.restarts = 0
         self.topics = self._open()
         if "orders" not in self.topics:

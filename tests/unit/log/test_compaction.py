@@ -1,5 +1,7 @@
 """Compaction: the last value of every key stays, at its offset; a crash does no harm."""
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.errors import ApiError, ErrorCode, RecordsRefused, StorageError
@@ -227,8 +229,7 @@ def test_all_records_without_a_key_are_named_up_to_a_limit():
 
 
 def test_more_keys_than_fit_memory_take_several_goes():
-    stage = stage_of()
-    stage.topics._upkeep._cleaner._config = dataclass_replace(stage.config, log_cleaner_dedupe_buffer_size=10 * 160)
+    stage = stage_of(compaction_bytes=10 * 160)
     for n in range(60):
         put(stage, (f"k{n % 30}", f"v{n}"))
     roll(stage)
@@ -238,12 +239,6 @@ def test_more_keys_than_fit_memory_take_several_goes():
     assert len(notes) > 2
     assert [r[1] for r in records_of(stage.log)] == [f"k{n}" for n in range(30)]
     assert {r[2] for r in records_of(stage.log)} == {f"v{n}" for n in range(30, 60)}
-
-
-def dataclass_replace(config, **changes):
-    import dataclasses
-
-    return dataclasses.replace(config, **changes)
 
 
 def test_compact_and_delete_does_both():
@@ -436,7 +431,7 @@ def test_how_far_a_log_is_compacted_outlives_a_restart():
 
 def test_with_the_cleaner_switched_off_nothing_is_compacted():
     stage = stage_of()
-    stage.config = dataclass_replace(stage.config, log_cleaner_enable=False)
+    stage.config = replace(stage.config, log_cleaner_enable=False)
     stage.restart()
     for n in range(30):
         put(stage, ("k", f"v{n}"))

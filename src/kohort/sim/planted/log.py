@@ -6,6 +6,7 @@ from typing import Any
 
 from kohort.broker.purgatory import Purgatory
 from kohort.log import recovery
+from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.partition import PartitionLog
 from kohort.log.producers import Producers
 from kohort.log.segment import Segment
@@ -86,6 +87,14 @@ def position_remembered_wrongly(patch: Patch) -> None:
         real(segment, offset - 1, position)
 
     patch.method(Segment, "_remember", remember)
+
+
+@bug("log", "compaction drops the marker of a transaction of which something is left", world="transactions")
+def marker_dropped_early(patch: Patch) -> None:
+    def end(real: Any, ended: EndedTransactions, *args: Any) -> bool:
+        return real(ended, *args) or True
+
+    patch.method(EndedTransactions, "end", end)
 
 
 @bug("log", "a fetch whose connection is gone stays parked")

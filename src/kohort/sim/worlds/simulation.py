@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ConsumerConfig
@@ -24,6 +24,11 @@ from kohort.sim.world import START_MS
 from kohort.sim.worlds.settled import SETTLED_MS, SettledDetector
 
 START_WITHIN_MS = 2_000
+CLEANS_OFTEN: Final[dict[str, Any]] = {
+    "log_cleaner_backoff_ms": 1_000,
+    "log_cleaner_min_cleanable_ratio": 0.05,
+    "log_cleaner_delete_retention_ms": 2_000,
+}
 
 
 class StartedProcess(BrokerProcess, Protocol):
@@ -87,6 +92,7 @@ class Simulation(ABC):
             offsets_topic_num_partitions=plan.offsets_partitions,
             offsets_topic_segment_bytes=plan.segment_bytes,
             log_segment_bytes=plan.segment_bytes,
+            **(CLEANS_OFTEN if plan.cleans_often else {}),
             log_index_interval_bytes=plan.index_interval_bytes,
             auto_create_topics_enable=False,
             **own,
