@@ -103,7 +103,10 @@ class TestDescribeGroups:
     def test_is_refused_per_group_where_the_group_is_not_coordinated(self, stage):
         stage.unload()
 
-        assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
+        (group,) = describe(stage, GROUP, version=6)
+        assert group.error_code == ErrorCode.NOT_COORDINATOR
+        assert group.error_message
+        assert [g.error_message for g in describe(stage, GROUP, version=5)] == [None]
         assert stage.answer(stage.ask(DescribeGroupsRequest(groups=[]), 0)) == DescribeGroupsResponse()
 
 

@@ -178,6 +178,15 @@ class TestAfterARestart:
 
         assert generation == 0
 
+    def test_the_last_generation_that_can_be_said_is_given(self, stage):
+        last_but_one = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 2, protocol=None, leader=None)
+        stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last_but_one)))
+        stage.restart()
+
+        (_,), generation = stage.stable(1)
+
+        assert generation == 2**31 - 1
+
     def test_silent_members_expire(self, stage):
         stage.stable(2)
         stage.restart()

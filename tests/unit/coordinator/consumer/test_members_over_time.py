@@ -8,10 +8,11 @@ import pytest
 
 from kohort.clock import Timers
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
 from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer_records import CurrentWritten
+from kohort.coordinator.consumer_records import CurrentWritten, EpochWritten, TargetEpochWritten
 from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
 from kohort.coordinator.records import build_record
 from kohort.errors import ErrorCode
@@ -19,7 +20,7 @@ from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     CurrentTopicPartitions,
 )
-from support.machines.coordinator_stage import CoordinatorStage
+from support.machines.coordinator_stage import CoordinatorStage, Topics
 from support.machines.written_groups import T, epochs, member, write
 
 
@@ -174,3 +175,45 @@ def test_a_target_takes_what_each_member_has_into_account_and_tells_moves_by_nam
         ("u", 0, None, "m2"),
         ("u", 1, None, "m2"),
     }
+
+
+def test_a_member_begins_with_epoch_0(stage):
+    stage.come("m1")
+
+    (written,) = currents(stage)
+    assert (written.value.previous_member_epoch, written.value.member_epoch) == (0, 2)
+    assert (reconciled(stage, "m1").from_epoch, reconciled(stage, "m1").epoch) == (0, 2)
+
+
+def test_a_group_whose_records_were_removed_is_as_one_of_which_nothing_was_written():
+    group, new = ModernGroup("g"), ModernGroup("g")
+    for record in epochs(5):
+        replay_consumer_group(group, record)
+    replay_consumer_group(group, EpochWritten("g", None))
+    replay_consumer_group(group, TargetEpochWritten("g", None))
+
+    kept = ("epoch", "metadata_hash", "target_epoch", "target_at_ms")
+    assert {name: getattr(group, name) for name in kept} == {name: getattr(new, name) for name in kept}
+
+
+def test_the_hash_of_topics_is_the_one_that_earlier_brokers_wrote():
+    """Another would raise the epoch of every group at its first heartbeat after an upgrade."""
+    assert hash_of_topics(["u", "t", "none"], Topics(t=4, u=2)) == 6_053_682_676_446_597_683
+    assert hash_of_topics(["none"], Topics(t=4)) == 0
+
+
+def test_who_subscribes_to_nothing_any_more_has_its_epoch_begin_anew_and_nobody_else(stage):
+    stage.come("m1", "missing")
+    written = len(currents(stage))
+
+    assert stage.beat("m1", 2, subscribed_topic_names=["missing too"]).member_epoch == 2
+    assert len(currents(stage)) == written
+
+    assert stage.beat("m1", 2, subscribed_topic_names=[]).member_epoch == 2
+    last = currents(stage)[-1]
+    assert len(currents(stage)) == written + 1
+    assert (last.value.member_epoch, last.value.previous_member_epoch) == (2, 2)
+
+
+def currents(stage: CoordinatorStage) -> list[CurrentWritten]:
+    return [record for record in stage.records() if isinstance(record, CurrentWritten)]

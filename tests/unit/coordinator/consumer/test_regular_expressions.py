@@ -2,9 +2,12 @@
 
 import pytest
 
+from kohort.coordinator.consumer.topic_search import NAMES_A_PATTERN, NAMES_A_STEP, TopicSearch
 from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
 from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.outcome import may_describe_all
 from kohort.errors import ErrorCode, StorageError
+from kohort.pattern import Pattern
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 NOT_WITHIN_MS = 10_000
@@ -218,6 +221,58 @@ def test_a_second_expression_that_matches_the_same_raises_the_epoch_too():
 
     causes = [(entry.epoch, entry.cause.event, entry.cause.topics_added) for entry in stage.entries(EpochRaised)]
     assert causes == [(2, "regex_resolved", ("t",)), (3, "regex_resolved", ("t",))]
+
+
+def test_after_a_standstill_the_turn_goes_to_who_asks_first_and_who_lost_it_searches_on_later():
+    stage = stage_of(**names(5_000))
+    for group in ("one", "two", "three"):
+        come(stage, "t.*", group, group=group)
+    stage.advance(1)
+    found = [stage.coordinator.groups_beside(group).consumer[group] for group in ("one", "two", "three")]
+    assert [group.soft.resolving is not None for group in found] == [True, False, False]
+
+    stage.clock.advance(5_000)
+    stage.advance(0)
+    assert [group.soft.resolving is not None for group in found] == [True, False, True]
+
+    stage.advance(1_000)
+    assert all(group.subscribes_to("t4999") for group in found)
+
+
+def test_topics_that_are_matched_no_more_are_left_out_of_what_tells_that_topics_changed():
+    stage = stage_of(ta=1, tb=1)
+    come(stage, "t.*")
+    all_but_tb = {"may_describe": lambda topic: topic != "tb"}
+    epoch = beat(stage).member_epoch
+    for _ in range(REFRESH_MS // 40_000 + 1):
+        stage.advance(40_000)
+        epoch = beat(stage, epoch=epoch, **all_but_tb).member_epoch
+    assert resolved(stage) == {"t.*": ["ta"]}
+
+    stage.topics.make("other", 1)
+    beat(stage, epoch=epoch, **all_but_tb)
+
+    causes = [entry.cause for entry in stage.entries(EpochRaised)]
+    assert [(cause.event, cause.topics_removed) for cause in causes] == [
+        ("regex_resolved", ()),
+        ("regex_resolved", ("tb",)),
+    ], "nothing that the group subscribes to has changed since"
+
+
+def test_a_name_that_takes_an_expression_five_hundred_steps_counts_twice():
+    name = "t" * 50
+    assert Pattern("t{6}").size * len(name) == 500
+    half = (NAMES_A_STEP - NAMES_A_PATTERN) // 2
+
+    def steps(count: int) -> int:
+        search = TopicSearch(["t{6}"], [name] * count, may_describe_all, 0)
+        taken = 0
+        while not search.is_done:
+            search.step(0)
+            taken += 1
+        return taken
+
+    assert (steps(half - 1), steps(half)) == (1, 2)
 
 
 class TestInMemory:
