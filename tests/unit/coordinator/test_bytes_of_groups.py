@@ -5,7 +5,7 @@ import pytest
 from kohort.coordinator.memory_budget import Added, MemoryBudget, bytes_of, sizes_of
 from kohort.coordinator.offsets.groups import Groups
 from kohort.errors import ErrorCode
-from support.machines.coordinator_stage import CoordinatorStage
+from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 
 def taken(codes: list[int]) -> int:
@@ -75,10 +75,10 @@ def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
         looked.append("there")
         yield Groups()
 
-    assert budget.takes(Added(60), all_groups(), 0)
-    assert (budget.at_most, looked) == (60, [])
-    assert budget.takes(Added(60), [Groups()], 0)
-    assert budget.at_most == 60, "of the first nothing is there any more"
+    assert budget.takes(Added(100), all_groups(), 0)
+    assert (budget.at_most, looked) == (100, [])
+    assert budget.takes(Added(1), [Groups()], 0)
+    assert budget.at_most == 1, "of the first nothing is there any more"
 
 
 def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as_forty():
@@ -95,3 +95,30 @@ def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as
     efforts = [effort for _, effort in sizes_of(groups)]
     assert sorted(efforts) == sorted([1 + 45 // 20, 1 + 3, 1 + 0, 1 + 2 * 2])
     assert sum(size for size, _ in sizes_of(groups)) == bytes_of(groups)
+
+
+@pytest.mark.parametrize(("letters", "size"), [(100, 3_400), (101, 3_404)])
+def test_the_first_hundred_letters_of_a_name_are_no_long_name(letters, size):
+    stage = CoordinatorStage()
+    stage.commit({("t", 0): 1}, group="g" * letters)
+    assert stage.coordinator.budget.at_most == size
+
+
+def test_each_request_that_is_refused_counts_once():
+    stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
+    commits(stage)
+    assert stage.coordinator.budget.refused == 2
+
+
+def test_partitions_of_modern_members_and_what_expressions_match_take_their_room():
+    sizes = {}
+    for regex, partitions in ((None, 1), (None, 3), ("t.*", 1)):
+        stage = CoordinatorStage(topics=Topics(t=partitions), group_consumer_assignment_interval_ms=0)
+        stage.come("m", subscribed_topic_names=[] if regex else ["t"], subscribed_topic_regex=regex)
+        stage.beat("m", 2 if regex is None else 1)
+        groups = stage.coordinator.groups_beside("g")
+        assert groups is not None
+        sizes[regex, partitions] = bytes_of(groups)
+        said = 3 if regex else 1 + 100  # its letters; or those of a name, and what a name takes
+        seen = 100 + 500 + 3 + 8 if regex else 0  # the name that it matches, and itself
+        assert sizes[regex, partitions] == 3_000 + 1_500 + said + seen + 150 + 400 * partitions

@@ -52,3 +52,11 @@ def test_who_was_fenced_is_told_apart_by_the_beginning_of_its_id():
 
     assert codes == {ErrorCode.UNKNOWN_MEMBER_ID}
     assert len(stage.entries(RequestFenced)) == 1
+
+
+def test_of_a_long_name_three_hundred_letters_tell_who_it_is():
+    committers, who = OutsideCommitters(), Who("m", "app", "/h")
+    assert committers.is_news("g" * 300 + "a", who, 1, backwards=False)
+
+    assert not committers.is_news("g" * 300 + "b", who, 2, backwards=False)
+    assert committers.is_news("g" * 299 + "b", who, 2, backwards=False)

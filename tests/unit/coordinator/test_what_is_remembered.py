@@ -7,6 +7,7 @@ from kohort.coordinator.counters import FencedCounters
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import Who
 from kohort.coordinator.member_said import MemberSaid, SaidByMembers
+from kohort.coordinator.remembered import Leavers
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.machines.coordinator_stage import CoordinatorStage
@@ -58,3 +59,12 @@ def test_from_version_6_on_a_description_says_why_there_is_none(version, told):
     assert [bool(group.error_message) for group in answer.groups] == [told, told]
     expected = ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE
     assert {group.error_code for group in answer.groups} == {expected}
+
+
+def test_of_those_who_left_the_latest_thousand_are_known():
+    leavers = Leavers()
+    for connection in range(1_001):
+        leavers.add(connection, "g", Who(f"m{connection}", "app", "/h"), 1)
+
+    assert leavers.closed(0, 2) is None
+    assert all(leavers.closed(connection, 2) is not None for connection in range(1, 1_001))

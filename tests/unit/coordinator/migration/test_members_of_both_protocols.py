@@ -92,3 +92,13 @@ def test_what_software_a_member_of_the_classic_protocol_is_goes_with_its_coming(
 
     raised = mixed.entries(EpochRaised)[-1]
     assert (raised.cause.event, raised.cause.software) == ("member_joined", "franz 1")
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.NONE), (4, ErrorCode.MEMBER_ID_REQUIRED)])
+def test_from_version_4_on_a_classic_member_is_told_its_id_before_it_is_in(mixed, version, code):
+    assert mixed.answer(mixed.join(version=version)).error_code == code
+
+
+def test_whoever_speaks_for_the_instance_of_another_is_fenced(mixed):
+    assert mixed.heartbeat("another", 2, instance_id="classic") == ErrorCode.FENCED_INSTANCE_ID
+    assert mixed.heartbeat("another", 2, instance_id="nobody's") == ErrorCode.UNKNOWN_MEMBER_ID

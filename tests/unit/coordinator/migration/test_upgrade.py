@@ -229,3 +229,13 @@ def test_where_it_was_stable_a_static_member_takes_the_place_of_another_and_no_e
     assert (new.error_code, new.member_epoch) == (ErrorCode.NONE, joined.generation_id)
     assert stage.told(new) == ALL
     assert not stage.entries(EpochRaised)
+
+
+def test_before_a_protocol_was_chosen_a_member_says_what_it_says_in_its_first():
+    stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+    stage.join(version=3, protocols=[("range", subscription("t")), ("roundrobin", subscription("u"))])
+
+    stage.come("new")
+
+    classic, _ = [record for record in stage.records() if isinstance(record, MemberWritten)]
+    assert classic.value.subscribed_topic_names == ["t"]

@@ -40,10 +40,10 @@ class TestOffsetDelete:
     def test_writes_a_tombstone_and_minds_nothing_that_is_not_there(self, stage):
         stage.commit({T: 1, U: 2})
 
-        response = delete(stage, T, ("t", 1), ("nope", 0), ("t", 99))
+        response = delete(stage, T, ("t", 1), ("nope", 0), ("t", 99), ("t", -1))
 
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert codes(response) == [ErrorCode.NONE, ErrorCode.NONE, unknown, unknown]
+        assert codes(response) == [ErrorCode.NONE, ErrorCode.NONE, unknown, unknown, unknown]
         assert stage.records()[-1] == OffsetCommitted(GROUP, "t", 0, None)
         assert committed(stage) == {U}
 
