@@ -325,13 +325,6 @@ class Segment:
             self._indexes()
         return self._max_timestamp
 
-    @property
-    def max_timestamp_end(self) -> int:
-        """Last offset of the first batch with that timestamp."""
-        if self.size and not self._times_known:
-            self._indexes()
-        return self._max_timestamp_end
-
     def aged_from_ms(self) -> int:
         """Return from when on retention counts: the latest timestamp, or when we first saw a segment that has none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms

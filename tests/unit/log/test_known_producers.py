@@ -5,8 +5,10 @@ The rules: protocol/producers.md#repeats-and-gaps.
 
 import pytest
 
+from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.partition import AppendResult
+from kohort.log.producer_room import SILENT_MS, ProducerRoom
 from kohort.log.producers import Producers
 from kohort.wire.record_batch import parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
@@ -164,6 +166,72 @@ def test_without_snapshots_the_whole_log_is_read_again(stage):
     stage.crash()
 
     assert [pid for pid, _ in stage.log.producers] == [1]
+
+
+def test_without_snapshots_no_closed_segment_is_passed_over(stage):
+    firsts = {}
+    while len(stage.log.segments) < 4:
+        pid = stage.log.log_end_offset
+        send(stage, 0, "x" * 40, pid=pid)
+        firsts[pid] = stage.log.segments[-1].base_offset
+    assert len(set(firsts.values())) == 4
+    stage.topics.close()
+    for name in stage.files(".snapshot"):
+        del stage.storage._folders["orders-0"][name]
+
+    stage.crash()
+
+    assert [pid for pid, _ in stage.log.producers] == list(firsts)
+
+
+def test_the_very_first_batch_of_a_producer_is_known_again_too(stage):
+    for sequence in range(3):
+        send(stage, sequence)
+
+    stage.restart()
+
+    assert send(stage, 0) == AppendResult(0, 0, -1, 0, duplicate=True)
+
+
+def room_of(most):
+    """What remembers so many producers, with a log of them, in which each has written in another millisecond."""
+    config = BrokerConfig(kohort_producer_max_ids=most, producer_id_expiration_ms=86_400_000)
+    producers = Producers()
+    room = producers.room = ProducerRoom(config, lambda: [producers])
+    return room, producers
+
+
+def write(producers, pid, now_ms):
+    header = parse_batch_header(batch(producer_id=pid, producer_epoch=0, base_sequence=0))
+    producers.check(header, now_ms)
+    producers.record(header, pid, now_ms, now_ms)
+
+
+def test_where_few_may_be_remembered_the_one_that_was_silent_for_the_longest_gives_way():
+    room, producers = room_of(4)
+    for pid in range(4):
+        write(producers, pid, pid)
+
+    write(producers, 4, SILENT_MS + 4)
+
+    assert [pid for pid, _ in producers] == [1, 2, 3, 4]
+    assert (room.at_most, room.refused) == (4, 0)
+
+
+def test_without_a_limit_every_producer_is_remembered():
+    room, producers = room_of(-1)
+    for pid in range(10):
+        write(producers, pid, pid)
+
+    assert (len(producers), room.refused) == (10, 0)
+
+
+def test_where_none_may_be_remembered_all_are_refused():
+    room, producers = room_of(0)
+
+    with pytest.raises(ApiError):
+        write(producers, 0, 0)
+    assert room.refused == 1
 
 
 def test_a_damaged_snapshot_is_deleted_and_made_up_for(stage):

@@ -4,7 +4,8 @@ import pytest
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.partition import AppendResult
+from kohort.log.opened_with import LogListener
+from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
@@ -257,6 +258,17 @@ def test_a_batch_that_cannot_be_opened_is_found_by_its_first_offset(stage):
     stage.topics.delete("orders")
 
 
+def test_the_latest_time_of_a_log_that_begins_in_a_batch_that_cannot_be_opened_is_what_the_batch_says(stage):
+    whole = build_batch([NewRecord(None, b"x", (), 100), NewRecord(None, b"y", (), 200)])
+    forged = whole[:61] + b"\xff" * (len(whole) - 61)
+    stage.log.append(forged, stage.now_ms, from_client=False)
+    stage.append(at_ms=150)
+    stage.log.delete_records_before(1)
+
+    assert stage.log.max_timestamp() == (1, 200, 0)
+    stage.topics.delete("orders")
+
+
 def test_records_of_a_log_append_time_topic_take_the_brokers_clock():
     stage = LogStage(message_timestamp_type="LogAppendTime")
     first = stage.now_ms
@@ -326,6 +338,29 @@ def test_a_flush_by_time_is_asked_for_at_its_time():
     stage.clock.advance(500)
     assert stage.topics.tick(stage.now_ms) == []
     assert stage.topics.wake_at_ms > stage.now_ms
+
+
+def test_after_a_flush_the_time_to_the_next_one_begins_with_the_next_batch():
+    stage = LogStage(flush_ms="500")
+    asked: list[int] = []
+    listener = LogListener(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    log = PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, listener=listener)
+    log.append(batch(), 1_000)
+    log.flush()
+
+    log.append(batch(), 1_300)
+
+    assert asked == [1_500, 1_800]
+
+
+def test_once_closed_segments_are_on_the_disk_the_recovery_point_is_where_the_last_begins(stage):
+    stage.fill(40)
+    assert len(stage.log.segments) > 3
+    assert stage.log.recovery_point == 0
+
+    stage.log.advance_recovery_point()
+
+    assert stage.log.recovery_point == stage.log.segments[-1].base_offset
 
 
 class RefusingStorage(MemoryStorage):
@@ -400,3 +435,41 @@ def test_from_an_offset_on_a_segment_has_at_least_the_bytes_of_its_batches(stage
         for position, header in list(segment.headers()):
             assert segment.size - position <= segment.bytes_from(header.base_offset) <= segment.size
         assert segment.bytes_from(segment.end_offset()) <= segment.bytes_from(segment.base_offset)
+
+
+def test_a_segment_of_which_only_the_indexes_are_used_keeps_them_until_nobody_does(stage):
+    stage.fill(40)
+    stage.restart()
+    segment = stage.log.segments[0]
+    for _ in range(2):
+        segment.release()
+    assert not segment.is_open
+
+    stage.log.bytes_available(segment.base_offset + 1)
+    assert segment.is_open
+
+    assert (segment.release(), segment.is_open) == (False, True)
+    assert (segment.release(), segment.is_open) == (True, False)
+
+
+def test_an_index_is_as_dense_where_the_broker_was_stopped_after_each_batch():
+    at_once, often = LogStage(), LogStage()
+    for _ in range(30):
+        for stage in (at_once, often):
+            stage.fill(1)
+        often.restart()
+
+    entries = [[segment.index_entries() for segment in stage.log.segments] for stage in (at_once, often)]
+    assert sum(map(len, entries[0])) > 5
+    assert entries[0] == entries[1]
+
+
+def test_a_read_that_may_give_nothing_opens_no_file(stage):
+    stage.fill(2)
+    stage.restart()
+    segment = stage.log.segments[0]
+    for _ in range(2):
+        segment.release()
+
+    assert stage.log.slices(0, 0, at_least_one=False) == []
+    assert not segment.is_open

@@ -296,6 +296,24 @@ def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
     assert [stage.log.end_of_epoch(epoch) for epoch in range(6)] == known
 
 
+def test_epochs_that_were_not_written_down_yet_are_those_of_the_batches(stage):
+    stage.fill(3)
+    folder(stage)["leader-epoch-checkpoint"][:] = LeaderEpochs().build()
+
+    stage.crash()
+
+    assert stage.log.epochs.entries == [(0, 0), (1, 3)]
+
+
+def test_an_epoch_without_records_outlives_a_clean_stop(stage):
+    stage.fill(3)
+    stage.log.begin_leader_epoch()
+
+    stage.restart()
+
+    assert stage.log.epochs.entries == [(0, 0), (1, 3)]
+
+
 def test_what_is_checked_after_an_unclean_stop_is_not_taken_to_be_flushed(stage):
     stage.fill(3)
     stage.crash()

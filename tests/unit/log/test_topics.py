@@ -1,5 +1,6 @@
 """The catalogue of topics: made, found, deleted, and there again after every kind of stop."""
 
+import json
 import random
 
 import pytest
@@ -215,6 +216,20 @@ def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storag
     assert said(opened(storage)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("partitions", 0), ("partitions", 2**31), ("partitions", "1"), ("partitions", True), ("next_producer_id", -1)],
+)
+def test_a_number_that_cannot_be_stops_the_start_and_is_named(storage, name, value):
+    opened(storage).create("orders", 1, {}, NOW)
+    content = json.loads(storage.read(CATALOGUE_FILE))
+    (content["topics"][0] if name == "partitions" else content)[name] = value
+    storage.replace(CATALOGUE_FILE, json.dumps(content).encode())
+
+    with pytest.raises(StorageError, match=f"{name} is {value!r}, not a number from"):
+        opened(storage)
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 9, "topics": []}', b"{"])
 def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, content):
     opened(storage).create("orders", 1, {}, NOW)
@@ -250,7 +265,15 @@ def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"\x00\xff\xfe garbage", b"cluster.id=\x1b[2J\nnode.id=\x07", b"version=1\n"]
+    "content",
+    [
+        None,
+        b"",
+        b"\x00\xff\xfe garbage",
+        b"garbage",
+        b"cluster.id=\x1b[2J\nnode.id=\x07",
+        b"version=1\n",
+    ],
 )
 def test_lost_properties_are_made_anew_and_the_cluster_is_the_one_it_was(storage, content):
     topics = opened(storage, node_id=4)
@@ -327,6 +350,11 @@ def test_producer_ids_are_never_given_twice(storage):
 class RefusingStorage(MemoryStorage):
     refused: tuple[str, ...] = ()
 
+    def rename_folder(self, folder, new):
+        if folder in self.refused:
+            raise StorageError(f"no permission for {folder}")
+        super().rename_folder(folder, new)
+
     def replace(self, name, content, *, durable=True, private=False):
         if name.endswith(self.refused or ("nothing",)):
             raise StorageError(f"no space left for {name}")
@@ -346,6 +374,25 @@ def test_a_topic_that_the_disk_refuses_is_not_made_and_can_be_made_later(refused
     topics.create("orders", 2, {}, NOW)
     assert len(topics.get("orders").partitions) == 2
     assert [t.name for t in opened(storage)] == ["orders"]
+
+
+def test_a_topic_whose_folder_cannot_be_given_up_is_gone_and_its_folder_goes_at_the_next_start():
+    storage = RefusingStorage()
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    storage.refused = ("orders-0",)
+
+    assert code_of(topics.delete, "orders", NOW) is ErrorCode.KAFKA_STORAGE_ERROR
+
+    assert "orders" not in topics
+    assert [(note.level, str(note)) for note in topics.take_refusals()] == [
+        (Level.WARNING, "topic 'orders' cannot be changed: no permission for orders-0")
+    ]
+    storage.refused = ()
+    again = opened(storage)
+    while again.wake_at_ms <= NOW:
+        again.tick(NOW)
+    assert storage.folders() == []
 
 
 @pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])

@@ -10,7 +10,7 @@ from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.counters import LogCounters
 from kohort.log.producers import Producers
 from kohort.log.segment_swap import finish_interrupted
-from kohort.log.storage import MemoryStorage
+from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.log.topics import Topics
 from kohort.wire.control_records import Marker
 from support.machines.log_stage import LogStage
@@ -99,6 +99,41 @@ def test_an_interrupted_compaction_says_how_many_segments_it_replaces():
     ]
     assert stage.storage.read(f"{first}.log") == made
     assert f"{second.partition('/')[2]}.log" not in stage.storage.files("orders-0")
+
+
+class CountingStorage(MemoryStorage):
+    """Counts the files that are held open."""
+
+    held = 0
+
+    def open(self, name):
+        self.held += 1
+        return CountedFile(super().open(name)._data, self)
+
+
+class CountedFile(MemoryFile):
+    __slots__ = ("_storage",)
+
+    def __init__(self, data, storage):
+        super().__init__(data)
+        self._storage = storage
+
+    def close(self):
+        self._storage.held -= 1
+
+
+def test_who_finishes_an_interrupted_compaction_holds_no_file_open():
+    stage = LogStage()
+    stage.fill(5)
+    storage = CountingStorage()
+    made = stage.storage.read(f"orders-0/{0:020}.log")
+    storage.make_folder("orders-0")
+    storage.replace(f"orders-0/{0:020}.log.swap", made)
+
+    finish_interrupted(storage, "orders-0")
+
+    assert storage.read(f"orders-0/{0:020}.log") == made
+    assert storage.held == 0
 
 
 def compacting() -> LogStage:
