@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client.group.member_states import ConsumerMemberState
+from kohort.client.reading.positions import Position
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -128,3 +129,17 @@ def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
     first, last = [note.text for note in user.machine.notes.take()]
     assert first.startswith("the committed offsets of group 'g': UNSTABLE_OFFSET_COMMIT; it is tried again")
     assert last.startswith("the committed offsets of group 'g' are known, after ")
+
+
+def test_a_partition_that_the_user_has_sought_in_meanwhile_stays_there_and_the_others_start(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    stage.then(OffsetFetchRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    user = stage.member(**SLOW)
+    stage.until(lambda: asked(stage))
+    stage.polls(1_000)
+    user.machine.subscription.seek(tp("t-0"), Position(70))
+
+    stage.until(lambda: user.machine.position(tp("t-1")) is not None)
+
+    assert len(asked(stage)) == 2
+    assert user.machine.position(tp("t-0")) >= 70

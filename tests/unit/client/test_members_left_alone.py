@@ -10,6 +10,7 @@ from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ErrorCode
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.consumer_protocol import Subscription, build_subscription
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -127,7 +128,27 @@ def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedGroup
     assert stage.sent(LeaveGroupRequest) == []
 
 
+def test_a_member_whose_heartbeats_are_answered_looks_for_no_other_coordinator(stage: ScriptedGroup):
+    member(stage, session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=60_000)
+    known = len(stage.sent(FindCoordinatorRequest))
+
+    stage.loop.run(30_000)
+
+    assert len(stage.sent(HeartbeatRequest)) >= 14
+    assert len(stage.sent(FindCoordinatorRequest)) == known
+
+
 # Around a rebalance
+
+
+def test_a_heartbeat_before_the_assignment_is_there_asks_for_no_second_rebalance(stage: ScriptedGroup):
+    user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+
+    stage.loop.run(3_500)
+
+    assert len(stage.sent(HeartbeatRequest)) == 1
+    assert user.membership.rejoin_reason is None
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])

@@ -9,7 +9,7 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.group_classic import JoinGroupRequest, LeaveGroupRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_coordinator import Heartbeat, ScriptedCoordinator
 
@@ -116,6 +116,22 @@ def test_a_member_that_was_chosen_for_leaves_for_not_polling(stage: ScriptedCoor
     stage.loop.run(9000)
 
     assert [r.member_epoch for r in stage.goodbyes] == [-1]
+
+
+@pytest.mark.parametrize("is_classic", [False, True])
+def test_a_member_that_is_chosen_for_in_a_long_poll_stays(stage: ScriptedCoordinator, is_classic: bool):
+    if is_classic:
+        without_the_api(stage)
+    user = auto(stage, max_poll_interval_ms=8000, session_timeout_ms=8000)
+    user.machine.enter_poll(stage.now_ms)
+
+    for _ in range(20):
+        if user.machine.advance(stage.now_ms) is not None:
+            user.machine.acknowledge(stage.now_ms)
+        stage.loop.run(1_000)
+
+    assert len(stage.sent(HeartbeatRequest) if is_classic else stage.beats) > 1
+    assert stage.sent(LeaveGroupRequest) == stage.goodbyes == []
 
 
 def test_a_pattern_that_nobody_matches_is_refused(stage: ScriptedCoordinator):

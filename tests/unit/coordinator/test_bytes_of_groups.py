@@ -104,6 +104,16 @@ def test_the_first_hundred_letters_of_a_name_are_no_long_name(letters, size):
     assert stage.coordinator.budget.at_most == size
 
 
+def test_offsets_of_a_group_take_their_room_and_their_texts():
+    stage = CoordinatorStage()
+    stage.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 1}, metadata="12345")
+
+    groups = stage.coordinator.groups_beside("g")
+
+    assert groups is not None
+    assert bytes_of(groups) == 3_000 + 3 * (400 + 5)
+
+
 def test_each_request_that_is_refused_counts_once():
     stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
     commits(stage)

@@ -294,6 +294,29 @@ def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
     stage.crash()
 
     assert [stage.log.end_of_epoch(epoch) for epoch in range(6)] == known
+    assert stage.log.epochs.entries == [(0, 0), (1, 2), (2, 3), (3, 12), (4, 13), (5, 14)]
+
+
+def test_batches_that_bear_no_epoch_begin_none(stage):
+    stage.fill(1)
+    data = file(stage, FIRST_LOG)
+    stage.topics.close()
+    data[12:16] = b"\xff" * 4
+    del folder(stage)["leader-epoch-checkpoint"]
+
+    stage.crash()
+
+    assert stage.log.epochs.entries == []
+    data[12:16] = bytes(4)
+
+
+def test_a_lost_checkpoint_of_epochs_is_told_though_the_last_segment_is_empty(stage):
+    stage.fill(3)
+    stage.log.roll(stage.now_ms)
+    stage.topics.close()
+    del folder(stage)["leader-epoch-checkpoint"]
+
+    assert "leader-epoch-checkpoint is missing; made anew from the batches" in stage.crash()[0]
 
 
 def test_epochs_that_were_not_written_down_yet_are_those_of_the_batches(stage):

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from kohort.clock import Timers
+from kohort.coordinator.consumer.assignment import NEW_MEMBER
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
@@ -90,6 +91,32 @@ def test_a_partition_is_told_to_be_given_with_how_long_nobody_had_it(stage):
     given = reconciled(stage, "m2").given
 
     assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
+
+
+def test_what_a_static_member_was_to_give_up_is_nobodys_from_the_moment_it_goes_away(stage):
+    stage.come("m1", instance_id="one")
+    stage.advance(1_000)
+    stage.come("m2")
+    stage.beat("m1", 2, instance_id="one")  # told to give up two
+    stage.beat("m1", -2, instance_id="one")
+    stage.advance(2_000)
+
+    stage.beat("m2", 3)
+
+    given = reconciled(stage, "m2").given
+    assert [(one.partition, one.unowned_ms) for one in given] == [(2, 2_000), (3, 2_000)]
+
+
+def test_a_member_whose_assignment_was_removed_has_nothing_and_is_still_there():
+    group = ModernGroup("g")
+    for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
+        replay_consumer_group(group, record)
+
+    replay_consumer_group(group, CurrentWritten("g", "m1", None))
+    replay_consumer_group(group, CurrentWritten("g", "nobody", None))
+
+    assert {name: one.current for name, one in group.members.items()} == {"m1": NEW_MEMBER}
+    assert group.owners == {}
 
 
 def test_who_is_put_out_leaves_its_signs_of_life_behind_with_the_longest_silence(stage):
