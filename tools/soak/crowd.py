@@ -18,7 +18,7 @@ from typing import Any, Final
 from faults.process import sample
 
 from kohort import Admin, Consumer, TopicPartition
-from kohort.client.admin.model import NewTopic
+from kohort.client.admin.model import ConfigResource, NewTopic
 from kohort.history.checker import CheckedHistory, check_history
 from kohort.history.writer import ClientHistory
 
@@ -30,6 +30,8 @@ READ_S: Final = 120
 LATE_S: Final = 0.1
 """A look at the broker's loop is late from the first bucket on that ends here or above."""
 SEGMENT_BYTES: Final = 262_144
+JOURNAL: Final = "__kohort_journal"
+"""Kept for a week and up to a gibibyte, and so never flat in a soak that leaves it so."""
 BROKER: Final = {
     "group.initial.rebalance.delay.ms": 200,
     "log.retention.check.interval.ms": 3000,
@@ -125,6 +127,7 @@ class Soak:
         self._spawn("churn", str(HERE / "clients.py"), "churn", self._bootstrap, str(self._folder), *leak)
         if self._spark:
             self._spawn("spark", str(HERE / "spark_stream.py"), self._bootstrap, str(self._folder))
+        self._bound_journal()
 
     def _make_topics(self) -> None:
         with (self._folder / "0-groups.jsonl").open("w", buffering=1) as file:
@@ -145,6 +148,18 @@ class Soak:
                     NewTopic("spark-out", 2, configs=kept),
                 ]
             )
+
+    def _bound_journal(self) -> None:
+        """Have the journal keep less, once its topic is there. Raises RuntimeError where it does not come."""
+        journal = ConfigResource("topic", JOURNAL)
+        bound = {"retention.bytes": str(8 * SEGMENT_BYTES), "segment.bytes": str(SEGMENT_BYTES)}
+        deadline = time.monotonic() + READ_S
+        with Admin(bootstrap_servers=self._bootstrap) as admin:
+            while all(topic.name != JOURNAL for topic in admin.list_topics(internal=True)):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the broker has made no {JOURNAL}, though groups came")
+                time.sleep(0.2)
+            admin.alter_configs({journal: bound})
 
     def _spawn(self, name: str, *command: str) -> None:
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -215,6 +230,9 @@ class Soak:
             yield f"{name} threads", sum(one.threads for one in found)
             yield f"{name} cpu_s", round(sum(one.cpu_s for one in found), 2)
         yield "broker disk", disk_bytes(self._folder / "data")
+        for folder in (self._folder / "data").iterdir():
+            if folder.is_dir():
+                yield f"disk of {folder.name}", disk_bytes(folder)
         yield from self._scrape()
         self._look_for_stalls(at_s)
 

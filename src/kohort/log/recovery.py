@@ -246,21 +246,17 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
 
 
 def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
-    """Return the epochs that the batches bear, up to what cannot be read. As they grow, a segment is read through only
-    where the next one begins with another."""
+    """Return the epochs that the batches bear, but for what cannot be read. As they grow, a segment is read through
+    only where the next one begins with another."""
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
-        if first is None:
-            break
-        try:
+        with suppress(CorruptLog):  # the latest epoch counts most: nothing may be appended with an earlier one
             for _, header in segment.headers():
                 if header.partition_leader_epoch >= 0:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
                 if first == after:
                     break
-        except CorruptLog:
-            break
     return epochs
 
 

@@ -297,6 +297,27 @@ def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
     assert stage.log.epochs.entries == [(0, 0), (1, 2), (2, 3), (3, 12), (4, 13), (5, 14)]
 
 
+@pytest.mark.parametrize("batches_before", [0, 1])
+def test_a_damaged_segment_hides_none_of_the_epochs_behind_it(stage, batches_before):
+    """Else what is appended next would be of an earlier epoch than what lies before it."""
+    stage.fill(3)
+    size = stage.log.size_bytes // 3
+    stage.crash()
+    stage.fill(20)
+    second = stage.log.segments[1].base_offset
+    stage.topics.close()
+    data, at = file(stage, FIRST_LOG), batches_before * size + 16
+    data[at] = 9  # the format of a batch
+    del folder(stage)["leader-epoch-checkpoint"]
+
+    stage.crash()
+
+    assert stage.log.leader_epoch == 1
+    assert stage.log.epochs.entries[-1] == (1, second)
+    assert stage.append("next").base_offset == 23
+    data[at] = 2
+
+
 def test_batches_that_bear_no_epoch_begin_none(stage):
     stage.fill(1)
     data = file(stage, FIRST_LOG)
