@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import javaproperties
 
 from kohort.errors import ConfigError
+
+_no_escape = re.compile(r"^.*\\u(?![0-9A-Fa-f]{4}).*$", re.MULTILINE)
+"""A line with an escape that lacks digits."""
 
 
 def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:
@@ -32,7 +36,7 @@ def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
     except javaproperties.InvalidUEscapeError:
         if not is_damaged:
             raise ConfigError(f"line {number}: expected four hexadecimal digits behind \\u, or \\\\ for \\") from None
-        yield from _pairs(text.replace("\\", ""), is_damaged=True)
+        yield from _pairs(_no_escape.sub("", text), is_damaged=True)
 
 
 def build_properties(properties: Mapping[str, str]) -> str:

@@ -272,6 +272,7 @@ def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
         b"\x00\xff\xfe garbage",
         b"garbage",
         b"cluster.id=\x1b[2J\nnode.id=\x07",
+        b"cluster.id=\\u12",
         b"version=1\n",
     ],
 )

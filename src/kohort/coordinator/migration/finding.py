@@ -10,7 +10,6 @@ from functools import partial
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.parked_requests import refuse_parked
 from kohort.coordinator.classic.rebalance import forget_timers
-from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.finding import not_found, other_kind
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
@@ -43,8 +42,6 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
 
 def _in_place_of(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Decide on the heartbeat as if the group were a modern one already, and only then let the classic one go."""
-    if classic.round.state is GroupState.DEAD:
-        raise not_found(other_kind(classic.group_id))
     converted = Outcome(round_changed=False)
     if classic.round.members:
         group = upgrade(classic, request, ctx, converted)

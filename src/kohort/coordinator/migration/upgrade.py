@@ -97,7 +97,7 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
 def _check(group: ClassicGroup, ctx: Context) -> None:
     if not may_upgrade(ctx.config):
         raise _refused(group, "online upgrade is disabled.")
-    if group.round.protocol_type != PROTOCOL_TYPE or group.round.state is GroupState.DEAD:
+    if group.round.protocol_type != PROTOCOL_TYPE:
         raise _refused(group, "the group does not use the consumer embedded protocol.")
     if len(group.round.members) > ctx.config.group_consumer_max_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
