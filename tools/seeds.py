@@ -3,17 +3,16 @@
     python tools/seeds.py                                                   20,000 seeds of every world
     python tools/seeds.py --seeds 0..500 --worlds group modern --jobs 2     some of some
 
-How far it came is in build/seeds, a file for each state of the code: the commit, and a mark of what was changed since.
-Of a changed tree another sweep begins. Exit code 1: a seed failed; 130: it was interrupted.
+How far it came is in build/seeds, a file for each state of the sources (git rev-parse HEAD:src, and a mark of what was
+changed since). Of changed sources another sweep begins; documents and tests may change meanwhile. Exit code 1: a seed
+failed; 130: it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Final
 
 import click
 import msgspec
+from sources import code_of
 
 from kohort.cli.seeds import parse_seeds
 from kohort.sim.campaign import replay_command, verdicts
@@ -77,22 +77,6 @@ class Sweep(msgspec.Struct):
 
     code: str
     worlds: dict[str, WorldDone] = {}
-
-
-def code_of(root: Path) -> str:
-    """Return the commit of a tree, with a mark of what was changed in its sources since; ``unknown`` without git."""
-
-    def git(*words: str) -> bytes:
-        return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
-
-    try:
-        commit = git("rev-parse", "--short=12", "HEAD").decode().strip()
-        changed = git("diff", "HEAD", "--", "src", "uv.lock")
-        for name in git("ls-files", "-z", "--others", "--exclude-standard", "--", "src").split(b"\0")[:-1]:
-            changed += name + (root / os.fsdecode(name)).read_bytes()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{commit}-dirty-{hashlib.sha256(changed).hexdigest()[:8]}" if changed else commit
 
 
 def begun(kept: Path, code: str) -> Sweep:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fuzz.summary import Done, added, inputs_by_entrance, read, write
 
 
-def done(entrance="tokens", seed=0, commit="a1", inputs=100, **more):
+def done(entrance="tokens", seed=0, code="a1", inputs=100, **more):
     usual = {"runs": inputs, "per_second": 50, "slowest_ms": 1.0, "memory_mb": 0.5, "found": 0}
-    return Done(entrance, seed, commit, inputs=inputs, **usual | more)
+    return Done(entrance, seed, code, inputs=inputs, **usual | more)
 
 
 def test_campaigns_of_several_runs_add_up(tmp_path):
@@ -22,7 +22,7 @@ def test_the_same_seed_counts_once_with_its_longer_campaign():
 
 
 def test_what_other_sources_had_does_not_count():
-    assert inputs_by_entrance([done(), done(seed=1, commit="a1+")], "a1") == {"tokens": 100}
+    assert inputs_by_entrance([done(), done(seed=1, code="a1+")], "a1") == {"tokens": 100}
 
 
 def test_nothing_was_done_where_there_is_no_summary(tmp_path):

@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 import seeds
-from seeds import PIECE, Failed, Sweep, WorldDone, begun, code_of, main, sweep, told
+from seeds import PIECE, Failed, Sweep, WorldDone, begun, main, sweep, told
+from sources import code_of
 
 from kohort.sim.swarm import plan_of
 from kohort.sim.verdict import Verdict
@@ -72,7 +73,7 @@ def test_it_says_of_each_world_how_many_were_clean_and_how_to_run_the_others_aga
     assert again == "kohort sim replay 7  # calm: check"
 
 
-def test_the_code_is_its_commit_with_a_mark_of_what_was_changed_since(tmp_path):
+def test_the_code_is_its_folder_with_a_mark_of_what_was_changed_since(tmp_path):
     def git(*words):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
 
@@ -85,6 +86,9 @@ def test_the_code_is_its_commit_with_a_mark_of_what_was_changed_since(tmp_path):
     git("commit", "-q", "-m", "first")
     (tmp_path / "notes.txt").write_text("beside the sources")
     clean = code_of(tmp_path)
+    git("add", ".")
+    git("commit", "-q", "-m", "beside")
+    assert code_of(tmp_path) == clean
     source.write_text("2\n")
     changed = code_of(tmp_path)
     source.with_name("b.py").write_text("3\n")

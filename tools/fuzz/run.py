@@ -11,7 +11,7 @@
 Each entrance runs in a process of its own, so that one that ends is a finding, too. Every input comes from the seed:
 what is found is cut down, written to build/fuzz, and the command that replays it is printed. Exit code 1: something
 was found. With --jobs N each entrance is shared by N processes of the seeds SEED to SEED + N - 1. What each process did
-is a line of build/fuzz/summary.jsonl; "in all" are the inputs of all its lines on the same commit, so that campaigns
+is a line of build/fuzz/summary.jsonl; "in all" are the inputs of all its lines on the same sources, so that campaigns
 of several runs add up, each with seeds of its own.
 """
 
@@ -25,6 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path[:1] = [str(ROOT / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
+
+from sources import code_of  # noqa: E402
 
 from fuzz import summary  # noqa: E402
 from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402
@@ -78,14 +80,14 @@ def main() -> int:
 
 def shared_out(names: list[str], asked: argparse.Namespace) -> int:
     """Fuzz one entrance after the other, each in its processes; return the exit code."""
-    commit, rows = summary.commit_of(ROOT), []
+    code, rows = code_of(ROOT), []
     for name in names:
         seeds = range(asked.seed, asked.seed + asked.jobs)
         children = [(seed, subprocess.Popen(command_of(name, seed, asked))) for seed in seeds]
-        done = [done_by(child, name, seed, commit, asked.out) for seed, child in children]
+        done = [done_by(child, name, seed, code, asked.out) for seed, child in children]
         summary.write(done, asked.out)
         rows.append(summary.added(done))
-    print_table(rows, summary.inputs_by_entrance(summary.read(asked.out), commit))
+    print_table(rows, summary.inputs_by_entrance(summary.read(asked.out), code))
     return 1 if any(row.found for row in rows) else 0
 
 
@@ -100,16 +102,16 @@ def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
     return command
 
 
-def done_by(child: subprocess.Popen[bytes], name: str, seed: int, commit: str, out: Path) -> Done:
+def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out: Path) -> Done:
     """Wait for a process, and return what it did; one that ended too soon is a finding."""
-    code = child.wait()
+    ended_with = child.wait()
     counts, last = out / COUNTS_FILE.format(name, seed), out / LAST_FILE.format(name, seed)
     known = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
-    done = Done(name, seed, commit, **known)
-    if code:
+    done = Done(name, seed, code, **known)
+    if ended_with:
         kept = out / f"{name}-ended-{seed}.bin"
         kept.write_bytes(said_of(last) if last.exists() else b"")
-        print(f"{name}: the process ended with {code}; the input: python tools/fuzz/run.py --replay {kept}")
+        print(f"{name}: the process ended with {ended_with}; the input: python tools/fuzz/run.py --replay {kept}")
         done = done._replace(found=done.found + 1)
     last.unlink(missing_ok=True)
     counts.unlink(missing_ok=True)

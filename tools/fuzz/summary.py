@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +11,11 @@ SUMMARY_FILE = "summary.jsonl"
 
 
 class Done(NamedTuple):
-    """What one process did with one entrance; ``commit`` ends with a + where the sources were changed since."""
+    """What one process did with one entrance, on which state of the sources."""
 
     entrance: str
     seed: int
-    commit: str
+    code: str
     runs: int
     inputs: int
     per_second: int
@@ -32,17 +31,18 @@ def write(done: Iterable[Done], folder: Path) -> None:
 
 
 def read(folder: Path) -> list[Done]:
-    """Return all that was ever written there."""
+    """Return all that was ever written there; lines of an earlier form are passed over."""
     path = folder / SUMMARY_FILE
-    return [Done(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [Done(**found) for line in lines if (found := json.loads(line)).keys() == set(Done._fields)]
 
 
-def inputs_by_entrance(done: Iterable[Done], commit: str) -> dict[str, int]:
-    """Return how many inputs each entrance has had on a commit. A seed that was used twice counts once, with the longer
-    of its campaigns: both began with the same inputs."""
+def inputs_by_entrance(done: Iterable[Done], code: str) -> dict[str, int]:
+    """Return how many inputs each entrance has had on a state of the sources. A seed that was used twice counts once,
+    with the longer of its campaigns: both began with the same inputs."""
     longest: dict[tuple[str, int], int] = {}
     for one in done:
-        if one.commit == commit:
+        if one.code == code:
             key = one.entrance, one.seed
             longest[key] = max(longest.get(key, 0), one.inputs)
     total: dict[str, int] = {}
@@ -63,12 +63,3 @@ def added(parts: list[Done]) -> Done:
         memory_mb=max(one.memory_mb for one in parts),
         found=sum(one.found for one in parts),
     )
-
-
-def commit_of(root: Path) -> str:
-    """Return the commit of the sources, with a + where they were changed since; nothing where git does not know."""
-
-    def said(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
-
-    return said("rev-parse", "--short=12", "HEAD") + ("+" if said("status", "--porcelain") else "")
