@@ -6,6 +6,7 @@
     python tools/crash/run.py --rounds 100 --nodes 3        three nodes: one is stopped and started, too
     python tools/crash/run.py --rounds 40 --driver          and a Spark pipeline whose driver is killed
     python tools/crash/run.py --rounds 40 --damage          and starts on folders with damaged and missing files
+    python tools/crash/run.py --rounds 100 --tear --compact and compactions that are cut off
 
 A round: the broker is killed at a random moment, sometimes again while it starts, sometimes a client with it, then all
 go on. The clients are those of tools/history/run.py: producers plain, idempotent and transactional, groups of both
@@ -60,7 +61,13 @@ KILLED_WITHOUT_IT = 0.4
 OF_A_DRIVER = 0.2
 """How often a round kills Spark's driver first."""
 SMALL = ("log.segment.bytes=16384", "offsets.topic.segment.bytes=65536")
-"""So that a run has closed segments that can be damaged."""
+"""So that a run has closed segments that can be damaged, or compacted."""
+COMPACTING = (
+    "log.cleaner.backoff.ms=500",
+    "log.cleaner.min.cleanable.ratio=0.05",
+    "log.cleaner.delete.retention.ms=2000",
+)
+"""So that internal topics are always being compacted, and markers of transactions leave them."""
 TORN = 0.5
 TORN_MOST = 4096
 
@@ -157,7 +164,8 @@ class Campaign:
     def run(self, folder: Path, rounds: int) -> CheckedHistory:
         """Play that many rounds and check what the clients saw."""
         data, tally, options = folder / "data", self._tally, self._options
-        settings = [*(SMALL if options.damage else ()), *options.set]
+        small = SMALL if options.damage or options.compact else ()
+        settings = [*small, *(COMPACTING if options.compact else ()), *options.set]
         with ExitStack() as stack:
             broker = stack.enter_context(self._tool.OurBroker(data, *settings, nodes=options.nodes))
 
@@ -262,6 +270,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=1, help="several in one process, one of which is stopped at times")
     parser.add_argument("--driver", action="store_true", help="kill the driver of a Spark pipeline, too")
     parser.add_argument("--damage", action="store_true", help="at each end, start on damaged copies of the folder")
+    parser.add_argument("--compact", action="store_true", help="compact internal topics all the time")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker")
     parser.add_argument("--keep", type=Path, help="an existing folder for histories and data")
     return parser.parse_args(arguments)
