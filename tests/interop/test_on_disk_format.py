@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from contextlib import suppress
 
 import pytest
 
 import kohort
 from kohort import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from kohort.wire.record_batch import split_batches
 from support.peers.kafka_tools import kafka
 from support.recent import RECENT_MS
 
@@ -128,3 +131,41 @@ def test_the_offsets_topic_decodes_with_kafka_s_own_decoder(data):
     assert where == {"group": "billing", "topic": "orders", "partition": 0}
     assert (committed["offset"], committed["metadata"]) == (7, "seven are done")
     assert gone[-2:] == [("1", None), ("2", None)], "tombstones end a group that was deleted"
+
+
+def markers_in(folder):
+    """The headers of control batches, in the order of the log; without segments that go meanwhile."""
+    found = []
+    for log in sorted(folder.glob("*.log")):
+        with suppress(FileNotFoundError):
+            found += [header for _, header in split_batches(log.read_bytes()) if header.is_control]
+    return found
+
+
+def has_dropped_some(markers):
+    """The first of all is gone, and others are about to go."""
+    return bool(markers) and markers[0].base_offset > 1 and any(m.delete_horizon_ms is not None for m in markers)
+
+
+def test_markers_that_compaction_is_about_to_drop_are_read(tmp_path):
+    """A delete horizon in the place of the base timestamp (KIP-534), and the gaps that dropped markers have left."""
+    compacting = {"log_cleaner_backoff_ms": 100, "log_cleaner_min_cleanable_ratio": 0.01}
+    topic = NewTopic("orders", 1, 1, {"cleanup.policy": "compact", "segment.bytes": "2000"})
+    with kohort.Broker(data_dir=tmp_path, **compacting, log_cleaner_delete_retention_ms=1_000) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([topic])
+        with Producer(bootstrap_servers=broker.bootstrap, transactional_id="importer") as producer:
+            producer.init_transactions()
+            deadline = time.monotonic() + 60
+            while not has_dropped_some(markers := markers_in(tmp_path / "orders-0")):
+                assert time.monotonic() < deadline, f"{len(markers)} markers, and none is dropped"
+                producer.begin_transaction()
+                producer.send("orders", "x" * 100, "k")
+                producer.commit_transaction()
+
+    said = dump(sorted((tmp_path / "orders-0").glob("*.log")), "--print-data-log").splitlines()
+    batches = [fields(line) for line in said if line.startswith("baseOffset")]
+    assert all(batch["isvalid"] == "true" for batch in batches)
+    about_to_go = [b for b in batches if b["isControl"] == "true" and b["deleteHorizonMs"] != "OptionalLong.empty"]
+    assert len(about_to_go) > 0
+    assert sum("endTxnMarker: COMMIT" in line for line in said) >= len(about_to_go)
