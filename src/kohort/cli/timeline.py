@@ -21,7 +21,8 @@ from kohort.results.journal import GroupTimeline
 TIMELINE_HELP = """Draw who had which partitions of GROUP when: a lane for each member, a column for each generation.
 
 In a lane stand the partitions that the member has (0-2 +3: three that it had, one that is new) and a line while it
-stays. At its end: ← it left, ✕ it was put out, ⚑ a request of it was refused. ▼ says what each rebalance was about.
+stays; where the line is broken (╌) nothing was heard of it. At its end: ← it left, ✕ it was put out, ⚑ a request of it
+was refused. ▼ says what each rebalance was about.
 
 \b
 Examples:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from math import ceil
+from typing import Final, NamedTuple
 
 from kohort.cli.modern_group import in_ranges
 from kohort.cli.show import cell, time_text
@@ -20,17 +21,27 @@ NAME_MAX: Final = 18
 NARROWEST: Final = 12
 WIDEST: Final = 28
 LANES_SHOWN: Final = 60
-LINE, EDGE, FENCED, OUT, LEFT, REBALANCE, NOBODY = "─", "┊", "⚑", "✕", "←", "▼", "·"
+LINE, SILENT, EDGE, FENCED, OUT, LEFT, REBALANCE, NOBODY = "─", "╌", "┊", "⚑", "✕", "←", "▼", "·"
 PLAIN: Final = {ord(LINE): "-", ord(EDGE): "|", ord(FENCED): "!", ord(OUT): "x", ord(LEFT): "<", ord(REBALANCE): "v"}
-PLAIN_TOO: Final = {ord(NOBODY): ".", ord("…"): "~"}
+PLAIN_TOO: Final = {ord(NOBODY): ".", ord(SILENT): ".", ord("…"): "~"}
+
+
+class TextCell(NamedTuple):
+    """What a lane has in one column: its text, the marks, whether the line goes through, and which shares of the column
+    (from 0.0 to 1.0) it was silent."""
+
+    text: str = ""
+    marks: str = ""
+    through: bool = False
+    silent: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TextLane:
-    """A lane as it is drawn: its name, and for each column the text, the marks, and whether the line goes through."""
+    """A lane as it is drawn: its name, and a cell for each column."""
 
     name: str
-    cells: tuple[tuple[str, str, bool], ...]
+    cells: tuple[TextCell, ...]
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
@@ -41,7 +52,7 @@ def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = 
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
     names = min(NAME_MAX, max((len(lane.name) for lane in shown), default=0))
     heads = [_head(column) for column in found.columns]
-    longest = max((len(text) + len(marks) + 2 for lane in shown for text, marks, _ in lane.cells), default=0)
+    longest = max((len(one.text) + len(one.marks) + 2 for lane in shown for one in lane.cells), default=0)
     room = max(min(WIDEST, max(longest, *(len(head) for head in heads), NARROWEST)) if heads else NARROWEST, NARROWEST)
     room = min(room, max(NARROWEST, width - names - 4))
     per_block = max(1, (width - names - 1) // (room + 2))
@@ -52,7 +63,7 @@ def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = 
             lines.append("")
         lines.append((" " * (names + 1) + _row([heads[i].ljust(room) for i in part])).rstrip())
         for lane in shown:
-            drawn = [_drawn(*lane.cells[i], room) for i in part]
+            drawn = [_drawn(lane.cells[i], room) for i in part]
             if any(text.strip() for text in drawn):
                 lines.append(f"{_fit(lane.name, names).ljust(names)} {_row(drawn)}".rstrip())
         lines += [_fit(text, width) for i in part if (text := _footnote(found.columns[i]))]
@@ -80,15 +91,25 @@ def _footnote(column: ColumnFinding) -> str:
     return f"{REBALANCE} {_head(column)}  {cell(column.cause)}{who}{took}"
 
 
-def _drawn(text: str, marks: str, through: bool, room: int) -> str:
+def _drawn(one: TextCell, room: int) -> str:
     """Return a cell: the text, a line to its end where the member stays, and what happened there."""
-    if not text and not marks:
+    if not one.text and not one.marks:
         return " " * room
-    tail = f" {marks}" if marks else ""
-    shown = _fit(text, max(1, room - len(tail) - 1))
+    tail = f" {one.marks}" if one.marks else ""
+    shown = _fit(one.text, max(1, room - len(tail) - 1))
     body = f"{shown} " if shown else ""
-    fill = LINE * (room - len(body) - len(tail)) if through else ""
+    fill = _line(room - len(body) - len(tail), one.silent) if one.through else ""
     return f"{body}{fill}{tail}".ljust(room)[:room]
+
+
+def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
+    """Return a line as long as that, broken where the member was silent: one character at least of each silence."""
+    line = [LINE] * max(length, 0)
+    for begin, end in silent if line else ():
+        first = min(int(begin * length), length - 1)
+        for i in range(first, min(max(ceil(end * length), first + 1), length)):
+            line[i] = SILENT
+    return "".join(line)
 
 
 def _fit(text: str, room: int) -> str:
@@ -119,20 +140,35 @@ def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
     )[:5]
 
 
+def _silent(lane: LaneFinding, column: ColumnFinding, now_ms: int) -> tuple[tuple[float, float], ...]:
+    """Return the shares of a column in which nothing was heard of the member."""
+    until_ms = now_ms if column.until_ms is None else column.until_ms
+    lasted_ms = until_ms - column.from_ms
+    spans = (
+        (max(s.from_ms, column.from_ms), min(until_ms if s.until_ms is None else s.until_ms, until_ms))
+        for s in lane.silences
+    )
+    return tuple(
+        ((begin - column.from_ms) / lasted_ms, (end - column.from_ms) / lasted_ms)
+        for begin, end in spans
+        if begin < end
+    )
+
+
 def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
     lanes = []
     for lane in found.lanes:
-        cells: list[tuple[str, str, bool]] = []
+        cells: list[TextCell] = []
         before: frozenset[str] | None = None
         for column in found.columns:
             has, through = _held(lane, column, found.until_ms)
             marks = _marks(lane, column)
             if has is None:
-                cells.append(("", marks, False))
+                cells.append(TextCell(marks=marks))
             else:
                 kept, new = (has, frozenset[str]()) if before is None else (has & before, has - before)
                 text = " ".join(filter(None, (_short(kept, one_topic), _short(new, one_topic, "+"))))
-                cells.append((text or NOBODY, marks, through))
+                cells.append(TextCell(text or NOBODY, marks, through, _silent(lane, column, found.until_ms)))
             before = frozenset() if has is None else has
         lanes.append(TextLane(cell(name_of_member(lane.who)), tuple(cells)))
     return lanes
@@ -149,13 +185,15 @@ def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
 
 def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
     held = [{i: _held(lane, column, found.until_ms) for i, column in enumerate(found.columns)} for lane in found.lanes]
-    owners: dict[str, dict[int, tuple[str, str, bool]]] = {}
+    owners: dict[str, dict[int, TextCell]] = {}
     for lane, of_lane in zip(found.lanes, held, strict=True):
+        owner = _fit(cell(name_of_member(lane.who)), NAME_MAX)
         for i, (names, through) in of_lane.items():
+            silent = _silent(lane, found.columns[i], found.until_ms)
             for name in names or ():
-                owners.setdefault(name, {})[i] = (_fit(cell(name_of_member(lane.who)), NAME_MAX), "", through)
+                owners.setdefault(name, {})[i] = TextCell(owner, "", through, silent)
     ordered = sorted(owners, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))
-    nobody = (NOBODY, "", False)
+    nobody = TextCell(NOBODY)
     return [
         TextLane(cell(name), tuple(owners[name].get(i, nobody) for i in range(len(found.columns)))) for name in ordered
     ]

@@ -6,7 +6,14 @@ import pytest
 
 from kohort.cli.timeline_drawing import LANES_SHOWN, draw_timeline
 from kohort.insight.findings.model import MemberRef
-from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, MarkFinding, SpellFinding, TimelineFinding
+from kohort.insight.findings.timeline import (
+    ColumnFinding,
+    LaneFinding,
+    MarkFinding,
+    SilenceFinding,
+    SpellFinding,
+    TimelineFinding,
+)
 
 MINUTE = 60_000
 
@@ -94,6 +101,31 @@ def test_a_terminal_without_unicode_gets_ascii(orders):
 
     assert all(line.isascii() for line in lines)
     assert lines[2] == "c-2 3-6 ------------| 3-5 ------------|  x!"
+
+
+def silence(from_min, until_min):
+    until_ms = None if until_min is None else until_min * MINUTE
+    return SilenceFinding(from_ms=from_min * MINUTE, until_ms=until_ms, text="no sign of life")
+
+
+def test_the_line_is_broken_while_nothing_was_heard_of_the_member():
+    """From the last sign of life on, in whichever columns; while it lasts, until now; a moment is seen, too."""
+    died = LaneFinding(who=member("died"), spells=(spell(0, 20, 0),), silences=(silence(5, 20),))
+    away = LaneFinding(who=member("away"), spells=(spell(0, None, 1),), silences=(silence(25, None),))
+    stalled = LaneFinding(who=member("slow"), spells=(spell(0, None, 2),), silences=(silence(12, 12.01),))
+    columns = (column(1, 0, 10), column(2, 10, 20), column(3, 20, None, "SESSION_EXPIRED", trigger=member("died")))
+    found = TimelineFinding(group="g", from_ms=0, until_ms=30 * MINUTE, columns=columns, lanes=(died, away, stalled))
+
+    lines = draw_timeline(found, by="member", width=80)
+
+    assert lines[1:4] == [
+        "died 0 ──────╌╌╌╌╌╌╌┊ 0 ╌╌╌╌╌╌╌╌╌╌╌╌╌┊",
+        "away 1 ─────────────┊ 1 ─────────────┊ 1 ──────╌╌╌╌╌╌╌",
+        "slow 2 ─────────────┊ 2 ──╌──────────┊ 2 ─────────────",
+    ]
+    assert draw_timeline(found, by="member", width=80, plain=True)[1] == "died 0 ------.......| 0 .............|"
+    owners = draw_timeline(found, by="partition", width=80)
+    assert [line.count("╌") for line in owners[1:4]] == [15, 5, 1]
 
 
 def test_partitions_of_several_topics_are_named_with_them():
