@@ -46,6 +46,8 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "list_reassignments": [lambda a: a.list_reassignments()],
     "describe_transactions": [lambda a: a.describe_transactions([ID])[ID]],
     "fence_producers": [lambda a: a.fence_producers([ID])],
+    "describe_producers": [lambda a: a.describe_producers([TP])[TP]],
+    "abort_transaction": [lambda a: a.abort_transaction(TP, 4711, 0)],
     "describe_groups": [lambda a: a.describe_groups([G])[G]],
     "delete_groups": [lambda a: a.delete_groups([G])],
     "list_group_offsets": [lambda a: a.list_group_offsets(G, [TP])[TP]],

@@ -17,13 +17,13 @@ from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.statistics import tell_statistics
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_of
+from kohort.aio.transaction_admin import TransactionCalls
 from kohort.client.admin import config_resources as resource_operations
 from kohort.client.admin import groups as group_operations
 from kohort.client.admin import members as member_operations
 from kohort.client.admin import nodes as node_operations
 from kohort.client.admin import offsets as offset_operations
 from kohort.client.admin import topics as topic_operations
-from kohort.client.admin import transactions as transaction_operations
 from kohort.client.admin.model import (
     ClusterDescription,
     ConfigEntry,
@@ -35,8 +35,6 @@ from kohort.client.admin.model import (
     Reassignment,
     TopicDescription,
     TopicListing,
-    TransactionDescription,
-    TransactionListing,
 )
 from kohort.client.admin.operations import AdminMachine, Operation, Results
 from kohort.client.admin.rights import with_rights
@@ -56,7 +54,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
+class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     """The client for administration under asyncio; usable in ``async with``::
 
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
@@ -217,38 +215,6 @@ class AsyncAdmin(SecurityCalls, PositionCalls, OtherNames):
         """Return the reassignments under way, by partition (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
-
-    async def list_transactions(
-        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
-    ) -> list[TransactionListing]:
-        """Return every transactional id of the cluster, or those in these states or of these producer ids (KIP-664).
-
-        States have Kafka's names, such as ``"Ongoing"``.
-        """
-        operation = transaction_operations.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
-        return await self._run("list_transactions", operation, timeout_ms)
-
-    async def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> Results[str, TransactionDescription]:
-        """Return the open transaction of each of these transactional ids: partitions, start, coordinator (KIP-664).
-
-        ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an id that no coordinator knows. Raises
-        UsageError for a bare string.
-        """
-        operation = transaction_operations.describe_transactions(self._metadata, names_of(transactional_ids))
-        return await self._run("describe_transactions", operation, timeout_ms)
-
-    async def fence_producers(
-        self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[str, None]:
-        """Abort the open transactions of these transactional ids, and fence their producers: they can send no more.
-
-        Raises ApiError for the first id that was refused, once all are done; with ``check=False`` the results hold the
-        errors instead. Raises UsageError for a bare string.
-        """
-        operation = transaction_operations.fence_producers(self._metadata, names_of(transactional_ids))
-        return _checked(await self._run("fence_producers", operation, timeout_ms), check)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
@@ -451,6 +417,8 @@ class Admin(OtherNames):
     list_transactions = _blocking(AsyncAdmin.list_transactions)
     describe_transactions = _blocking(AsyncAdmin.describe_transactions)
     fence_producers = _blocking(AsyncAdmin.fence_producers)
+    describe_producers = _blocking(AsyncAdmin.describe_producers)
+    abort_transaction = _blocking(AsyncAdmin.abort_transaction)
     list_groups = _blocking(AsyncAdmin.list_groups)
     list_groups_by_broker = _blocking(AsyncAdmin.list_groups_by_broker)
     describe_groups = _blocking(AsyncAdmin.describe_groups)

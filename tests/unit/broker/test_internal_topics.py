@@ -4,6 +4,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.control_records import Marker
+from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from kohort.wire.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -152,6 +153,28 @@ def test_an_administrator_ends_offsets_that_hang(stage, ann):
 
     assert committed_offset(ann.wire, GROUP, "a", stable=True) == (0, 7)
     assert code_of(ann.wire.ask(asked, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "nothing is open any more"
+
+
+def test_offsets_that_hang_since_before_a_restart_are_ended_for_good(stage, ann):
+    ann.leave()
+    producer = Transactional(stage.connect(), "mover")
+    producer.init()
+    assert producer.commit_offsets(GROUP, "a", 9) == 0
+    place = stage.broker.state.coordinator.partition_of(GROUP)
+    stage.restart()
+    admin = stage.connect()
+    assert committed_offset(admin, GROUP, "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    described = DescribeProducersRequest(topics=[DescribeProducersTopic(name=OFFSETS, partition_indexes=[place])])
+    (known,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
+    assert (known.producer_id, known.current_txn_start_offset >= 0) == (producer.producer_id, True)
+
+    assert code_of(admin.ask(markers(OFFSETS, known.producer_id, known.producer_epoch, partition=place), 1)) == 0
+
+    assert committed_offset(admin, GROUP, "a", stable=True) == (0, 7)
+    (known,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
+    assert (known.current_txn_start_offset, known.coordinator_epoch) == (-1, 0)
+    stage.restart()
+    assert committed_offset(stage.connect(), GROUP, "a", stable=True) == (0, 7), "the log has the marker"
 
 
 class TestAFolderInWhichThereIs:

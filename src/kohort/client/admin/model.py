@@ -120,6 +120,23 @@ class TransactionDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer as the leader of a partition knows it (KIP-664): the last that it wrote there, and what it has open.
+
+    ``last_timestamp_ms`` is of its last batch, by the clock that stamps records; it and ``last_sequence`` are -1 where
+    the leader does not know. ``coordinator_epoch`` is that of the last marker, None before the first.
+    ``transaction_start_offset`` is where its open transaction begins, None if none is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """A group, without its members. State (KIP-518) and type (KIP-848) are empty where a broker is too old to tell."""
 

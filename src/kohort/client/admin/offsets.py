@@ -3,14 +3,14 @@ later (DeleteRecords)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
+from kohort.client.admin.leaders import of_leaders
 from kohort.client.admin.model import ListedOffset, LogEnds
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes, together
-from kohort.client.admin.topics import cluster
+from kohort.client.admin.operations import Operation, Results, together
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
+from kohort.errors import UsageError
 from kohort.model import TopicPartition
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -18,23 +18,17 @@ from kohort.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.topics import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from kohort.wire.schema import Message
-
-V = TypeVar("V")
 
 SPECIAL: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 """Places by name; ``max_timestamp`` needs ListOffsets v7 (Kafka 3.0)."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 HIGH_WATERMARK: Final = -1
-ROUNDS: Final = 10
-"""How often partitions whose leader moves are looked for again before their error is told."""
 
 
 def list_offsets(
@@ -58,7 +52,7 @@ def list_offsets(
                 listed = ListedOffset(p.offset, p.timestamp, p.leader_epoch)
                 yield TopicPartition(topic.name, p.partition_index), listed, p.error_code
 
-    return (yield from _of_leaders(metadata, times, request, found))
+    return (yield from of_leaders(metadata, times, request, found))
 
 
 def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
@@ -99,40 +93,7 @@ def delete_records(
             for p in topic.partitions:
                 yield TopicPartition(topic.name, p.partition_index), p.low_watermark, p.error_code
 
-    return (yield from _of_leaders(metadata, offsets, request, found))
-
-
-def _of_leaders(
-    metadata: Metadata,
-    partitions: Iterable[TopicPartition],
-    request: Callable[[Iterable[TopicPartition]], Message],
-    found: Callable[[Any], Iterable[tuple[TopicPartition, V, int]]],
-) -> Operation[Results[TopicPartition, V]]:
-    """Ask the leader of each partition; one whose leader moves is looked for again."""
-    results: Results[TopicPartition, V] = Results()
-    pending: dict[TopicPartition, KohortError | None] = dict.fromkeys(partitions)
-    for attempt in range(1, ROUNDS + 1):
-        response = yield from cluster(metadata, sorted({tp.topic for tp in pending}))
-        by_leader = by_leader_of(response, pending, results)
-        answers = yield [Ask(request(tps), node_id) for node_id, tps in by_leader.items()]
-        for tps, answer in zip(by_leader.values(), answers, strict=True):
-            if isinstance(answer, KohortError):
-                pending |= dict.fromkeys(tps, answer)
-                continue
-            for tp, value, code in found(answer):
-                if passes(code):
-                    pending[tp] = ApiError(error_code(code), str(tp))
-                else:
-                    pending.pop(tp, None)
-                    results.add_or_refuse(tp, value, code, str(tp))
-        if not pending:
-            return results
-        if not all(error is None or error.retriable for error in pending.values()):
-            break
-        yield Pause(attempt)
-    for tp, error in pending.items():
-        results.refuse(tp, error or ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(tp)))
-    return results
+    return (yield from of_leaders(metadata, offsets, request, found))
 
 
 def timestamp_of(tp: TopicPartition, place: int | str) -> int:
@@ -153,24 +114,3 @@ def _offset_of(tp: TopicPartition, place: int | str) -> int:
     if isinstance(place, str) or place < 0:
         raise UsageError(f"{tp}: {place!r} is no offset; expected one from 0 on, or 'latest'")
     return place
-
-
-def by_leader_of(
-    response: MetadataResponse,
-    pending: dict[TopicPartition, KohortError | None],
-    results: Results[TopicPartition, V],
-) -> dict[int, list[TopicPartition]]:
-    """Return partitions by leader; those that do not exist are refused, those without a leader stay pending."""
-    errors = {t.name: t.error_code for t in response.topics}
-    leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
-    grouped: dict[int, list[TopicPartition]] = {}
-    for tp in list(pending):
-        code = error_code(errors.get(tp.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        if code is ErrorCode.NONE and tp not in leaders:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if code is not ErrorCode.NONE and not passes(code):
-            del pending[tp]
-            results.refuse(tp, ApiError(code, str(tp)))
-        elif leaders.get(tp, -1) >= 0:
-            grouped.setdefault(leaders[tp], []).append(tp)
-    return grouped

@@ -37,6 +37,8 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
         "list_reassignments": {_CLUSTER: "DESCRIBE"},
         "describe_transactions": {_ID: "DESCRIBE"},
         "fence_producers": {_ID: "WRITE"},
+        "describe_producers": {_TOPIC: "READ"},
+        "abort_transaction": {_TOPIC: "DESCRIBE", _CLUSTER: "ALTER"},
         "describe_groups": {_GROUP: "DESCRIBE"},
         "delete_groups": {_GROUP: "DELETE"},
         "list_group_offsets": {_GROUP: "DESCRIBE", _TOPIC: "DESCRIBE"},
