@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
+from kohort.cli.hanging_transactions import PARTITION, abort_hanging, find_hanging_transactions, partition_of
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
@@ -31,9 +32,9 @@ Examples:
 """
 
 
-@click.group(short_help="List, describe and abort transactions.")
+@click.group(short_help="List, describe and abort transactions; find those that hang.")
 def transactions() -> None:
-    """List, describe and abort transactions."""
+    """List, describe and abort transactions; find those that hang."""
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids, the longest open first.")
@@ -113,20 +114,43 @@ ABORT_HELP = """Abort what TRANSACTIONAL_ID has open, and fence the producer tha
 What it wrote in that transaction does not count, and it can do nothing any more: if it still runs, it gets
 PRODUCER_FENCED and must be started again.
 
+With --partition and --start-offset in its place: abort a transaction that hangs, as find-hanging shows it. The abort
+marker is written into that partition alone, and no coordinator is told. Where the coordinator does know of it, the
+question says so: then take the transactional id.
+
 \b
 Examples:
   kohort transactions abort importer-1
+  kohort transactions abort --partition orders-2 --start-offset 707
 """
 
 
-@transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, and fence its producer.")
-@click.argument("transactional_id")
+@transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, or what hangs in a partition.")
+@click.argument("transactional_id", required=False)
+@click.option("--partition", metavar=PARTITION, help="The partition in which one hangs; TOPIC:NUMBER, too.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where that one begins.")
 @yes_option
 @cluster_options
-def abort_transaction(transactional_id: str, yes: bool, cluster: ClusterAccess) -> None:
+def abort_transaction(
+    transactional_id: str | None, partition: str | None, start_offset: int | None, yes: bool, cluster: ClusterAccess
+) -> None:
+    if (partition is None) != (start_offset is None):
+        raise click.UsageError("--partition and --start-offset go together")
+    if partition is not None and start_offset is not None:
+        if transactional_id is not None:
+            raise click.UsageError("give TRANSACTIONAL_ID, or --partition and --start-offset, not both")
+        place = partition_of(partition)
+        with cluster.admin() as admin:
+            abort_hanging(admin, place, start_offset, yes=yes)
+        return
+    if transactional_id is None:
+        raise click.UsageError("say what to abort: TRANSACTIONAL_ID, or --partition and --start-offset")
     with cluster.admin() as admin:
         found = described(admin, transactional_id)  # an unknown id would be made, not fenced
         places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)
         admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)
     click.echo(f"{transactional_id}: nothing is open any more; its producer is fenced")
+
+
+transactions.add_command(find_hanging_transactions)

@@ -71,3 +71,26 @@ class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/tra
     producer_epoch: int
     coordinator_id: int
     partitions: list[str]
+
+
+class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that a partition has open and no coordinator will end. ``coordinator_epoch`` is that of the
+    producer's last marker there, null before the first; ``silent_seconds`` is how old its last batch is by its time
+    stamp, null where the leader does not know; ``transactional_id`` is null where none has the producer id."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int | None
+    start_offset: int
+    silent_seconds: float | None
+    transactional_id: str | None
+
+
+class HangingTransactionsFound(Result, frozen=True, kw_only=True, tag="kohort/v1/transactions.hanging"):
+    """Hanging transactions, by partition."""
+
+    LINES: ClassVar[str] = "transactions"
+
+    transactions: list[HangingTransactionRow]

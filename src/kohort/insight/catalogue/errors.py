@@ -119,7 +119,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ),
     ErrorCode.UNSTABLE_OFFSET_COMMIT: ErrorEntry(
         "A transaction has offsets of the group that are not decided yet (KIP-447).",
-        "nothing: the client waits; for long: kohort transactions list",
+        "nothing: the client waits; for long: kohort transactions list, and find-hanging",
     ),
     ErrorCode.OFFSET_OUT_OF_RANGE: ErrorEntry(
         "The committed offset is before the start of the log, or after its end.",

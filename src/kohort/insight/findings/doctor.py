@@ -44,7 +44,7 @@ ADVICE: Final[dict[str, str]] = {
     "slow": "make handling faster, or add members up to the number of partitions",
     "skew": "spread the keys: more members do not help where one partition gets most of what is written",
     "hot": "see whether its partitions get more than the others (keys), or it handles more slowly (host)",
-    "open-transaction": "find its producer: kohort transactions list; what hangs can be aborted there",
+    "open-transaction": "find its producer: kohort transactions list, or find-hanging; either can be aborted there",
     "records-lost": "raise retention, or read faster; what was deleted cannot be read again",
     "retention-near": "raise retention before the records that wait are deleted, or read faster",
     "beyond-the-end": "the topic was made anew, or its log cut: reset the offsets with kohort group reset",

@@ -1,0 +1,158 @@
+"""Hanging transactions: partitions have them open, and no coordinator will end them (KIP-664).
+
+A transaction hangs where its producer has been silent for long, and no transactional id has that producer id, or the
+transaction of that id does not contain the partition. Whoever may not describe a transactional id is not told of it, so
+to him what goes on under it looks as if it hung.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+from kohort.results.cluster import HangingTransactionRow
+from kohort.verbs.refusals import NothingThere
+from kohort.watch.asking import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import ProducerState, TransactionDescription
+    from kohort.client.admin.operations import Results
+
+
+class OpenTransaction(NamedTuple):
+    """What a partition has open."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+@dataclass(slots=True)
+class HangingFound:
+    """What was found in so many partitions; ``errors`` are of those that did not tell, and of coordinators."""
+
+    partitions: int = 0
+    transactions: list[HangingTransactionRow] = field(default_factory=list)
+    errors: list[KohortError] = field(default_factory=list)
+
+
+def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingFound:
+    """Return the hanging transactions of these topics, or of all, whose producers are silent for ``silent_ms``.
+
+    Raises ApiError for a topic that is not there, and where a broker does not tell which transactions it coordinates.
+    """
+    wanted = _partitions_of(admin, topics)
+    found = HangingFound(len(wanted))
+    suspects = [
+        suspect
+        for suspect in _open_in(admin, wanted, found.errors)
+        if now_ms - suspect.producer.last_timestamp_ms > silent_ms
+    ]
+    if not suspects:
+        return found
+    names = _names_of(admin, suspects)
+    described = admin.describe_transactions(sorted(set(names.values())), timeout_ms=ADMIN_MS)
+    found.errors += [error for error in described.errors.values() if not _is_unknown(error)]
+    left = [s for s in suspects if _hangs(s.partition, names.get(s.producer.producer_id), described)]
+    found.transactions = [
+        _row(suspect, names.get(suspect.producer.producer_id), now_ms)
+        for suspect in _open_still(admin, left, found.errors)
+    ]
+    return found
+
+
+def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
+    """Tell whether no coordinator has the partition in a transaction of this id; of one that does not tell it is not
+    said."""
+    if name is None:
+        return True
+    if name in described.errors:
+        return _is_unknown(described.errors[name])
+    return partition not in described[name].partitions
+
+
+def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
+    """Return what a partition has open from this offset on. Raises NothingThere, which names what is open instead."""
+    known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
+    there = [producer for producer in known if producer.transaction_start_offset is not None]
+    for producer in there:
+        if producer.transaction_start_offset == start_offset:
+            return OpenTransaction(partition, producer)
+    starts = ", ".join(f"{p.transaction_start_offset} (producer id {p.producer_id})" for p in there)
+    what = f"open is what begins at {starts}" if there else "none is open there"
+    raise NothingThere(f"no transaction of {partition} begins at offset {start_offset}: {what}")
+
+
+def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
+    """Return the transaction as its coordinator knows it, if it has the partition in it: then it does not hang."""
+    name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
+    if name is None:
+        return None
+    described = admin.describe_transactions([name], timeout_ms=ADMIN_MS)
+    if name in described.errors and _is_unknown(described.errors[name]):
+        return None
+    return described[name] if transaction.partition in described[name].partitions else None
+
+
+def _partitions_of(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
+    if topics:
+        described = admin.describe_topics(list(dict.fromkeys(topics)), timeout_ms=ADMIN_MS).check()
+        return [TopicPartition(name, p.partition) for name, topic in described.items() for p in topic.partitions]
+    listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
+    return [TopicPartition(topic.name, p) for topic in listed for p in range(topic.partitions)]
+
+
+def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[KohortError]) -> list[OpenTransaction]:
+    """Return what these partitions have open, sorted; the errors of those that do not tell go to ``errors``."""
+    known = admin.describe_producers(partitions, timeout_ms=ADMIN_MS)
+    errors += known.errors.values()
+    return [
+        OpenTransaction(partition, producer)
+        for partition in sorted(set(known) - set(known.errors))
+        for producer in known[partition]
+        if producer.transaction_start_offset is not None
+    ]
+
+
+def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[KohortError]) -> list[OpenTransaction]:
+    """Return those that are open at a second look: others ended in order while coordinators were asked."""
+    if not left:
+        return []
+    there = {
+        (partition, producer.producer_id, producer.transaction_start_offset)
+        for partition, producer in _open_in(admin, sorted({partition for partition, _ in left}), errors)
+    }
+    return [
+        suspect
+        for suspect in left
+        if (suspect.partition, suspect.producer.producer_id, suspect.producer.transaction_start_offset) in there
+    ]
+
+
+def _names_of(admin: Admin, transactions: Sequence[OpenTransaction]) -> dict[int, str]:
+    """Return the transactional ids of their producer ids, as far as a coordinator knows such."""
+    wanted = sorted({transaction.producer.producer_id for transaction in transactions})
+    listed = admin.list_transactions(producer_ids=wanted, timeout_ms=ADMIN_MS)
+    return {listing.producer_id: listing.transactional_id for listing in listed}
+
+
+def _is_unknown(error: KohortError) -> bool:
+    return isinstance(error, ApiError) and error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def _row(transaction: OpenTransaction, transactional_id: str | None, now_ms: float) -> HangingTransactionRow:
+    partition, producer = transaction
+    last_ms = producer.last_timestamp_ms
+    return HangingTransactionRow(
+        topic=partition.topic,
+        partition=partition.partition,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        coordinator_epoch=producer.coordinator_epoch,
+        start_offset=producer.transaction_start_offset or 0,
+        silent_seconds=None if last_ms < 0 else round((now_ms - last_ms) / 1000, 1),
+        transactional_id=transactional_id,
+    )
