@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from functools import cached_property
@@ -123,7 +124,7 @@ class CommandLines(Entrance):
         env = {"HOME": home, "XDG_STATE_HOME": home, "KOHORT_PROFILES": f"{home}/none", "KOHORT_BOOTSTRAP": "h:1"}
         env["LANGUAGE"] = "C"  # or translations of each message are looked for on the disk
         command = main if self.may_run(args) else self.parsed
-        with chdir(self.folder), reaching_nobody():
+        with chdir(self.folder), reaching_nobody(), streams_let_go():
             result = watch.step(lambda: CliRunner(env=env).invoke(command, args, input="x\n", prog_name="kohort"))
         error = result.exception
         if error is not None and not isinstance(error, SystemExit):
@@ -169,6 +170,19 @@ def reaching_nobody() -> Iterator[None]:
         yield
     finally:
         ClusterAccess._made = before  # type: ignore[method-assign]
+
+
+@contextmanager
+def streams_let_go() -> Iterator[None]:
+    """Have click look its streams up anew while the block runs: it would keep every pair that it ever wrote to, as the
+    values of its cache hold their keys."""
+    before = click.utils._default_text_stdout, click.utils._default_text_stderr
+    click.utils._default_text_stdout = lambda: sys.stdout
+    click.utils._default_text_stderr = lambda: sys.stderr
+    try:
+        yield
+    finally:
+        click.utils._default_text_stdout, click.utils._default_text_stderr = before
 
 
 def unreachable(self: ClusterAccess, client: Any, config: type, said: Any, options: Any) -> Any:  # noqa: ARG001
