@@ -48,7 +48,7 @@ not describe an id is not told of it, and its transaction looks as if it hung. E
 Examples:
   kohort transactions find-hanging
   kohort transactions find-hanging --topic orders --topic __consumer_offsets
-  kohort transactions find-hanging --open-for 3600 --output json | jq .transactions
+  kohort transactions find-hanging --open-for 3600 --output json
 """
 
 
