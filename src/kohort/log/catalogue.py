@@ -36,8 +36,8 @@ class TopicEntry:
     name: str
     topic_id: bytes
     partitions: int
-    overrides: dict[str, str] = field(default_factory=dict)
-    internal: bool = False
+    overrides: dict[str, str]
+    internal: bool
 
     line: bytes = field(init=False, repr=False, compare=False)
     """The entry as written."""
