@@ -12,6 +12,7 @@ from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header,
 from support.machines.log_stage import LogStage, batch, offsets_in
 
 PAD = "x" * 600
+FAR = 3 * RELATIVE_OFFSET_MAX
 
 
 def stage_of(storage=None, **options):
@@ -53,8 +54,10 @@ def of_segments(*base_offsets):
         ((0, 5, RELATIVE_OFFSET_MAX + 1), (0, RELATIVE_OFFSET_MAX + 1)),
         ((0, 5, RELATIVE_OFFSET_MAX + 2), (0, 5, RELATIVE_OFFSET_MAX + 2)),
         ((0, 10, 20, RELATIVE_OFFSET_MAX + 2), (0, 20, RELATIVE_OFFSET_MAX + 2)),
+        ((FAR, FAR + 5, FAR + 10), (FAR, FAR + 10)),
+        ((FAR, FAR + 5, FAR + RELATIVE_OFFSET_MAX + 2), (FAR, FAR + 5, FAR + RELATIVE_OFFSET_MAX + 2)),
     ],
-    ids=["to the last that an index can say", "not beyond", "counted from the first"],
+    ids=["to the last that an index can say", "not beyond", "counted from the first", "far on", "not beyond, far on"],
 )
 def test_segments_are_joined_as_far_as_an_index_can_say_offsets(before, after):
     stage = of_segments(*before)
@@ -63,6 +66,24 @@ def test_segments_are_joined_as_far_as_an_index_can_say_offsets(before, after):
 
     assert bases(stage) == list(after)
     assert [offset for base in after for offset in offsets_in(stage.log.read(base, 1))] == list(after)
+
+
+def test_between_two_steps_of_a_compaction_others_are_served_for_ten_milliseconds():
+    stage = stage_of()
+    for _ in range(3):
+        stage.append(key=b"k")
+        stage.log.roll(stage.now_ms)
+    waited = []
+
+    while not stage.topics.counters.compactions:
+        before_ms = stage.now_ms
+        stage.clock.advance(max(stage.topics.wake_at_ms - before_ms, 0))
+        waited.append(stage.now_ms - before_ms)
+        stage.topics.tick(stage.now_ms)
+
+    steps = waited[waited.index(10) :]
+    assert len(steps) > 2
+    assert set(steps) == {10}
 
 
 def test_segments_that_are_a_byte_too_large_together_stay_apart_and_the_later_ones_too():

@@ -84,6 +84,19 @@ def test_memory_behaves_like_a_folder():
     assert storage.folders() == []
 
 
+def test_what_is_not_there_cannot_be_renamed_and_the_other_stays():
+    storage = MemoryStorage()
+    storage.replace("a", b"one")
+    storage.replace("b", b"two")
+
+    with pytest.raises(StorageError, match="cannot rename c to b: it is missing"):
+        storage.rename("c", "b")
+    assert storage.read("b") == b"two"
+    storage.rename("a", "b")
+
+    assert (storage.files(), storage.read("b")) == ({"b": 3}, b"one")
+
+
 def test_what_is_lent_is_what_would_be_read_and_stays_as_it_was():
     storage = MemoryStorage()
     file = storage.open("file")

@@ -16,6 +16,20 @@ def test_an_offset_is_looked_up_at_or_before_its_batch():
     assert (len(index), index.last_position) == (3, 400)
 
 
+@pytest.mark.parametrize(
+    ("entry", "is_taken"),
+    [((20, 251), True), ((19, 251), False), ((20, 250), False), ((15, 300), False), ((25, 200), False)],
+)
+def test_an_offset_index_takes_only_what_is_beyond_its_last_entry_in_both_columns(entry, is_taken):
+    index = OffsetIndex()
+    index.append(9, 100)
+    index.append(19, 250)
+
+    index.append(*entry)
+
+    assert list(index) == [(9, 100), (19, 250), *([entry] if is_taken else [])]
+
+
 def test_an_offset_index_is_written_as_kafka_writes_it():
     index = OffsetIndex()
     index.append(9, 100)

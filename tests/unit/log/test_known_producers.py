@@ -234,6 +234,58 @@ def test_where_none_may_be_remembered_all_are_refused():
     assert room.refused == 1
 
 
+@pytest.mark.parametrize("begin_ms", [0, 1_700_000_000_000])
+def test_where_nobody_gives_way_it_is_looked_again_a_second_later_and_not_before(begin_ms):
+    room, producers = room_of(1)
+    write(producers, 0, begin_ms)
+    looked_ms = begin_ms + SILENT_MS - 1
+
+    for now_ms in (looked_ms, looked_ms + 999):
+        with pytest.raises(ApiError):
+            write(producers, 1, now_ms)
+    write(producers, 1, looked_ms + 1000)
+
+    assert [pid for pid, _ in producers] == [1]
+    assert room.refused == 2
+
+
+def large(stage, *sequences, pid=7):
+    """Batches of 100,000 bytes and a little, each with an entry in the index."""
+    for sequence in sequences:
+        send(stage, sequence, "x" * 100_000, pid=pid)
+
+
+def known(stage):
+    return [batch.base_sequence for batch in stage.log.producers.get(7).batches]
+
+
+def test_of_large_batches_those_of_the_last_quarter_of_a_megabyte_before_the_snapshot_are_known_again():
+    stage = LogStage(segment_bytes="10000000")
+    large(stage, *range(8))
+
+    stage.restart()
+
+    assert known(stage) == [5, 6, 7], "the last one, and what begins in the 262,144 bytes before it"
+
+
+def test_what_lies_behind_an_older_snapshot_takes_nothing_of_what_is_looked_through_before_it():
+    stage = LogStage(segment_bytes="10000000")
+    large(stage, *range(8))
+    stage.restart()
+    older = f"orders-0/{8:020d}.snapshot"
+    kept = stage.storage.read(older)
+    large(stage, 0, pid=8)
+    stage.crash()  # the index is made anew, with an entry of what lies at the snapshot's offset
+    stage.topics.close()
+    stage.storage.replace(older, kept)
+    stage.storage.replace(f"orders-0/{9:020d}.snapshot", b"damaged")
+
+    stage.crash()
+
+    assert sorted(pid for pid, _ in stage.log.producers) == [7, 8]
+    assert known(stage) == [5, 6, 7]
+
+
 def test_a_damaged_snapshot_is_deleted_and_made_up_for(stage):
     send(stage, 0, pid=1)
     stage.topics.close()

@@ -330,6 +330,18 @@ def test_what_is_flushed_by_count_moves_the_recovery_point():
     assert stage.log.recovery_point == 3
 
 
+def test_after_a_flush_its_count_begins_anew():
+    stage = LogStage(flush_messages="3")
+    stage.append("a", "b")
+    stage.log.flush()
+
+    stage.append("c", "d")
+    assert stage.log.recovery_point == 2
+    stage.append("e")
+
+    assert stage.log.recovery_point == 5
+
+
 def test_a_flush_by_time_is_asked_for_at_its_time():
     stage = LogStage(flush_ms="500")
     stage.append("a")
@@ -450,6 +462,16 @@ def test_a_segment_of_which_only_the_indexes_are_used_keeps_them_until_nobody_do
 
     assert (segment.release(), segment.is_open) == (False, True)
     assert (segment.release(), segment.is_open) == (True, False)
+
+
+def test_an_index_names_the_first_batch_behind_each_interval_of_bytes():
+    size = len(batch(at_ms=1))
+    stage = LogStage(index_interval_bytes=str(2 * size), segment_bytes="100000")
+    for _ in range(13):
+        stage.append()
+
+    # one batch more than the interval lies before each: three before the first, and three from one to the next
+    assert list(stage.log.segments[0].index_entries()) == [(n, n * size) for n in (3, 6, 9, 12)]
 
 
 def test_an_index_is_as_dense_where_the_broker_was_stopped_after_each_batch():

@@ -6,8 +6,8 @@ from kohort.config.broker import COMPRESSION_TYPES
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.recoding import CODECS
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import Codec
-from kohort.wire.record_batch import check_crc, pack_batch, parse_batch_header, read_batch
+from kohort.wire.compression import Codec, decompressed
+from kohort.wire.record_batch import HEADER_BYTES, check_crc, pack_batch, parse_batch_header, read_batch
 from support.machines.log_stage import LogStage, batch, values_from
 
 
@@ -85,3 +85,21 @@ def test_a_batch_that_grows_past_the_topics_bound_is_too_large():
 
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert stage.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_batch_is_opened_up_to_sixteen_megabytes_of_records(over):
+    wanted = (16 << 20) + over
+    short = 14  # what a record has beside its value, with a key of one byte and a value of this size
+    given = batch(["x" * (wanted - short)], key=b"k", codec=Codec.ZSTD)
+    assert len(decompressed(Codec.ZSTD, memoryview(given)[HEADER_BYTES:], 1 << 30)) == wanted
+    stage = LogStage(cleanup_policy="compact")
+
+    if over:
+        with pytest.raises(ApiError) as refused:
+            stage.log.append(given, stage.now_ms)
+        assert refused.value.code is ErrorCode.INVALID_RECORD
+    else:
+        stage.log.append(given, stage.now_ms)
+
+    assert stage.log.log_end_offset == 1 - over

@@ -256,6 +256,15 @@ def test_foreign_files_stay_and_are_named(stage):
     assert bytes(folder(stage)["notes.txt"]) == b"mine"
 
 
+@pytest.mark.parametrize("name", ["notes.snapshot", "123.snapshot", f"{1:020d}.txt", f"{1:020d}"])
+def test_what_is_named_like_half_a_snapshot_of_producers_is_a_foreign_file(stage, name):
+    stage.fill(1)
+    folder(stage)[name] = bytearray(b"mine")
+
+    assert stage.restart() == [f"orders-0: left untouched what is no part of a log: {name}"]
+    assert bytes(folder(stage)[name]) == b"mine"
+
+
 def test_leftovers_and_indexes_without_a_log_go(stage):
     stage.fill(1)
     folder(stage)[f"{9:020d}.log.deleted"] = bytearray(b"x")

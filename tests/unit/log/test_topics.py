@@ -2,14 +2,18 @@
 
 import json
 import random
+import string
+import uuid
 
 import pytest
 
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
+from kohort.log.data_folder_identity import new_topic_id
 from kohort.log.storage import MemoryStorage
-from kohort.log.topics import Topics
+from kohort.log.topics import CONFIGS_KEPT, Topics
+from kohort.model import uuid_to_text
 from kohort.notes import Level
 from support.machines.log_stage import LogStage, batch, values_from
 
@@ -197,6 +201,20 @@ def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
     assert "took" not in said(opened(storage))[0]
 
 
+def test_without_a_catalogue_folders_that_are_no_partition_of_a_topic_are_passed_over(storage):
+    topic_id = opened(storage).create("orders", 1, {}, NOW).topic_id
+    metadata = storage.read("orders-0/partition.metadata")
+    for folder, is_marked in (("photos", False), ("music", True), ("others-0", False), ("__cluster_metadata-0", True)):
+        storage.make_folder(folder)
+        if is_marked:
+            storage.replace(f"{folder}/partition.metadata", metadata)
+    storage.delete(CATALOGUE_FILE)
+
+    again = opened(storage)
+
+    assert [(topic.name, topic.topic_id) for topic in again] == [("orders", topic_id)]
+
+
 def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storage):
     topics = opened(storage)
     topics.create("orders", 1, {"retention.ms": "1000", "segment.bytes": "2000000"}, NOW)
@@ -346,6 +364,39 @@ def test_producer_ids_are_never_given_twice(storage):
 
     assert len(set(ids)) == len(ids)
     assert ids[:1500] == list(range(1500))
+
+
+def test_producer_ids_are_reserved_by_the_thousand(storage):
+    topics = opened(storage)
+    written = []
+    for _ in range(2001):
+        topics.next_producer_id()
+        written.append(json.loads(storage.read(CATALOGUE_FILE))["next_producer_id"])
+
+    assert written == [1000] * 1000 + [2000] * 1000 + [3000]
+    assert opened(storage).next_producer_id() == 3000
+
+
+def test_the_options_of_every_topic_are_its_own_however_many_sets_there_are(storage):
+    topics = opened(storage)
+    given = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
+
+    read = [topics.check_config(overrides) for overrides in given]
+
+    assert [config.retention_ms for config in read] == list(range(len(given)))
+    assert len(topics._configs) <= CONFIGS_KEPT
+    for overrides, config in zip(given[-2:], read[-2:], strict=True):
+        assert topics.check_config(dict(overrides)) is config, "the last ones are remembered"
+
+
+def test_ids_are_random_uuids_that_nobody_takes_for_an_option():
+    rng = random.Random(1)
+    made = [new_topic_id(rng) for _ in range(1000)]
+
+    assert {(uuid.UUID(bytes=made_id).version, uuid.UUID(bytes=made_id).variant) for made_id in made} == {
+        (4, uuid.RFC_4122)
+    }
+    assert {uuid_to_text(made_id)[0] for made_id in made} == set(string.ascii_letters + string.digits + "_")
 
 
 class RefusingStorage(MemoryStorage):

@@ -7,9 +7,13 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
+from kohort.log.checkpoints import parse_offsets
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import NewTopic, Topics
-from kohort.steps import at_once
+from kohort.log.upkeep import RECOVERY_POINTS_FILE
+from kohort.model import TopicPartition
+from kohort.steps import at_once, shortest_steps
+from support.machines.log_stage import batch
 
 NOW = 1_700_000_000_000
 
@@ -151,6 +155,25 @@ def test_a_deletion_that_a_crash_interrupts_goes_on(storage):
         again.tick(NOW)
 
     assert (len(again), storage.folders()) == (0, [])
+
+
+def test_while_a_deletion_looks_at_all_other_logs_it_gives_way(storage):
+    topics = opened(storage)
+    at_once(topics.create_all(wanted(50), NOW))
+    topics.log("t49", 0).append(batch(), NOW)
+    topics.log("t49", 0).flush()
+    storage.replaced.clear()
+
+    with shortest_steps():
+        deleting = topics.delete_all(["t0"], NOW)
+        steps = 0
+        while RECOVERY_POINTS_FILE not in storage.replaced:
+            next(deleting)
+            steps += 1
+        at_once(deleting)
+
+    assert steps > 49, "one for each that stays"
+    assert parse_offsets(storage.read(RECOVERY_POINTS_FILE)) == {TopicPartition("t49", 0): 1}
 
 
 def test_partitions_are_added_at_once_or_not_at_all(storage):
