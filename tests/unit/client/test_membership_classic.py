@@ -130,6 +130,20 @@ def test_a_group_of_another_kind_is_refused(stage: ScriptedGroup):
         stage.polls(1000)
 
 
+@pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "another"}])
+def test_who_cannot_be_in_the_group_asks_for_no_assignment(stage: ScriptedGroup, wrong: dict[str, str]):
+    answer = {"protocol_type": "consumer", "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER, **wrong}
+    stage.one.on(JoinGroupRequest, lambda _r, _v: JoinGroupResponse(generation_id=1, **answer))
+    user = stage.user("t", group_id="g")
+
+    with pytest.raises(ApiError):
+        stage.polls(1000)
+    stage.loop.run(10_000)
+
+    assert user.membership.state is MemberState.UNJOINED
+    assert (stage.sent(SyncGroupRequest), stage.sent(HeartbeatRequest)) == ([], [])
+
+
 def test_no_heartbeat_is_sent_while_a_join_waits_and_they_begin_when_it_is_answered(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, SILENCE)
     stage.user("t", group_id="g", max_poll_interval_ms=60_000)
@@ -163,6 +177,28 @@ def test_after_a_failed_sync_it_joins_again(stage: ScriptedGroup, answer: object
     member(stage)
 
     assert joins(stage) == member_ids
+
+
+@pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
+def test_after_a_sync_to_the_wrong_node_it_waits_for_the_back_off(stage: ScriptedGroup, answer: object):
+    stage.then(SyncGroupRequest, answer)
+    stage.user("t", group_id="g", retry_backoff_ms=500)
+    stage.until(lambda: stage.sent(SyncGroupRequest))
+    refused_ms = stage.now_ms
+
+    stage.loop.run_until(lambda: len(joins(stage)) == 2)
+
+    assert 400 <= stage.now_ms - refused_ms <= 600
+
+
+def test_who_never_had_an_assignment_says_so_when_it_joins_again(stage: ScriptedGroup):
+    stage.then(SyncGroupRequest, E.REBALANCE_IN_PROGRESS)
+
+    member(stage)
+
+    again = stage.sent(JoinGroupRequest)[1]
+    said = parse_subscription(again.protocols[0].metadata)
+    assert (again.member_id, said.owned_partitions, said.generation_id) == (MEMBER, [], -1)
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID, E.COORDINATOR_LOAD_IN_PROGRESS])
@@ -313,6 +349,19 @@ def test_leaving_says_why(stage: ScriptedGroup):
     assert user.told[-1] == ("revoked", "t-0")
 
 
+@pytest.mark.parametrize("length", [255, 256])
+def test_reasons_are_cut_at_255_characters(stage: ScriptedGroup, length: int):
+    user = member(stage)
+    reason = "x" * 254 + "yz"
+
+    user.machine.enforce_rebalance(reason[:length])
+    stage.until(lambda: len(joins(stage)) == 2 and user.machine.is_stable)
+    stage.settled(user.machine.leave(reason[:length]))
+
+    assert stage.sent(JoinGroupRequest)[1].reason == f"rebalance enforced by user: {reason}"[:255]
+    assert stage.sent(LeaveGroupRequest)[0].members[0].reason == reason[:255]
+
+
 def test_a_static_member_does_not_leave(stage: ScriptedGroup):
     user = member(stage, group_instance_id="i")
 
@@ -389,6 +438,19 @@ def test_a_fenced_commit_fails_and_the_member_joins_again(stage: ScriptedGroup, 
 
     stage.until(lambda: user.owned == "t-0" and len(joins(stage)) == 2)
     assert joins(stage)[1] == next_join
+
+
+def test_a_commit_that_hears_of_a_rebalance_makes_the_member_join_it(stage: ScriptedGroup):
+    user = member(stage, enable_auto_commit="false", heartbeat_interval_ms=40_000, session_timeout_ms=50_000)
+    stage.then(OffsetCommitRequest, E.REBALANCE_IN_PROGRESS)
+
+    with pytest.raises(ApiError, match="REBALANCE_IN_PROGRESS"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+    stage.polls(1000)
+
+    assert joins(stage) == ["", MEMBER]
+    assert stage.sent(JoinGroupRequest)[1].reason == "a commit was answered REBALANCE_IN_PROGRESS"
+    assert ("lost", "t-0") not in user.told
 
 
 def test_a_commit_during_a_rebalance_is_refused_without_being_sent(stage: ScriptedGroup):

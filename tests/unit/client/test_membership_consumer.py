@@ -7,7 +7,15 @@ import re
 import pytest
 
 from kohort.client.group.member_states import ConsumerMemberState
-from kohort.errors import ApiError, CommitFailed, ErrorCode, UnsupportedVersion, UsageError
+from kohort.errors import (
+    ApiError,
+    CommitFailed,
+    ConnectionFailed,
+    ErrorCode,
+    KohortError,
+    UnsupportedVersion,
+    UsageError,
+)
 from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -323,11 +331,13 @@ def test_what_no_repetition_mends_is_said_in_a_sentence_and_tried_again_at_the_u
     stage.loop.run(4 * INTERVAL_MS)
     assert user.membership.state is S.FATAL
     assert len(stage.beats) == 1, "nothing more is sent"
+    assert not user.machine.group.rebalance.is_due, "nor is there anything to do before the user knows"
 
     with pytest.raises(ApiError, match=text) as caught:
         user.poll()
 
     assert caught.value.code is code
+    assert user.machine.group.rebalance.is_due
     stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
 
 
@@ -390,6 +400,22 @@ def test_a_pattern_for_a_cluster_that_matches_none_is_refused(stage: ScriptedCoo
 
     with pytest.raises(UnsupportedVersion, match="the cluster matches no SubscriptionPattern"):
         stage.polls(1000)
+
+
+@pytest.mark.parametrize("error", [ConnectionFailed("it ended"), UnsupportedVersion("too old")])
+def test_a_heartbeat_that_fails_after_the_member_has_left_means_nothing(stage: ScriptedCoordinator, error: KohortError):
+    user = stage.joined()
+    member = user.membership
+    (beat,) = member.poll(stage.now_ms + INTERVAL_MS).unsent
+    promise = user.leave()
+    assert not promise.done
+
+    member.on_failure(beat, error, stage.now_ms)
+
+    assert member.state is S.UNSUBSCRIBED
+    assert not user.machine.failures
+    (goodbye,) = member.poll(stage.now_ms).unsent
+    assert goodbye.request.member_epoch == -1, "the coordinator is still known"
 
 
 # Leaving
