@@ -21,7 +21,7 @@ from typing import Final
 
 import click
 import msgspec
-from sources import code_of
+from code_state import code_of
 
 from kohort.cli.seeds import parse_seeds
 from kohort.sim.campaign import replay_command, verdicts

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 import seeds
+from code_state import code_of
 from seeds import PIECE, Failed, Sweep, WorldDone, begun, main, sweep, told
-from sources import code_of
 
 from kohort.sim.swarm import plan_of
 from kohort.sim.verdict import Verdict

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:1] = [str(ROOT / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
 
-from sources import code_of  # noqa: E402
+from code_state import code_of  # noqa: E402
 
 from fuzz import summary  # noqa: E402
 from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402
