@@ -34,6 +34,17 @@ def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
     return next(e for e in reversed(stage.entries(MemberReconciled)) if e.who.member_id == member_id)
 
 
+def test_of_the_topics_of_a_group_those_are_told_to_have_changed_that_did(stage):
+    stage.come("m1", "t", "u", "none")
+    stage.come("m2", "u")
+    stage.topics.make("t", 6)
+
+    stage.beat("m1", 2)
+
+    cause = stage.entries(EpochRaised)[-1].cause
+    assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
+
+
 def test_each_revocation_is_timed_from_its_own_beginning(stage):
     stage.come("m1")
     stage.advance(1_000)

@@ -97,6 +97,30 @@ def test_nothing_is_written_where_nothing_has_changed():
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == written
 
 
+def test_nothing_is_written_of_an_expression_that_matches_no_topic_that_was_made():
+    stage = stage_of(t=1)
+    come(stage, "t.*")
+    stage.topics.make("u", 1)
+    stage.advance(NOT_WITHIN_MS)
+    searched_ms = stage.coordinator.groups_beside("g").consumer["g"].soft.regexes_refreshed_ms
+
+    beat(stage)
+
+    assert stage.coordinator.groups_beside("g").consumer["g"].soft.regexes_refreshed_ms == searched_ms + NOT_WITHIN_MS
+    assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == 1
+
+
+def test_nothing_is_written_of_an_expression_that_nobody_uses_any_more_when_it_is_resolved():
+    stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
+    come(stage, "t.*")
+    stage.beat("m", 1, subscribed_topic_regex="")
+
+    stage.advance(NOT_WITHIN_MS)
+
+    assert stage.coordinator.groups_beside("g").consumer["g"].soft.resolving is None
+    assert resolved(stage) == {}
+
+
 def test_topics_that_the_sender_of_the_heartbeat_may_not_describe_are_left_out_for_all():
     stage = stage_of(ta=1, tb=1)
 
@@ -115,6 +139,44 @@ def test_it_is_shared_and_forgotten_with_its_last_user():
     stage.beat("b", -1)
 
     assert resolved(stage) == {"t.*": None}
+
+
+@pytest.mark.parametrize("other", ["u.*", ""])
+def test_it_is_forgotten_when_its_last_user_says_another(other):
+    stage = stage_of(t=2, u=1)
+    epochs = {member: come(stage, "t.*", member).member_epoch for member in ("a", "b")}
+
+    def says(member: str, regex: str) -> None:
+        answer = stage.beat(member, epochs[member], subscribed_topic_regex=regex)
+        assert answer.error_code == ErrorCode.NONE
+        epochs[member] = answer.member_epoch
+
+    says("a", "t.*")
+    assert resolved(stage) == {"t.*": ["t"]}, "it says the same again"
+    says("a", other)
+    assert resolved(stage)["t.*"] == ["t"], "b uses it"
+    says("b", other)
+
+    assert resolved(stage)["t.*"] is None
+    assert RegexResolved("g", "t.*", None) in stage.records()
+
+
+def test_an_expression_that_is_said_no_more_before_it_was_resolved_leaves_no_record():
+    stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
+    come(stage, "t.*")
+
+    stage.beat("m", 1, subscribed_topic_regex="")
+
+    assert resolved(stage) == {}
+
+
+def test_a_reason_that_has_no_other_words_is_told_as_it_is():
+    regex = "a" * 10_001
+
+    answer = come(stage_of(t=1), regex)
+
+    why = "10001 characters; at most 10000 are taken"
+    assert answer.error_message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
 
 
 @pytest.mark.parametrize("regex", ["a(", "*b", "a{2000}", "(?=a)", r"(a)\1"])

@@ -36,6 +36,19 @@ def one_classic_member(stage, partitions=ALL):
     return member_id, generation
 
 
+@pytest.mark.parametrize("epoch", [1, -1])
+def test_a_heartbeat_that_does_not_join_finds_no_consumer_group_in_a_classic_one(stage, epoch):
+    classic, generation = one_classic_member(stage)
+
+    answer = stage.beat(classic, epoch)
+
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Group g is not a consumer group.",
+    )
+    assert stage.heartbeat(classic, generation) == ErrorCode.NONE
+
+
 def test_the_classic_member_keeps_what_it_has_until_it_has_joined_again(stage):
     classic, generation = one_classic_member(stage)
 
