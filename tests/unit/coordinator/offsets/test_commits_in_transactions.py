@@ -2,8 +2,10 @@
 
 import pytest
 
-from kohort.coordinator.journal import RoundOpened
+from kohort.coordinator.journal import RoundOpened, Who
+from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.remembered import TOLD_AGAIN_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.offsets import (
@@ -25,7 +27,7 @@ NO_SUCH_ID = b"\1" * 16
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def commit(stage, offsets, producer=7, version=3, **who):
+def commit(stage, offsets, producer=7, version=3, client_id="app", **who):
     topics = [
         TxnOffsetCommitRequestTopic(
             name=topic,
@@ -44,7 +46,7 @@ def commit(stage, offsets, producer=7, version=3, **who):
         topics=topics,
         **who,
     )
-    answer = stage.answer(stage.ask(message, version))
+    answer = stage.answer(stage.ask(message, version, client_id=client_id))
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
@@ -207,3 +209,30 @@ def test_a_member_that_commits_in_transactions_is_known_to_be_at_work(stage):
     (opened,) = [e for e in stage.entries(RoundOpened) if e.trigger.event == "member_left"]
     vitals = opened.trigger.vitals
     assert (vitals.commits, vitals.last_commit_ms, vitals.last_progress_ms) == (2, at_ms + 1000, at_ms + 1000)
+
+
+def test_who_commits_in_a_transaction_without_naming_a_member_is_told_of(stage):
+    stage.commit({T: 9})
+    stage.advance(TOLD_AGAIN_MS)
+    stage.journal.clear()
+
+    commit(stage, {T: 5, U: 6}, client_id="pump")
+
+    (told,) = stage.entries(CommitUnfenced)
+    assert told == CommitUnfenced(
+        at_ms=stage.now,
+        group=GROUP,
+        who=Who("", "pump", "/127.0.0.1"),
+        offsets=(OffsetMove("t", 0, 5, 9), OffsetMove("u", 0, 6)),
+        backwards=1,
+        in_transaction=True,
+    )
+
+
+def test_who_names_a_member_in_a_transaction_could_have_been_fenced_and_is_not_told_of(stage):
+    assert commit(stage, {T: 5}, member_id="nobody") == [0]
+    (a,), generation = stage.stable(1)
+    assert commit(stage, {T: 5}, member_id=a, generation_id=generation) == [0]
+    assert commit(stage, {T: 5}, generation_id=generation) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+    assert stage.entries(CommitUnfenced) == []

@@ -2,8 +2,10 @@
 
 import pytest
 
-from kohort.coordinator.journal import CommitUnfenced, RoundOpened
+from kohort.coordinator.journal import CommitUnfenced, RoundOpened, Who
+from kohort.coordinator.journal_events import OffsetMove
 from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.remembered import TOLD_BACK_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
@@ -14,7 +16,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from support.machines.coordinator_stage import GROUP, CoordinatorStage
+from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
 T0 = {("t", 0): 5}
 
@@ -24,6 +26,24 @@ def test_who_commits_without_being_a_member_is_told_of(stage):
 
     (told,) = stage.entries(CommitUnfenced)
     assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
+
+
+def test_how_many_offsets_go_back_and_from_where_is_told_of_who_is_no_member():
+    stage = CoordinatorStage(topics=Topics(t=30))
+    stage.commit({("t", partition): 10 for partition in range(24)})
+    stage.advance(TOLD_BACK_MS)
+
+    stage.commit({("t", partition): 9 + (partition % 3) for partition in range(25)})
+
+    told = stage.entries(CommitUnfenced)[-1]
+    assert told == CommitUnfenced(
+        at_ms=stage.now,
+        group=GROUP,
+        who=Who("", "app", "/127.0.0.1"),
+        offsets=tuple(OffsetMove("t", partition, 9 + (partition % 3), 10) for partition in range(20)),
+        more=5,
+        backwards=8,
+    )
 
 
 class TestWhoMayCommit:

@@ -51,6 +51,21 @@ class TestOffsetDelete:
     def test_needs_a_group(self, stage, group, code):
         assert delete(stage, T, group=group) == OffsetDeleteResponse(error_code=code)
 
+    def test_spares_nothing_that_only_members_of_before_the_group_was_empty_worked_on(self):
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+        member_id, joining = stage.enter()
+        stage.advance(3_000)
+        generation = stage.answer(joining).generation_id
+        stage.sync(member_id, generation, {member_id: b""})
+        stage.commit({T: 1}, member_id=member_id, generation=generation)
+        assert codes(delete(stage, T)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+        stage.leave(member_id)
+
+        _, waiting = stage.enter()
+
+        assert codes(delete(stage, T)) == [ErrorCode.NONE]
+        assert stage.answer(waiting) is None, "no generation has begun since"
+
     def test_spares_what_the_members_work_on(self, stage):
         (a,), generation = stage.stable(1)
         stage.commit({T: 1, U: 2}, member_id=a, generation=generation)
@@ -169,3 +184,20 @@ class TestExpiry:
         stage.advance(2 * CHECK)
 
         assert stage.answer(stage.join(pending)).generation_id == 1
+
+
+def test_offsets_are_counted_as_committed_deleted_or_expired(stage):
+    counters = stage.coordinator.counters
+
+    def counted() -> tuple[int, int, int]:
+        return counters.committed, counters.deleted, counters.expired
+
+    assert counted() == (0, 0, 0)
+    stage.commit({T: 1, U: 2, ("u", 1): 3})
+    assert counted() == (3, 0, 0)
+    delete(stage, T)
+    assert counted() == (3, 1, 0)
+
+    stage.advance(8 * 24 * HOUR)
+
+    assert counted() == (3, 1, 2)

@@ -6,12 +6,14 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer.timers import regex_timer
 from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
 from kohort.coordinator.offsets.expiry import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
+from kohort.coordinator.outcome import CancelTimer
 from kohort.coordinator.records import OffsetCommitted
 from kohort.coordinator.remembered import Remembered
 from kohort.coordinator.replay import replay
@@ -223,6 +225,12 @@ class TestAGroupThatIsEmpty:
         assert stage.records()[-1] == EpochWritten(GROUP, None)
         assert [entry.why for entry in stage.entries(GroupDeleted)] == ["expired"]
 
+    def test_waits_for_no_search_of_its_expressions_once_it_has_gone(self):
+        groups = replayed(*epochs(5), offset(T0, 0))
+
+        assert expiry(groups, at_ms=7 * DAY_MS - 1).timers == []
+        assert expiry(groups, at_ms=7 * DAY_MS).timers == [CancelTimer(regex_timer(GROUP))]
+
     def test_keeps_what_is_pending_and_stays_with_it(self):
         groups = replayed(*epochs(5))
         replay(groups, offset(T0, 0), 0, producer_id=7)
@@ -243,8 +251,12 @@ def offset(place, at_ms):
 
 def expired(groups, at_ms):
     """What the sweep at ``at_ms`` writes."""
+    return expiry(groups, at_ms).records
+
+
+def expiry(groups, at_ms):
     ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), Remembered())
-    return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx).records
+    return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 
 def test_offsets_in_a_topic_that_was_deleted_are_gone_whoever_subscribes_to_it(group):
