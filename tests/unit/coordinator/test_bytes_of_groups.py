@@ -4,7 +4,10 @@ import pytest
 
 from kohort.coordinator.memory_budget import Added, MemoryBudget, bytes_of, sizes_of
 from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode
+from kohort.wire.messages.group_records import OffsetCommitValue
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 
@@ -112,6 +115,43 @@ def test_offsets_of_a_group_take_their_room_and_their_texts():
 
     assert groups is not None
     assert bytes_of(groups) == 3_000 + 3 * (400 + 5)
+
+
+def test_offsets_that_are_pending_take_their_room_and_their_texts():
+    groups = Groups()
+    groups.ensure("g", 0)
+    value = OffsetCommitValue(offset=1, metadata="12345")
+    for partition in (0, 1):
+        replay(groups, OffsetCommitted("g", "t", partition, value), 0, producer_id=7)
+    assert bytes_of(groups) == 3_000 + 2 * (400 + 5)
+
+    replay(groups, OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=2)), 0)
+
+    assert bytes_of(groups) == 3_000 + (400 + 5) + 400 + 400, "the second is overtaken, and has no text any more"
+
+
+@pytest.mark.parametrize(
+    ("names", "size"),
+    [
+        ({"group": 100, "member_id": 100, "client_id": 100, "instance_id": 100, "rack_id": 100}, 0),
+        ({"group": 101}, 4),
+        ({"member_id": 102}, 8),
+        ({"client_id": 103}, 12),
+        ({"instance_id": 104}, 16),
+        ({"rack_id": 105}, 20),
+        ({"group": 101, "member_id": 101, "client_id": 101, "instance_id": 101, "rack_id": 101}, 20),
+    ],
+)
+def test_each_long_name_of_a_modern_group_takes_its_room(names, size):
+    usual = dict.fromkeys(("group", "member_id", "client_id", "instance_id", "rack_id"), 1)
+    stage = CoordinatorStage(topics=Topics(), offsets_topic_num_partitions=1)
+
+    answer = stage.come(**{name: "x" * letters for name, letters in (usual | names).items()})
+
+    assert answer.error_code == ErrorCode.NONE
+    groups = stage.coordinator.groups_beside("g")
+    assert groups is not None
+    assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "with the name of a topic that it subscribes to"
 
 
 def test_each_request_that_is_refused_counts_once():

@@ -225,6 +225,23 @@ def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
     assert all(stage.heartbeat(member, 1, group=group) != REFUSED for group, member in members)
 
 
+def test_what_is_let_in_while_a_look_goes_on_counts_beside_what_the_look_finds():
+    groups, there = Groups(), 2 * LOOKED_AT_ONCE
+    limit = GROUP_BYTES * there * 100
+    budget = MemoryBudget(limit)
+    groups.ensure("g", 0)
+    groups.by_id.update({f"g{i}": groups.by_id["g"] for i in range(there - 1)})
+    before = limit // 8
+    assert budget.takes(Added(before), [groups], 0)
+
+    assert budget.takes(Added(10), [groups], 0)
+    assert budget.takes(Added(0, 200), [groups], 0)
+    assert budget.at_most == before + 210
+    assert budget.takes(Added(3_000), [groups], 0)
+
+    assert budget.at_most == GROUP_BYTES * there + 3_210
+
+
 def test_a_look_at_many_groups_goes_in_steps_and_finds_what_is_gone():
     groups, there = Groups(), 2 * LOOKED_AT_ONCE
     limit = GROUP_BYTES * there * 4

@@ -1,5 +1,8 @@
 """Journal entries as brokers have stored them: read as they were meant, and written the same today."""
 
+from typing import get_args, get_type_hints
+
+import msgspec
 import pytest
 
 from kohort.coordinator.journal import (
@@ -15,6 +18,7 @@ from kohort.coordinator.journal import (
     GroupDeleted,
     GroupLoaded,
     GroupUnloaded,
+    JournalEntry,
     MemberArrived,
     MemberReconciled,
     MemberRemoved,
@@ -225,6 +229,53 @@ def test_an_entry_is_stored_in_the_same_bytes_and_read_from_them(entry, stored):
 def test_an_entry_with_all_its_defaults_spelled_out_is_the_same():
     stored = HEAD + b'"group_deleted","at_ms":1,"group":"g","why":"deleted","by":null}'
     assert parse_entry(stored) == GroupDeleted(at_ms=1, group="g", why="deleted")
+
+
+DEFAULTS = {
+    "AssignmentWritten": {"moves": ()},
+    "Change": {
+        "was_leader": False, "protocols_before": (), "protocols_after": (), "topics_added": (), "topics_removed": (),
+        "owned_changed": False, "partitions_changed": {}, "topics_made": (), "topics_gone": (),
+    },
+    "CommitUnfenced": {"more": 0, "backwards": 0, "in_transaction": False},
+    "EpochCause": {"others": (), "topics_added": (), "topics_removed": (), "partitions_changed": {}},
+    "GenerationSeen": {"leader_epoch": -1, "signs": ()},
+    "MemberReconciled": {"revoking": {}, "revoked": {}, "given": (), "awaited": ()},
+    "RequestFenced": {"offsets": (), "more": 0},
+    "RoundOpened": {"initial": False},
+    "SeenMember": {"topics": ()},
+    "Trigger": {"others": (), "leader_lost": False},
+    "Vitals": {"longest_gap_ms": 0, "commits": 0, "stalled_ms": 0},
+    "Who": {"client_id": "", "client_host": "", "classic": False, "principal": ""},
+}  # fmt: skip
+"""What a field stands for that is left out, where that is not null: what is stored would mean something else with
+another one."""
+
+
+def structs_of(kinds):
+    """All that the entries are made of."""
+    found, left = set(), list(kinds)
+    while left:
+        kind = left.pop()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if kind not in found:
+                found.add(kind)
+                left += get_type_hints(kind).values()
+        else:
+            left += get_args(kind)
+    return found
+
+
+def test_what_is_left_out_stands_for_what_it_has_always_stood_for():
+    found = {}
+    for struct in structs_of(KINDS):
+        fields = [f for f in msgspec.structs.fields(struct) if not f.required]
+        values = {f.name: f.default_factory() if f.default is msgspec.NODEFAULT else f.default for f in fields}
+        if issubclass(struct, JournalEntry):
+            assert values.pop("observed") is False
+        found[struct.__name__] = {name: value for name, value in values.items() if value is not None}
+
+    assert {name: values for name, values in found.items() if values} == DEFAULTS
 
 
 def test_fields_of_a_newer_journal_are_ignored_at_every_depth():
