@@ -121,6 +121,9 @@ def test_records_of_other_kinds_of_groups_are_skipped():
         ("0002 0001 67", ""),
         ("0002 0001 67", "0005"),
         ("0001 0001 67 0001 74 00000005", "0004 00"),
+        ("0001 0001 67 ffff 00000005", None),
+        ("0001 0001 67 ffff 000005", None),
+        ("0001 ffff 0001 74 00000005", None),
     ],
 )
 def test_bytes_that_are_no_record_are_a_corrupt_log(key, value):

@@ -7,6 +7,7 @@ import pytest
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
+from kohort.coordinator.classic.timers import session_timer
 from kohort.coordinator.invariants import InvariantBroken, check_replay, check_written
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
@@ -54,6 +55,25 @@ def test_what_members_were_told_is_what_is_written(stage):
     with pytest.raises(InvariantBroken, match="its members or assignments are not those on the log"):
         check_written(group)
     first.assignment = told
+
+
+def test_a_stable_group_is_written(stage):
+    stage.stable(1)
+    group = stage.coordinator.groups_beside(GROUP).by_id[GROUP]
+    written, group.written = group.written, None
+
+    with pytest.raises(InvariantBroken, match="stable, but not written"):
+        check_written(group)
+    group.written = written
+
+
+def test_each_member_has_a_session_also_beside_one_that_waits(stage):
+    (a, b), _ = stage.stable(2)
+    assert stage.answer(stage.join(a)) is None
+    stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), session_timer(GROUP, b)))
+
+    with pytest.raises(InvariantBroken, match=f"{b} has no session timer"):
+        stage.coordinator.check_invariants(stage.now)
 
 
 def without_timers(kind):

@@ -25,10 +25,11 @@ class TestWhatIsRefusedBeforeAnyGroupIsLookedAt:
 
         assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
 
-    def test_up_to_v6_a_refusal_has_an_empty_protocol_name_rather_than_none(self, stage):
-        answer = stage.answer(stage.join(group="", version=6))
+    @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
+    def test_up_to_v6_a_refusal_has_an_empty_protocol_name_rather_than_none(self, stage, version, name):
+        answer = stage.answer(stage.join(group="", version=version))
 
-        assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name="")
+        assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=name)
 
 
 class TestTheFirstMember:
