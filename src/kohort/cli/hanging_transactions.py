@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = 900
 """How long a transaction may take where a broker's ``transaction.max.timeout.ms`` has its default."""
-MAX_INT32: Final = (1 << 31) - 1
-PARTITION: Final = "TOPIC-PARTITION"
 COLUMNS: Final = {
     "TOPIC": "topic",
     "PARTITION": "partition",
@@ -114,11 +112,3 @@ def question(admin: Admin, found: OpenTransaction) -> str:
         f"{what[0].upper()}{what[1:]} does not hang: it is of {name!r} ({known.state}), whose coordinator may still"
         f" commit it; kohort transactions abort {name} ends it whole. Abort it in this partition all the same?"
     )
-
-
-def partition_of(text: str) -> TopicPartition:
-    """Return the partition that ``orders-3`` or ``orders:3`` names. Raises BadParameter for any other text."""
-    topic, _, number = text.rpartition(":" if ":" in text else "-")
-    if not topic or not number.isascii() or not number.isdecimal() or int(number) > MAX_INT32:
-        raise click.BadParameter(f"{text!r}: expected {PARTITION}, such as orders-3", param_hint="--partition")
-    return TopicPartition(topic, int(number))

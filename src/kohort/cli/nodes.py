@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
-from kohort.cli.options import ADMIN_MS
+from kohort.cli.options import ADMIN_MS, partition_in
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
 from kohort.cli.what_if_node import what_if_node
@@ -96,7 +96,7 @@ Examples:
 def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:
         raise click.UsageError("say what to move: --partition TOPIC:NUMBER or --group GROUP")
-    wanted = [_partition(text) for text in partitions]
+    wanted = [partition_in(text, given_as="--partition") for text in partitions]
     with cluster.admin() as admin:
         topics = {topic.name: topic for topic in all_topics(admin)}
         wanted += [_partition_of_group(topics, group) for group in groups]
@@ -130,13 +130,6 @@ def _set_stopped(admin: Admin, node_ids: list[int]) -> None:
 
     change = {STOPPED: ",".join(map(str, node_ids))}
     admin.alter_configs({ConfigResource("broker", ""): change}, timeout_ms=ADMIN_MS)
-
-
-def _partition(text: str) -> TopicPartition:
-    topic, colon, number = text.rpartition(":")
-    if not colon or not topic or not number.isdigit():
-        raise click.BadParameter(f"{text!r}: expected TOPIC:NUMBER", param_hint="--partition")
-    return TopicPartition(topic, int(number))
 
 
 def _partition_of_group(topics: dict[str, TopicDescription], group: str) -> TopicPartition:

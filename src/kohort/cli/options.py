@@ -8,10 +8,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from kohort.model import TopicPartition
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ADMIN_MS: Final = 15_000
 """How long one question to the cluster may take."""
+
+PARTITION_DIGITS: Final = 9
+"""Of the number of a partition: more are no number that a request can bear."""
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -23,3 +28,14 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Give --yes to confirm.")
     click.confirm(question, abort=True, err=True)
+
+
+def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
+    """Return the partition that ``orders:3`` names, or the same with another sign in the place of the colon.
+
+    Raises BadParameter for any other text: it says what was given as what, and the shape that was expected.
+    """
+    topic, _, number = text.rpartition(sign)
+    if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
+        raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)
+    return TopicPartition(topic, int(number))

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_places
+from kohort.cli.options import partition_in
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_prose, print_table, time_text
 from kohort.model import Record, TopicPartition
@@ -36,7 +37,7 @@ MOST: Final = 1000
 @cluster_options
 @output_of(GroupPeek)
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:
-    partition = place_of(place)
+    partition = partition_in(place, given_as="TOPIC:PARTITION")
     with cluster.admin() as admin:
         committed, start, end = where_it_is(admin, group_id, partition)
     first, behind = max(start, committed - before), min(end, committed + after)
@@ -51,14 +52,6 @@ def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAcc
     columns = ("READ", "OFFSET", "TIME", "KEY", "VALUE")
     print_table(columns, [cells(record, committed) for record in records], none="no records there")
     print_prose(standing(partition, committed, start, end), err=True)
-
-
-def place_of(text: str) -> TopicPartition:
-    """Return the partition that ``orders:3`` names. Raises BadParameter for any other text."""
-    topic, _, number = text.rpartition(":")
-    if not topic or not number.isascii() or not number.isdecimal() or len(number) > 9:
-        raise click.BadParameter(f"{text!r}: expected TOPIC:NUMBER, such as orders:3", param_hint="TOPIC:PARTITION")
-    return TopicPartition(topic, int(number))
 
 
 def standing(partition: TopicPartition, committed: int, start: int, end: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
 from kohort.cli.cluster import ClusterAccess, cluster_options
-from kohort.cli.hanging_transactions import PARTITION, abort_hanging, find_hanging_transactions, partition_of
-from kohort.cli.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.hanging_transactions import abort_hanging, find_hanging_transactions
+from kohort.cli.options import ADMIN_MS, confirm, partition_in, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
 from kohort.results.cluster import TransactionDescribed, TransactionRow, TransactionsListed
@@ -109,6 +109,7 @@ def described(admin: Admin, transactional_id: str) -> TransactionDescription:
     return admin.describe_transactions([transactional_id], timeout_ms=ADMIN_MS)[transactional_id]
 
 
+PARTITION: Final = "TOPIC-PARTITION"
 ABORT_HELP = """Abort what TRANSACTIONAL_ID has open, and fence the producer that has it open.
 
 What it wrote in that transaction does not count, and it can do nothing any more: if it still runs, it gets
@@ -139,7 +140,8 @@ def abort_transaction(
     if partition is not None and start_offset is not None:
         if transactional_id is not None:
             raise click.UsageError("give TRANSACTIONAL_ID, or --partition and --start-offset, not both")
-        place = partition_of(partition)
+        sign = ":" if ":" in partition else "-"
+        place = partition_in(partition, sign, PARTITION, given_as="--partition")
         with cluster.admin() as admin:
             abort_hanging(admin, place, start_offset, yes=yes)
         return
