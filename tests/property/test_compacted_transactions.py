@@ -3,21 +3,20 @@ compactions, horizons, clean stops, crashes and lost snapshots."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from kohort.columns.batches import AbortedFilter
-from kohort.log.dirty import dirty_part
 from kohort.wire.control_records import Marker, parse_marker
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from support.machines.compacting_machine import HORIZON_MS, CompactingMachine
 from support.machines.log_stage import LogStage
 
 KEYS = [b"a", b"b", b"c"]
 PRODUCERS = [1, 2, 3]
-HORIZON_MS = 3_600_000
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max_size=40)), min_size=1, max_size=3)
 
 
-class CompactedTransactions(RuleBasedStateMachine):
+class CompactedTransactions(CompactingMachine):
     """``decided`` is every record that counts, by offset; ``pending`` those of each transaction that is open."""
 
     def __init__(self) -> None:
@@ -36,10 +35,6 @@ class CompactedTransactions(RuleBasedStateMachine):
             min_cleanable_dirty_ratio="0",
             delete_retention_ms=str(HORIZON_MS),
         )
-
-    @property
-    def log(self):
-        return self.stage.log
 
     @rule(pairs=pairs, producer=st.sampled_from([None, *PRODUCERS]))
     def append(self, pairs, producer):
@@ -68,25 +63,6 @@ class CompactedTransactions(RuleBasedStateMachine):
         ended = self.pending.pop(producer, {})
         self.decided.update(ended if committed else {})
 
-    @precondition(lambda self: self.log.segments[-1].size)
-    @rule()
-    def roll(self):
-        self.log.roll(self.stage.now_ms)
-
-    @rule(ticks=st.integers(1, 60))
-    def let_the_cleaner_work(self, ticks):
-        for _ in range(ticks):
-            self.stage.clock.advance(max(self.stage.topics.wake_at_ms - self.stage.now_ms, 0))
-            self.stage.topics.tick(self.stage.now_ms)
-
-    @rule()
-    def let_horizons_pass(self):
-        self.stage.clock.advance(HORIZON_MS)
-
-    @rule()
-    def stop_and_start(self):
-        assert self.stage.restart() == []
-
     @rule(lost=st.integers(0, 2))
     def crash(self, lost):
         """Snapshots are not flushed: the last ones may be lost with the power."""
@@ -104,13 +80,7 @@ class CompactedTransactions(RuleBasedStateMachine):
         for _ in range(3):  # the data goes, the horizon is set, the marker goes
             self.append([(b"a", "x")], None)
             self.log.roll(self.stage.now_ms)
-            cleaner = self.stage.topics._upkeep._cleaner
-            for _ in range(1000):
-                self.let_the_cleaner_work(1)
-                if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_worth_it(
-                    0
-                ):
-                    break
+            self.compact_all_that_is_dirty()
             self.let_horizons_pass()
         met, of_nothing = set(), []
         for data, header in self.batches(0):

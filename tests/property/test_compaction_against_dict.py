@@ -2,19 +2,18 @@
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, rule
 
-from kohort.log.dirty import dirty_part
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from support.machines.compacting_machine import HORIZON_MS, CompactingMachine
 from support.machines.log_stage import LogStage
 
 KEYS = [b"a", b"b", b"", b"a longer key", b"e"]
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max_size=80)), min_size=1, max_size=6)
-HORIZON_MS = 3_600_000
 
 
-class CompactionAgainstDict(RuleBasedStateMachine):
+class CompactionAgainstDict(CompactingMachine):
     """``appended`` is every record there ever was, by offset; ``latest`` the last value of every key."""
 
     def __init__(self) -> None:
@@ -25,10 +24,6 @@ class CompactionAgainstDict(RuleBasedStateMachine):
         self.appended: dict[int, tuple[bytes, bytes | None, int]] = {}
         self.latest: dict[bytes, bytes | None] = {}
         self.sequence = 0
-
-    @property
-    def log(self):
-        return self.stage.log
 
     @rule(pairs=pairs, codec=st.sampled_from([Codec.NONE, Codec.LZ4]), timed=st.booleans(), produced=st.booleans())
     def append(self, pairs, codec, timed, produced):
@@ -43,25 +38,6 @@ class CompactionAgainstDict(RuleBasedStateMachine):
             self.appended[at + i] = (record.key, record.value, at_ms)
             self.latest[record.key] = record.value
 
-    @precondition(lambda self: self.log.segments[-1].size)
-    @rule()
-    def roll(self):
-        self.log.roll(self.stage.now_ms)
-
-    @rule(ticks=st.integers(1, 60))
-    def let_the_cleaner_work(self, ticks):
-        for _ in range(ticks):
-            self.stage.clock.advance(max(self.stage.topics.wake_at_ms - self.stage.now_ms, 0))
-            self.stage.topics.tick(self.stage.now_ms)
-
-    @rule()
-    def let_horizons_pass(self):
-        self.stage.clock.advance(HORIZON_MS)
-
-    @rule()
-    def stop_and_start(self):
-        assert self.stage.restart() == []
-
     @rule()
     def crash(self):
         notes = self.stage.crash()
@@ -71,11 +47,7 @@ class CompactionAgainstDict(RuleBasedStateMachine):
     def compact_whole(self):
         """After a compaction nothing stands twice in what was dirty, and no tombstone in it is past its horizon."""
         self.log.roll(self.stage.now_ms) if self.log.segments[-1].size else None
-        cleaner = self.stage.topics._upkeep._cleaner
-        for _ in range(1000):
-            self.let_the_cleaner_work(1)
-            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_worth_it(0):
-                break
+        self.compact_all_that_is_dirty()
         keys = [key for _, key, _ in self.records()]
         assert len(keys) == len(set(keys))
 

@@ -23,8 +23,8 @@ class EndedTransactions:
         """Producers of whose transaction something was met, and not yet its end."""
 
     def meet(self, header: BatchHeader) -> None:
-        """Note that a batch is there."""
-        if header.is_transactional and not header.is_control:
+        """Note that a batch of records is there."""
+        if header.is_transactional:
             self._met.add(header.producer_id)
 
     def end(self, batch: Buffer, header: BatchHeader) -> bool:

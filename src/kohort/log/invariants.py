@@ -45,10 +45,11 @@ def _check_segment(log: PartitionLog, segment: Segment, unended: set[int]) -> in
     for position, header in segment.headers():
         assert position == size, f"{log}: {segment} has a hole at {size}"
         assert header.base_offset >= end, f"{log}: {segment} goes back from {end} to {header.base_offset}"
-        check_crc(segment.batch(position, header), 0, header)
+        batch = segment.batch(position, header)
+        check_crc(batch, 0, header)
         if header.is_control:
             with suppress(CorruptRecord):  # a start passes over it, too
-                if parse_marker(segment.batch(position, header), header) is not None:
+                if parse_marker(batch, header) is not None:
                     unended.discard(header.producer_id)
         elif header.is_transactional:
             unended.add(header.producer_id)
