@@ -1,5 +1,5 @@
 """A compacted log of transactions against a plain dict: as a consumer of committed records reads it, through aborts,
-compactions, horizons, clean stops, crashes and lost snapshots."""
+compactions, horizons, clean stops, crashes, lost snapshots, and days after which producers are forgotten."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,13 +17,15 @@ pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max
 
 
 class CompactedTransactions(CompactingMachine):
-    """``decided`` is every record that counts, by offset; ``pending`` those of each transaction that is open."""
+    """``decided`` is every record that counts, by offset; ``pending`` those of each transaction that is open;
+    ``seen_ms`` when each producer wrote something last."""
 
     def __init__(self) -> None:
         super().__init__()
         self.decided: dict[int, tuple[bytes, bytes | None]] = {}
         self.pending: dict[int, dict[int, tuple[bytes, bytes | None]]] = {}
         self.sequences = dict.fromkeys(PRODUCERS, 0)
+        self.seen_ms: dict[int, int] = {}
         self.marked: set[int] = set()
 
     @initialize(budget=st.sampled_from([1, 400, 1 << 20]))
@@ -52,6 +54,7 @@ class CompactedTransactions(CompactingMachine):
                 "is_transactional": True,
             }
             self.sequences[producer] += len(records)
+            self.seen_ms[producer] = self.stage.now_ms
             into = self.pending.setdefault(producer, {})
         at = self.log.append(build_batch(records, **options), self.stage.now_ms).base_offset
         into.update({at + i: (record.key, record.value) for i, record in enumerate(records)})
@@ -74,10 +77,12 @@ class CompactedTransactions(CompactingMachine):
     @precondition(lambda self: self.marked)
     @rule()
     def compact_whole(self):
-        """Once horizons have passed, markers of nothing are gone, but for those that a start needs."""
+        """Once horizons have passed, markers of nothing are gone, but for those that tell of a producer that there is
+        one; and of those who are forgotten meanwhile."""
         for producer in list(self.pending):
             self.end(producer, committed=False)
-        for _ in range(3):  # the data goes, the horizon is set, the marker goes
+        known = {pid for pid, _ in self.log.producers}
+        for _ in range(4):  # a tombstone gets its horizon, the data goes, the marker gets one, the marker goes
             self.append([(b"a", "x")], None)
             self.log.roll(self.stage.now_ms)
             self.compact_all_that_is_dirty()
@@ -90,8 +95,8 @@ class CompactedTransactions(CompactingMachine):
                 met.discard(header.producer_id)
             elif header.is_transactional and not header.is_control:
                 met.add(header.producer_id)
-        known = {pid for pid, producer in self.log.producers if not producer.batches}
-        assert set(of_nothing) <= known, f"markers of nothing are left of {of_nothing}"
+        needed = known - {pid for pid, producer in self.log.producers if producer.batches}
+        assert set(of_nothing) <= needed, f"markers of nothing are left of {of_nothing}"
 
     def batches(self, start):
         offset = start
@@ -125,7 +130,7 @@ class CompactedTransactions(CompactingMachine):
     @invariant()
     def producers_are_known(self):
         for pid, sequence in self.sequences.items():
-            if sequence:
+            if sequence and self.stage.now_ms - self.seen_ms[pid] < self.stage.config.producer_id_expiration_ms:
                 assert self.log.producers.get(pid).last_sequence == sequence - 1
 
 
