@@ -27,8 +27,16 @@ _COUNT_TOO_LARGE: Final = re.compile(r"(?<!\\)\{(?:\d{9,}(?:,\d*)?|\d+,\d{9,})\}
 """RE2 takes such a count for letters to be matched; RE2J says that it is too large."""
 
 
+class PatternRefused(ApiError):
+    """INVALID_REGULAR_EXPRESSION; ``why`` is the reason alone, without the pattern."""
+
+    def __init__(self, shown: str, why: str) -> None:
+        super().__init__(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern {shown!r}: {why}")
+        self.why = why
+
+
 class Pattern:
-    """A pattern for the texts of one request. Raises ApiError INVALID_REGULAR_EXPRESSION for one that is none."""
+    """A pattern for the texts of one request. Raises PatternRefused for one that is none."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -53,16 +61,15 @@ class Pattern:
         self._work_left = WORK_MAX
 
     def fullmatch(self, text: str) -> bool:
-        """Tell whether the pattern matches all of ``text``. Raises ApiError once that has been too much work."""
+        """Tell whether the pattern matches all of ``text``. Raises PatternRefused once that has been too much work."""
         self._work_left -= self.size * len(text)
         if self._work_left < 0:
             raise self._refused(f"its machine of {self.size} steps is too large for what it is to match")
         # Bytes take half the time: re2 does not look for where their letters begin.
         return self._regexp.fullmatch(text.encode() if text.isascii() else text) is not None
 
-    def _refused(self, why: str) -> ApiError:
-        shown = self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}..."
-        return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern {shown!r}: {why}")
+    def _refused(self, why: str) -> PatternRefused:
+        return PatternRefused(self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}...", why)
 
 
 class Rewrite:

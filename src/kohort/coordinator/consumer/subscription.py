@@ -12,7 +12,7 @@ from kohort.coordinator.consumer.group_epoch import Said
 from kohort.coordinator.consumer.validation import UNCHANGED
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ApiError, ErrorCode
-from kohort.pattern import Pattern
+from kohort.pattern import Pattern, PatternRefused
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 
 WORDS_OF_RE2J: Final = {
@@ -60,17 +60,14 @@ def check_regex(group: ModernGroup, before: Said | None, said: Said) -> None:
         return
     try:
         Pattern(regex)
-    except ApiError as error:
-        problem = (
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_in_words_of_re2j(error.message)}."
-        )
+    except PatternRefused as error:
+        problem = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_in_words_of_re2j(error.why)}."
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, problem) from None
 
 
-def _in_words_of_re2j(problem: str) -> str:
-    """Returns why an expression cannot be read, without the expression, in Kafka's words where they are others."""
-    why = problem.partition("': ")[2]
-    return next((words for ours, words in WORDS_OF_RE2J.items() if why.startswith(ours)), why or problem)
+def _in_words_of_re2j(why: str) -> str:
+    """Return why an expression cannot be read in Kafka's words, where they are others."""
+    return next((words for ours, words in WORDS_OF_RE2J.items() if why.startswith(ours)), why)
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:

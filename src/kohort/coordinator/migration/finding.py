@@ -5,6 +5,7 @@ The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from kohort.coordinator.classic.group import ClassicGroup
@@ -36,7 +37,9 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
     if message.member_epoch != JOINING_EPOCH:
         raise not_found(f"Consumer group {group_id} not found." if classic is None else other_kind(group_id))
     if classic is None:
-        return decide_consumer_heartbeat(groups, ModernGroup(group_id), request, ctx)
+        founded = ModernGroup(group_id)
+        decided = decide_consumer_heartbeat(groups, founded, request, ctx)
+        return replace(decided, then=partial(_go_on, groups, founded, decided))
     return _in_place_of(groups, classic, request, ctx)
 
 

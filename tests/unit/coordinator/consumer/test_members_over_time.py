@@ -45,6 +45,16 @@ def test_of_the_topics_of_a_group_those_are_told_to_have_changed_that_did(stage)
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
+def test_what_the_founder_of_a_group_subscribed_to_is_compared_with_what_came_of_it(stage):
+    stage.come("m1", "t", "u")
+    stage.topics.make("t", 6)
+
+    stage.beat("m1", 2)
+
+    cause = stage.entries(EpochRaised)[-1].cause
+    assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
+
+
 def test_each_revocation_is_timed_from_its_own_beginning(stage):
     stage.come("m1")
     stage.advance(1_000)

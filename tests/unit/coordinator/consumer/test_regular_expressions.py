@@ -179,6 +179,12 @@ def test_a_reason_that_has_no_other_words_is_told_as_it_is():
     assert answer.error_message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
 
 
+def test_apostrophes_in_an_expression_do_not_change_the_words():
+    answer = come(stage_of(t=1), "it's': (")
+
+    assert answer.error_message == "SubscribedTopicRegex `it's': (` is not a valid regular expression: missing closing )."
+
+
 @pytest.mark.parametrize("regex", ["a(", "*b", "a{2000}", "(?=a)", r"(a)\1"])
 def test_what_is_none_is_refused_with_the_reason(regex):
     stage = stage_of(t=1)
