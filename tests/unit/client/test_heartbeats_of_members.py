@@ -85,6 +85,22 @@ def test_a_denied_heartbeat_is_repeated_at_the_interval(stage: ScriptedCoordinat
     user.poll()
 
 
+@pytest.mark.parametrize("is_member", [False, True])
+def test_a_denied_heartbeat_waits_for_the_back_off_too(stage: ScriptedCoordinator, is_member: bool):
+    user = stage.joined(**SLOW) if is_member else stage.member(**SLOW)
+    stage.then(Heartbeat, E.TOPIC_AUTHORIZATION_FAILED)
+    before = len(stage.beats)
+    if not is_member:
+        user.poll()
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+
+    stage.loop.run(7_900)
+    assert len(stage.beats) == before + 1
+
+    stage.loop.run(4_200)
+    assert len(stage.beats) == before + 2
+
+
 def test_an_answer_ends_the_back_off(stage: ScriptedCoordinator):
     """Counted from the first failure: a second one, later, waits no longer than the first."""
     stage.joined(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
@@ -172,6 +188,21 @@ def test_a_fatal_answer_costs_no_back_off_once_the_user_knows(stage: ScriptedCoo
     stage.loop.settle()
 
     assert len(stage.beats) == before + 1
+
+
+def test_who_tries_again_after_a_fatal_answer_waits_as_after_a_first_failure(stage: ScriptedCoordinator):
+    user = stage.member(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
+    stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6, E.GROUP_AUTHORIZATION_FAILED)
+    user.poll()
+    stage.loop.run_until(lambda: bool(user.machine.failures))
+    with pytest.raises(ApiError):
+        user.poll()
+    stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)
+    before = len(stage.beats)
+    user.poll()
+    stage.loop.run_until(lambda: len(stage.beats) == before + 1)
+
+    stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
 
 
 # What is counted

@@ -1,0 +1,254 @@
+"""A member that its coordinator assigns, from one life to the next: its id, the epoch that its user works under, late
+answers, and how it ends."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from kohort.client.group.member_states import ConsumerMemberState
+from kohort.client.requests.source import Unsent
+from kohort.errors import ApiError, CommitFailed, ErrorCode, UnsupportedVersion
+from kohort.model import GroupMetadata, OffsetAndMetadata
+from kohort.testing.machines.scripted import SILENCE
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatResponse
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, assignment_of
+
+E = ErrorCode
+S = ConsumerMemberState
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def epoch_of_user(user: User) -> int:
+    return user.machine.group_metadata().generation_id
+
+
+def fenced(stage: ScriptedCoordinator, user: User) -> None:
+    """The coordinator counts the member out, and its user does not know yet."""
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+    stage.loop.run_until(lambda: user.membership.state is S.FENCED)
+
+
+# Its id
+
+
+def test_members_make_ids_of_sixteen_bytes_in_which_chance_decides_on_every_bit(stage: ScriptedCoordinator):
+    ids = [stage.user(group_id="g", group_protocol="consumer").membership.member_id for _ in range(40)]
+
+    numbers = [int.from_bytes(base64.urlsafe_b64decode(member_id + "=="), "big") for member_id in ids]
+    assert {len(member_id) for member_id in ids} == {22}
+    for bit in (0, 1, 63, 64, 126, 127):
+        assert {number >> bit & 1 for number in numbers} == {0, 1}, bit
+
+
+# The epoch that its user works under
+
+
+def test_who_has_not_joined_is_nobody(stage: ScriptedCoordinator):
+    user = stage.member()
+
+    assert user.machine.group_metadata() == GroupMetadata("g")
+    assert not user.machine.is_stable
+
+
+def test_the_user_works_under_an_epoch_once_it_has_been_told_of_what_is_assigned(stage: ScriptedCoordinator):
+    user = stage.member()
+    user.poll()
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    assert epoch_of_user(user) == -1, "the coordinator has let it in, and the user has nothing yet"
+    told_under: list[int] = []
+    user.on_callback = lambda _: told_under.append(epoch_of_user(user))
+
+    user.poll()
+
+    assert told_under == [-1]
+    assert epoch_of_user(user) == 1, "before the coordinator has heard of it"
+
+
+def test_the_users_epoch_follows_the_members(stage: ScriptedCoordinator):
+    user = stage.joined()
+
+    stage.epoch = 5
+    stage.polls(INTERVAL_MS)
+
+    assert epoch_of_user(user) == 5
+
+
+def test_a_user_who_has_lost_everything_gets_the_new_epoch_with_the_new_assignment(stage: ScriptedCoordinator):
+    user = stage.joined()
+    fenced(stage, user)
+    stage.epoch = 9
+    assert user.poll() == []
+    stage.loop.run_until(lambda: user.membership.generation.generation_id == 9)
+    assert epoch_of_user(user) == 1, "what was done under the old one is to be refused"
+
+    user.poll()
+
+    assert epoch_of_user(user) == 9
+
+
+def test_who_was_fenced_before_it_had_anything_has_no_epoch_either(stage: ScriptedCoordinator):
+    user = stage.member()
+    user.poll()
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    fenced(stage, user)
+
+    user.poll()
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+
+    assert epoch_of_user(user) == -1
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_who_is_no_member_reads_offsets_as_nobody(stage: ScriptedCoordinator, is_fenced: bool):
+    if is_fenced:
+        user = stage.joined()
+        fenced(stage, user)
+    else:
+        user = stage.member()
+        stage.then(Heartbeat, SILENCE)  # the join is under way
+        user.poll()
+        stage.loop.run_until(lambda: len(stage.beats) == 1)
+
+    user.machine.committed([tp("t-0")], stage.now_ms + 5_000)
+    stage.loop.settle()
+
+    (asked,) = stage.sent(OffsetFetchRequest)[-1].groups
+    assert (asked.member_id, asked.member_epoch) == (None, -1)
+
+
+# Commits that are refused
+
+
+def test_offsets_of_a_group_with_members_are_not_for_those_who_read_by_hand(stage: ScriptedCoordinator):
+    user = stage.user(group_id="g", group_protocol="consumer")
+    user.machine.assign([tp("t-0")])
+    stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID: committing t-0 for group 'g'") as caught:
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))
+
+    assert not isinstance(caught.value, CommitFailed), "it was never a member that could have lost the group"
+
+
+def test_a_commit_that_is_denied_says_so(stage: ScriptedCoordinator):
+    user = stage.joined(enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, E.GROUP_AUTHORIZATION_FAILED)
+
+    with pytest.raises(ApiError, match="GROUP_AUTHORIZATION_FAILED: committing t-0 for group 'g'"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))
+
+
+# Answers that come too late
+
+
+def beat_of_an_earlier_life(stage: ScriptedCoordinator, user: User) -> Unsent:
+    """A heartbeat that was under way when the member left; by now it is joining again."""
+    member = user.membership
+    (beat,) = member.poll(stage.now_ms + INTERVAL_MS).unsent
+    user.leave()
+    user.alive = True
+    user.machine.subscribe(["t"])
+    user.poll()
+    assert member.state is S.JOINING
+    return beat
+
+
+def test_an_answer_to_a_heartbeat_of_an_earlier_life_means_nothing(stage: ScriptedCoordinator):
+    user = stage.joined()
+    member = user.membership
+    beat = beat_of_an_earlier_life(stage, user)
+
+    late = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=9, assignment=assignment_of("t-3"))
+    member.on_response(beat, late, stage.now_ms)
+
+    assert (member.state, member.generation.generation_id) == (S.JOINING, 0)
+    stage.until(lambda: user.owned == "t-0" and member.is_stable)
+    assert ("assigned", "t-3") not in user.told
+
+
+def test_a_heartbeat_of_an_earlier_life_that_fails_means_nothing(stage: ScriptedCoordinator):
+    user = stage.joined()
+    member = user.membership
+    beat = beat_of_an_earlier_life(stage, user)
+
+    member.on_failure(beat, UnsupportedVersion("too old"), stage.now_ms)
+
+    assert member.state is S.JOINING
+    stage.until(lambda: user.owned == "t-0" and member.is_stable)
+    assert len(stage.sent(FindCoordinatorRequest)) == 1, "and the coordinator is where it was"
+
+
+# The end
+
+
+@pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.INVALID_REQUEST])
+def test_who_has_fallen_out_has_nobody_to_say_goodbye_to(stage: ScriptedCoordinator, code: ErrorCode):
+    user = stage.joined()
+    stage.then(Heartbeat, code)
+    stage.loop.run(INTERVAL_MS)
+
+    promise = user.leave()
+
+    assert promise.done, "there is nothing to wait for"
+    assert user.told[-1] == ("lost", "t-0")
+    stage.loop.run(INTERVAL_MS)
+    assert stage.goodbyes == []
+
+
+def test_who_does_not_know_its_coordinator_has_left_at_once(stage: ScriptedCoordinator):
+    user = stage.joined()
+    user.machine.group.lookup.mark_unknown()
+
+    assert user.leave().done
+
+
+def test_who_is_not_let_in_yet_is_no_member_that_leaves(stage: ScriptedCoordinator):
+    stage.then(Heartbeat, SILENCE)
+    user = stage.member()
+    user.poll()
+    stage.loop.run_until(lambda: len(stage.beats) == 1)
+
+    assert not user.membership.prepare_leave()
+    assert user.membership.state is S.PREPARE_LEAVING
+
+
+def test_another_target_is_not_for_who_is_about_to_leave(stage: ScriptedCoordinator):
+    user = stage.joined()
+    user.machine.prepare_leave()
+    before = len(stage.beats)
+
+    stage.assign("t-0 t-1")
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+    stage.loop.settle()
+
+    assert user.membership.state is S.PREPARE_LEAVING
+    assert user.owned == "t-0"
+    stage.settled(user.leave())
+    assert [r.member_epoch for r in stage.goodbyes] == [-1]
+
+
+def test_who_is_about_to_leave_looks_for_no_names_any_more(stage: ScriptedCoordinator):
+    stage.hidden = {"u"}
+    stage.assign("t-0 u-0")
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.owned == "t-0")
+    asked = len(stage.sent(MetadataRequest))
+    stage.polls(4 * INTERVAL_MS)
+    assert len(stage.sent(MetadataRequest)) > asked, "until then it does"
+    user.machine.prepare_leave()
+    stage.loop.run(3 * INTERVAL_MS)  # what was asked for by then is answered
+    asked = len(stage.sent(MetadataRequest))
+
+    stage.loop.run(4 * INTERVAL_MS)
+
+    assert len(stage.sent(MetadataRequest)) == asked

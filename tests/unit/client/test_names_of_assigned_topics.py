@@ -1,0 +1,106 @@
+"""Assignments name topics by their ids: where the names come from, how long they are kept, when they are asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.model import SubscriptionPattern
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from support.machines.consumer_stage import User
+from support.machines.scripted_coordinator import INTERVAL_MS, ScriptedCoordinator, id_of
+
+FRESH = {"metadata_max_age_ms": 1_000}
+"""What is known is asked for again every second."""
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def lost(stage: ScriptedCoordinator, user: User, topic: str) -> None:
+    """Metadata does not show a topic any more, and the client has seen that."""
+    stage.hidden = {topic}
+    stage.loop.run_until(lambda: user.machine.metadata.topic(topic) is None)
+
+
+def test_a_topic_that_is_owned_keeps_its_name_when_metadata_has_lost_it(stage: ScriptedCoordinator):
+    stage.assign("t-0 u-0")
+    user = stage.member(["t", "u"], **FRESH)
+    stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
+    lost(stage, user, "u")
+
+    stage.assign("t-0 t-1 u-0")
+    stage.until(lambda: user.owned == "t-0 t-1 u-0" and user.membership.is_stable)
+
+    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "nothing was revoked"
+
+
+def test_a_topic_that_is_assigned_keeps_its_name_until_the_user_polls(stage: ScriptedCoordinator):
+    user = stage.member(["t", "u"], **FRESH)
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+    stage.assign("t-0 u-0")
+    before = len(stage.beats)
+    stage.loop.run_until(lambda: len(stage.beats) > before)
+    lost(stage, user, "u")
+
+    user.poll()
+
+    assert user.owned == "t-0 u-0"
+
+
+def test_a_topic_that_was_given_up_is_forgotten(stage: ScriptedCoordinator):
+    stage.assign("t-0 u-0")
+    user = stage.member(["t", "u"], **FRESH)
+    stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
+    stage.assign("t-0")
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+    lost(stage, user, "u")
+
+    stage.assign("t-0 u-0")
+    stage.polls(2 * INTERVAL_MS)
+    assert user.owned == "t-0", "its name would have to be known again"
+
+    stage.hidden = set()
+    stage.until(lambda: user.owned == "t-0 u-0")
+
+
+def test_what_the_cluster_matches_is_asked_for_as_long_as_it_is_assigned(stage: ScriptedCoordinator):
+    stage.assign("u-0")
+    user = stage.user(group_id="g", group_protocol="consumer", **FRESH)
+    user.machine.subscribe(SubscriptionPattern("."))
+    stage.until(lambda: user.owned == "u-0" and user.membership.is_stable)
+    stage.assign("t-0")
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+
+    stage.polls(3_000)
+
+    assert [t.topic_id for t in stage.sent(MetadataRequest)[-1].topics] == [id_of("t")]
+
+
+def with_another_u(stage: ScriptedCoordinator) -> None:
+    """Metadata still shows the topic u that was there before this one, under the id that it had."""
+
+    def answer(request: MetadataRequest, _version: int) -> MetadataResponse:
+        answer = stage.on_metadata(request)
+        for topic in answer.topics:
+            if topic.name == "u":
+                topic.topic_id = b"o" * 16
+        return answer
+
+    stage.one.on(MetadataRequest, answer)
+
+
+def without_another_u(stage: ScriptedCoordinator) -> None:
+    stage.one.on(MetadataRequest, lambda request, _version: stage.on_metadata(request))
+
+
+def test_a_topic_that_was_made_anew_is_asked_for_though_the_others_are_known(stage: ScriptedCoordinator):
+    with_another_u(stage)
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+    without_another_u(stage)
+
+    stage.assign("t-0 u-0")
+
+    stage.until(lambda: user.owned == "t-0 u-0", 3 * INTERVAL_MS)

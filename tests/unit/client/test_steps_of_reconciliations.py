@@ -1,0 +1,120 @@
+"""How a member takes what its coordinator assigns, between two polls and in the middle of something: what waits for
+what, and what is left of it when the member falls out or its user leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.client.group.member_states import ConsumerMemberState
+from kohort.errors import ErrorCode
+from kohort.testing.machines.scripted import SILENCE
+from kohort.wire.messages.offsets import OffsetCommitRequest
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, owned_of
+
+E = ErrorCode
+S = ConsumerMemberState
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> User:
+    """A member that commits t-0 before it goes, which the coordinator refuses for now; its user does not poll."""
+    user = stage.joined(**options)
+    stage.until(lambda: len(user.records) == 10)
+    stage.then(OffsetCommitRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 1000)
+    stage.assign("t-1")
+    stage.until(lambda: user.machine.subscription.assigned[tp("t-0")].pending_revocation)
+    return user
+
+
+def test_a_rebalance_is_over_once_the_user_has_what_is_assigned_whatever_the_coordinator_says(
+    stage: ScriptedCoordinator,
+):
+    user = stage.member()
+    rebalances = user.machine.metrics.rebalances
+    user.poll()
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    stage.loop.settle()
+    assert rebalances.began_ms is not None
+    stage.then(Heartbeat, SILENCE)
+
+    user.poll()
+    stage.loop.run(1_000)
+
+    assert rebalances.began_ms is None
+    assert rebalances.latency.reading(stage.now_ms).ever == 1
+
+
+def test_what_can_be_taken_is_not_owned_before_the_user_polls(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error everything is said again
+    stage.assign("t-0 t-1")
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    assert user.machine.needs_user, "as a face asks that waits for something to do"
+    before = len(stage.beats)
+
+    stage.loop.run(2 * INTERVAL_MS)
+
+    assert [owned_of(r) for r in stage.beats[before:]][:2] == [None, "t-0"]
+
+
+def test_nothing_more_is_taken_before_the_coordinator_has_heard_what_was_taken(stage: ScriptedCoordinator):
+    stage.hidden = {"u"}
+    stage.assign("t-0 u-0")
+    user = stage.member(["t", "u"], metadata_max_age_ms=1_000, request_timeout_ms=10_000)
+    user.poll()
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    stage.then(Heartbeat, SILENCE)
+    stage.until(lambda: user.owned == "t-0" and len(stage.beats) == 2)
+
+    stage.hidden = set()
+    stage.polls(8_000)
+    assert user.owned == "t-0", "the topic is known by now, and the heartbeat that says t-0 is not answered"
+
+    stage.until(lambda: user.owned == "t-0 u-0")
+    assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
+
+
+def test_once_all_is_taken_there_is_nothing_to_do_for_the_user(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.until(lambda: len(user.records) == 10)
+    assert not user.machine.needs_user
+
+    stage.assign("t-1")
+    stage.until(lambda: user.owned == "t-1" and user.membership.is_stable)
+
+    assert not user.machine.needs_user
+
+
+def test_a_commit_that_is_waited_for_is_no_reason_to_go_on_unless_the_member_falls_out(stage: ScriptedCoordinator):
+    user = gives_up_what_it_has_read(stage, retry_backoff_ms=30_000, retry_backoff_max_ms=30_000)
+    stage.loop.settle()
+    assert not user.machine.needs_user
+
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+    stage.loop.run_until(lambda: user.membership.state is S.FENCED)
+
+    assert user.machine.needs_user, "it does not wait for the commit"
+    user.poll()
+    assert user.told[-1] == ("lost", "t-0")
+
+
+def test_a_user_who_leaves_in_the_middle_hears_nothing_of_it_in_its_next_group(stage: ScriptedCoordinator):
+    user = stage.joined(enable_auto_commit="false")
+    stage.assign("t-1")
+    stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
+    user.machine.enter_poll(stage.now_ms)
+    assert user.machine.advance(stage.now_ms) is not None, "t-0 is to be revoked, and the listener raises"
+    stage.settled(user.leave())
+    assert user.told[-1] == ("revoked", "t-0")
+    user.alive = True
+    user.told.clear()
+
+    user.machine.subscribe(["t"])
+    stage.until(lambda: user.owned == "t-1" and user.membership.is_stable)
+
+    assert user.told == [("assigned", "t-1")]
