@@ -58,6 +58,16 @@ def test_an_answer_that_names_no_interval_leaves_the_last_one(stage: ScriptedCoo
     assert len(stage.beats) - before == 4
 
 
+def test_a_coordinator_that_never_names_an_interval_gets_a_heartbeat_every_five_seconds(stage: ScriptedCoordinator):
+    interval(stage, 0)
+    stage.joined()
+    before = len(stage.beats)
+
+    stage.loop.run(20_000)
+
+    assert len(stage.beats) - before == 4
+
+
 @pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, HANG_UP])
 def test_a_heartbeat_that_failed_is_repeated_after_a_back_off(stage: ScriptedCoordinator, answer: object):
     stage.joined(**SLOW)

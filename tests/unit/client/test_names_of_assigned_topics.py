@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.errors import ErrorCode
 from kohort.model import SubscriptionPattern
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from support.machines.consumer_stage import User
-from support.machines.scripted_coordinator import INTERVAL_MS, ScriptedCoordinator, id_of
+from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, id_of
 
 FRESH = {"metadata_max_age_ms": 1_000}
 """What is known is asked for again every second."""
@@ -104,3 +105,15 @@ def test_a_topic_that_was_made_anew_is_asked_for_though_the_others_are_known(sta
     stage.assign("t-0 u-0")
 
     stage.until(lambda: user.owned == "t-0 u-0", 3 * INTERVAL_MS)
+
+
+def test_a_topic_that_was_made_anew_is_asked_for_in_a_new_life_too(stage: ScriptedCoordinator):
+    with_another_u(stage)
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+    without_another_u(stage)
+
+    stage.then(Heartbeat, ErrorCode.FENCED_MEMBER_EPOCH)
+    stage.assign("t-0 u-0")
+
+    stage.until(lambda: user.owned == "t-0 u-0", 4 * INTERVAL_MS)

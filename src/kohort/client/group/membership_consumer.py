@@ -39,6 +39,8 @@ from kohort.wire.schema import Message
 
 HEARTBEAT: Final = "heartbeat"
 ANOTHER_TARGET: Final = "the coordinator has assigned other partitions"
+USUAL_INTERVAL_MS: Final = 5_000
+"""Between heartbeats, until a coordinator names another time: Kafka's ``group.consumer.heartbeat.interval.ms``."""
 _S: Final = ConsumerMemberState
 
 
@@ -76,7 +78,7 @@ class ConsumerMembership:
         self._names = TopicNames(context.metadata)
         self._clock = PollClock(config.max_poll_interval_ms)
         self._request = RequestState(retry_backoff(config, context.rng))
-        self._interval_ms = 0
+        self._interval_ms = USUAL_INTERVAL_MS
         self._beat_at_ms = 0
         self._user_life = -1
         self._is_told = True
@@ -105,7 +107,8 @@ class ConsumerMembership:
         self.generation = Generation(JOINING_EPOCH, self.member_id)
         self.target = self.owned = NO_ASSIGNMENT
         self.is_reconciling = self._has_stated_owned = False
-        self._looked_at, self._found = (-1, -1, -1), None  # targets are counted anew
+        # Targets are counted anew.
+        self._looked_at, self._found, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
 
