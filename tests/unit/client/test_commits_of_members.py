@@ -1,0 +1,260 @@
+"""Commits, by the user and by the clock: when they leave, in whose name, and what their refusals mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError, UnsupportedVersion
+from kohort.model import OffsetAndMetadata
+from kohort.testing.machines.scripted import SILENCE
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_coordinator import ScriptedCoordinator
+from support.machines.scripted_group import MEMBER, ScriptedGroup
+
+E = ErrorCode
+BY_HAND = {"enable_auto_commit": "false"}
+AT_3 = {tp("t-0"): OffsetAndMetadata(3)}
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def member(stage: ScriptedGroup, **options: Any) -> User:
+    """A member that has its partition, and has read all that is there."""
+    user = stage.user("t", group_id="g", **options)
+    stage.until(lambda: len(user.records) == 10)
+    return user
+
+
+def commits(stage: ScriptedGroup) -> list[OffsetCommitRequest]:
+    return stage.sent(OffsetCommitRequest)
+
+
+# By the clock
+
+
+def test_who_commits_by_hand_commits_nothing_by_the_clock(stage: ScriptedGroup):
+    member(stage, auto_commit_interval_ms=1_000, **BY_HAND)
+
+    stage.polls(5_000)
+
+    assert commits(stage) == []
+
+
+def test_what_was_read_is_committed_at_the_end_of_the_interval_and_no_sooner(stage: ScriptedGroup):
+    user = stage.user("t", group_id="g", auto_commit_interval_ms=20_000)
+    stage.until(lambda: bool(user.told))
+    assigned_ms = stage.now_ms  # the interval begins anew with what the listener did
+    stage.until(lambda: len(user.records) == 10)
+    stage.loop.run(assigned_ms + 19_999 - stage.now_ms)
+
+    user.poll()
+    stage.loop.settle()
+    assert commits(stage) == []
+
+    stage.loop.run(1)
+    user.poll()
+    stage.loop.settle()
+    assert stage.committed == 10
+
+
+def test_an_auto_commit_that_may_pass_is_repeated_after_the_first_back_off(stage: ScriptedGroup):
+    options = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 100_000, "auto_commit_interval_ms": 60_000}
+    user = stage.user("t", group_id="g", **options)
+    stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    stage.until(lambda: commits(stage), 70_000)
+
+    stage.polls(750)
+    assert len(commits(stage)) == 1
+
+    stage.polls(500)
+    assert len(commits(stage)) == 2
+    assert user.told == [("assigned", "t-0")]
+
+
+def test_an_auto_commit_that_failed_is_noted_with_its_reason(stage: ScriptedGroup):
+    user = member(stage, auto_commit_interval_ms=1_000)
+    stage.then(OffsetCommitRequest, E.INVALID_COMMIT_OFFSET_SIZE)
+    stage.until(lambda: commits(stage))
+
+    stage.polls(200)
+
+    (note,) = user.machine.notes.take()
+    told = "the positions in group 'g' could not be auto-committed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
+    assert note.text.startswith(told)
+
+
+@pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
+def test_who_is_a_member_still_does_not_wait_for_an_interval_to_commit_again(code: ErrorCode):
+    stage = ScriptedCoordinator()
+    user = stage.joined(auto_commit_interval_ms=20_000)
+    stage.until(lambda: user.records)
+    stage.then(OffsetCommitRequest, code)
+    stage.until(stage.commits)
+
+    stage.polls(1_000)
+
+    assert len(stage.commits()) == 2
+
+
+# By the user
+
+
+def test_a_commit_that_finds_no_coordinator_fails_at_its_deadline(stage: ScriptedGroup):
+    stage.then(FindCoordinatorRequest, SILENCE)
+    user = stage.user(group_id="g", request_timeout_ms=30_000)
+    user.machine.subscription.assign([tp("t-0")])
+    deadline_ms = stage.now_ms + 3_000
+    promise = user.machine.commit(AT_3, deadline_ms)
+
+    stage.loop.run_until(lambda: promise.done)
+
+    assert isinstance(promise.error, ApiTimeout)
+    assert str(promise.error) == "the offsets of group 'g' were not committed in time"
+    assert stage.now_ms == deadline_ms
+
+
+def test_a_broker_that_takes_no_commits_is_told_of_at_once(stage: ScriptedGroup):
+    del stage.one.ranges[OffsetCommitRequest.API_KEY]
+    user = member(stage, **BY_HAND)
+
+    with pytest.raises(UnsupportedVersion):
+        stage.settled(user.machine.commit(AT_3, stage.now_ms + 5_000), 1_000)
+
+
+def test_what_was_committed_is_known_and_what_was_refused_is_counted(stage: ScriptedGroup):
+    user = member(stage, **BY_HAND)
+    stage.settled(user.machine.commit(AT_3, None))
+    stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)
+
+    with pytest.raises(ApiError):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None))
+
+    assert user.machine.metrics.committed == {tp("t-0"): 3}
+    assert user.machine.metrics.errors == {(OffsetCommitRequest, "OFFSET_METADATA_TOO_LARGE"): 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "lookups", "refreshes"),
+    [
+        (E.NOT_COORDINATOR, 1, 0),
+        (E.COORDINATOR_NOT_AVAILABLE, 1, 0),
+        (E.REQUEST_TIMED_OUT, 1, 0),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, 0, 0),
+        (E.UNKNOWN_TOPIC_OR_PARTITION, 0, 0),
+        (E.UNKNOWN_TOPIC_ID, 0, 1),
+    ],
+)
+def test_before_a_commit_is_repeated_what_the_refusal_puts_in_doubt_is_asked_for(
+    stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
+):
+    user = member(stage, **BY_HAND)
+    known = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
+    stage.then(OffsetCommitRequest, code)
+
+    stage.settled(user.machine.commit(AT_3, stage.now_ms + 5_000))
+
+    asked = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
+    assert asked == (known[0] + lookups, known[1] + refreshes)
+    assert stage.committed == 3
+
+
+@pytest.mark.parametrize("next_life", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
+def test_a_commit_is_not_repeated_in_the_name_of_who_has_joined_anew(stage: ScriptedGroup, next_life: ErrorCode):
+    user = member(stage, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000, **BY_HAND)
+    stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    promise = user.machine.commit(AT_3, stage.now_ms + 60_000)
+    stage.loop.settle()
+    stage.then(HeartbeatRequest, next_life)
+    stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 2 and user.machine.is_stable)
+    assert not promise.done, "others may have had the partition meanwhile"
+
+    with pytest.raises(CommitFailed, match="not a member of group 'g' any more"):
+        stage.settled(promise)
+
+    assert (len(commits(stage)), stage.committed) == (1, -1)
+
+
+def test_who_falls_out_is_told_so_once_whoever_else_says_it(stage: ScriptedGroup):
+    user = member(stage, heartbeat_interval_ms=3_000, **BY_HAND)
+    stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
+    stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
+    beats = len(stage.sent(HeartbeatRequest))
+    stage.loop.holding_answers = True
+    stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) > beats)
+    promise = user.machine.commit(AT_3, None)
+    stage.loop.settle()
+    assert len(commits(stage)) == 1
+
+    stage.loop.release_answers()
+    stage.loop.settle()
+
+    (note,) = user.machine.notes.take()
+    assert "a heartbeat was answered UNKNOWN_MEMBER_ID" in note.text
+    assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has joined again since; poll() and commit again")
+
+
+def test_a_refused_commit_of_partitions_assigned_by_hand_loses_no_membership(stage: ScriptedGroup):
+    user = stage.user(group_id="g", **BY_HAND)
+    user.machine.subscription.assign([tp("t-0")])
+    stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(KohortError):
+        stage.settled(user.machine.commit(AT_3, None))
+
+    assert list(user.machine.notes.take()) == []
+
+
+# In whose name
+
+
+def test_a_static_member_commits_in_the_name_of_its_instance(stage: ScriptedGroup):
+    user = member(stage, group_instance_id="i", **BY_HAND)
+
+    stage.settled(user.machine.commit(AT_3, None))
+
+    (request,) = commits(stage)
+    told = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
+    assert told == (MEMBER, 1, "i")
+
+
+def test_who_reads_without_the_group_commits_as_nobody(stage: ScriptedGroup):
+    user = stage.user(group_id="g", group_instance_id="i", **BY_HAND)
+    user.machine.subscription.assign([tp("t-0")])
+
+    stage.settled(user.machine.commit(AT_3, None))
+
+    (request,) = commits(stage)
+    told = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
+    assert told == ("", -1, None)
+
+
+# Topics whose id is not known
+
+
+@pytest.mark.parametrize(("unknown", "version"), [("u", 9), ("t", 10)])
+def test_offsets_go_by_name_where_the_id_of_any_topic_is_not_known(unknown: str, version: int):
+    """By id is said from version 10 on: version 9 is the last one by name."""
+    stage = ScriptedCoordinator()
+    stage.hidden = {"u"}
+    user = stage.joined(**BY_HAND)
+    stage.until(lambda: user.records)
+    partitions = [tp("t-0"), tp(f"{unknown}-1")]
+
+    stage.settled(user.machine.commit(dict.fromkeys(partitions, OffsetAndMetadata(3)), None))
+    stage.settled(user.machine.committed(partitions, stage.now_ms + 1_000))
+
+    spoken = {
+        type(seen.request): seen.header.api_version
+        for seen in stage.one.seen
+        if isinstance(seen.request, OffsetCommitRequest | OffsetFetchRequest)
+    }
+    assert spoken == {OffsetCommitRequest: version, OffsetFetchRequest: version}

@@ -1,0 +1,333 @@
+"""A member of a classic group by itself, its coordinator's answers handed to it one by one: those that come too late,
+for a round that is over, and what it does at the very moment when two things are due."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kohort.assignors.builtin import assignors_named
+from kohort.client.group.membership_classic import ClassicMembership, MemberState
+from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.failures import Failures
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.find_coordinator import CoordinatorKey, CoordinatorLookup
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.notes import Notes
+from kohort.client.requests.source import Unsent
+from kohort.client.requests.troubles import Troubles
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ConnectionFailed, ErrorCode
+from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from support.machines.consumer_stage import tp
+
+E = ErrorCode
+LEADER = "leader"
+ME = "member-1"
+
+
+class Alone:
+    """A member, and the node that coordinates its group: number 1, until it is forgotten."""
+
+    def __init__(self, **options: Any) -> None:
+        rng, notes = random.Random(1), Notes()
+        times = {"heartbeat_interval_ms": 3_000, "session_timeout_ms": 9_000, "max_poll_interval_ms": 60_000}
+        config = ConsumerConfig(bootstrap_servers=["one:9092"], group_id="g", **{**times, **options})
+        metadata = Metadata(config, rng)
+        subscription = SubscriptionState(metadata)
+        subscription.subscribe(["t"])
+        failures, troubles = Failures(subscription), Troubles(notes)
+        context = ConsumerContext(config, subscription, metadata, failures, notes, troubles, rng)
+        self.metrics = context.metrics.rebalances
+        self.subscription = subscription
+        self.failures = failures
+        self.lookup = CoordinatorLookup(CoordinatorKey("g"), config, metadata, rng, failures.append, troubles)
+        self.lookup.node_id = 1
+        self.member = ClassicMembership(context, self.lookup, assignors_named(["range"]))
+        self.now_ms = 1_000_000
+
+    def says(self, kind: type) -> list[Unsent]:
+        """What it sends now; nothing of another kind."""
+        sent = list(self.member.poll(self.now_ms).unsent)
+        assert all(isinstance(one.request, kind) for one in sent), sent
+        return sent
+
+    def joins(self) -> Unsent:
+        """It begins a join, which leaves."""
+        self.member.join()
+        (sent,) = self.says(JoinGroupRequest)
+        return sent
+
+    def joined(self, sent: Unsent, generation: int, leader: str = LEADER, members: Sequence[str] = ()) -> None:
+        """The answer to a join; of ``members`` each reads a topic of its own name."""
+        told = [JoinGroupResponseMember(member_id=m, metadata=build_subscription(Subscription([m]))) for m in members]
+        answer = JoinGroupResponse(
+            generation_id=generation,
+            protocol_type="consumer",
+            protocol_name="range",
+            leader=leader,
+            member_id=ME,
+            members=told,
+        )
+        self.member.on_response(sent, answer, self.now_ms)
+
+    def syncs(self, generation: int) -> Unsent:
+        """It has joined a generation that another leads, and asks for its part."""
+        self.joined(self.joins(), generation)
+        (sent,) = self.says(SyncGroupRequest)
+        return sent
+
+    def synced(self, sent: Unsent, partition: str = "t-0", code: ErrorCode = E.NONE) -> None:
+        assignment = build_assignment(Assignment([tp(partition)]))
+        answer = SyncGroupResponse(error_code=code, protocol_type="consumer", assignment=assignment)
+        self.member.on_response(sent, answer, self.now_ms)
+
+    def beats(self) -> Unsent:
+        """Its next heartbeat leaves, as soon as it is due."""
+        self.now_ms = self.member.clocks.beat_at_ms
+        (sent,) = self.says(HeartbeatRequest)
+        return sent
+
+    def beaten(self, sent: Unsent, code: ErrorCode = E.NONE) -> None:
+        self.member.on_response(sent, HeartbeatResponse(error_code=code), self.now_ms)
+
+    @property
+    def failed_attempts(self) -> float:
+        return self.metrics.failed.reading(self.now_ms).total
+
+
+@pytest.fixture
+def alone() -> Alone:
+    return Alone()
+
+
+# Rounds that are over
+
+
+def test_the_answer_to_a_join_from_before_the_goodbye_is_not_that_to_the_next_one(alone: Alone):
+    before = alone.joins()
+    alone.member.leave("as a test")
+    again = alone.joins()
+
+    alone.joined(before, 5)
+    assert alone.member.state is MemberState.PREPARING_REBALANCE
+    assert not alone.member.generation.is_member
+
+    alone.joined(again, 6)
+    assert alone.member.generation == (6, ME, "range")
+
+
+def test_a_join_from_before_the_goodbye_fails_without_harm_to_the_next_one(alone: Alone):
+    before = alone.joins()
+    alone.member.leave("as a test")
+    alone.joins()
+
+    alone.member.on_failure(before, ConnectionFailed("cut"), alone.now_ms)
+
+    assert alone.failed_attempts == 0
+    assert alone.lookup.node_id == 1
+    assert not alone.failures
+    assert alone.member.state is MemberState.PREPARING_REBALANCE
+
+
+def test_an_old_coordinators_answer_to_a_sync_is_not_that_of_the_next_one(alone: Alone):
+    old = alone.syncs(5)
+    beat = alone.beats()
+    alone.beaten(beat, E.UNKNOWN_MEMBER_ID)
+    alone.lookup.node_id = 2
+    new = alone.syncs(6)
+
+    alone.synced(old, "t-0")
+    assert alone.member.state is MemberState.COMPLETING_REBALANCE
+    assert alone.member.new_assignment is None
+
+    alone.synced(new, "t-1")
+    assert alone.member.take_assignment() == [tp("t-1")]
+
+
+def test_an_assignment_that_nobody_has_taken_goes_with_its_generation(alone: Alone):
+    alone.synced(alone.syncs(5))
+    assert alone.member.new_assignment == [tp("t-0")]
+
+    alone.beaten(alone.beats(), E.ILLEGAL_GENERATION)
+
+    assert alone.member.take_assignment() is None
+    assert alone.member.rejoin_reason == "a heartbeat was answered ILLEGAL_GENERATION"
+
+
+def test_heartbeats_that_a_refusal_held_up_begin_again_with_the_next_generation(alone: Alone):
+    """The group begins another rebalance before the user has polled, and heard of the refusal."""
+    sync = alone.syncs(5)
+    alone.beaten(alone.beats(), E.GROUP_AUTHORIZATION_FAILED)
+    alone.synced(sync, code=E.REBALANCE_IN_PROGRESS)
+    (again,) = alone.says(JoinGroupRequest)
+    alone.joined(again, 6)
+    (sync,) = alone.says(SyncGroupRequest)
+    alone.synced(sync)
+
+    beat = alone.beats()
+
+    assert beat.request.generation_id == 6
+    assert alone.failures, "the user is still to hear of it"
+
+
+def test_a_round_that_was_overtaken_is_joined_again_at_once_with_that_as_the_reason():
+    alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+
+    alone.synced(alone.syncs(5), code=E.REBALANCE_IN_PROGRESS)
+
+    (again,) = alone.says(JoinGroupRequest)
+    assert again.request.reason == "the group began another rebalance before this one was complete"
+
+
+def test_a_join_that_is_overtaken_by_the_next_rebalance_is_repeated_at_once():
+    alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    answer = JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS)
+
+    alone.member.on_response(alone.joins(), answer, alone.now_ms)
+
+    assert len(alone.says(JoinGroupRequest)) == 1
+
+
+def test_a_coordinator_that_does_not_know_a_member_which_joins_again_gives_it_another_name(alone: Alone):
+    alone.synced(alone.syncs(5))
+    refusal = JoinGroupResponse(error_code=E.UNKNOWN_MEMBER_ID)
+    again = alone.joins()
+    assert again.request.member_id == ME
+
+    alone.member.on_response(again, refusal, alone.now_ms)
+
+    assert alone.joins().request.member_id == ""
+
+
+# Coordinators that move
+
+
+def test_a_sync_that_the_wrong_node_refused_looks_for_the_right_one(alone: Alone):
+    alone.synced(alone.syncs(5), code=E.NOT_COORDINATOR)
+
+    assert alone.lookup.node_id is None
+    assert alone.member.state is MemberState.PREPARING_REBALANCE
+
+
+def test_a_leader_that_has_lost_its_coordinator_joins_the_next_one_at_once():
+    """Its part of the work was waited for: the metadata of a topic that nobody told of in ten seconds."""
+    alone = Alone(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    alone.joined(alone.joins(), 5, leader=ME, members=[ME, "untold"])
+    alone.lookup.mark_unknown()
+    alone.now_ms += 10_000
+    assert alone.says(SyncGroupRequest) == []
+    assert alone.member.state is MemberState.PREPARING_REBALANCE
+
+    alone.lookup.node_id = 2
+
+    (again,) = alone.says(JoinGroupRequest)
+    assert (again.node_id, again.request.member_id) == (2, ME)
+
+
+# Two things at once
+
+
+def test_who_leaves_for_not_polling_sends_no_heartbeat_in_the_same_moment():
+    alone = Alone(max_poll_interval_ms=8_000, session_timeout_ms=8_000)
+    alone.synced(alone.syncs(5))
+    alone.now_ms += 8_000
+
+    (goodbye,) = alone.says(LeaveGroupRequest)
+
+    assert goodbye.request.members[0].reason.startswith("consumer poll timeout has expired")
+    assert alone.lookup.node_id == 1, "it has answered all that it was asked"
+    assert alone.says(HeartbeatRequest) == []
+
+
+def test_who_waits_for_the_answer_to_a_heartbeat_is_not_woken_for_the_next_one(alone: Alone):
+    alone.synced(alone.syncs(5))
+    alone.now_ms = alone.member.clocks.beat_at_ms
+
+    poll = alone.member.poll(alone.now_ms)
+
+    assert len(poll.unsent) == 1
+    assert poll.wake_at_ms == alone.member.clocks.session_until_ms
+
+
+# Who is not in the group yet
+
+
+def test_who_goes_before_it_has_a_name_says_no_goodbye(alone: Alone):
+    alone.joins()
+
+    promise = alone.member.leave("as a test")
+
+    assert promise.done
+    assert alone.says(LeaveGroupRequest) == []
+
+
+def test_after_a_goodbye_the_next_join_is_that_of_a_stranger(alone: Alone):
+    alone.synced(alone.syncs(5))
+    alone.member.leave("as a test")
+    assert len(alone.says(LeaveGroupRequest)) == 1
+
+    assert alone.joins().request.member_id == ""
+
+
+def test_nobody_works_on_partitions_of_the_group_before_the_first_ones_were_told(alone: Alone):
+    assert not alone.member.user_generation.is_member
+    alone.synced(alone.syncs(5))
+    assert not alone.member.user_generation.is_member
+
+    alone.member.adopt([tp("t-0")])
+    assert alone.member.user_generation == (5, ME, "range")
+
+
+def test_what_was_told_before_its_loss_is_worked_on_under_the_old_generation(alone: Alone):
+    alone.synced(alone.syncs(5))
+    alone.member.adopt([tp("t-0")])
+    alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)
+
+    alone.member.adopt([tp("t-1")])
+
+    assert alone.member.user_generation == (5, ME, "range")
+
+
+# Leading, and no more
+
+
+def wanted(alone: Alone) -> set[str]:
+    """The topics whose metadata is asked for."""
+    return set(alone.subscription.topics | alone.subscription.group_topics)
+
+
+@pytest.mark.parametrize("end", ["another leads", "it is unknown", "it leaves", "the sync is refused"])
+def test_who_leads_no_more_asks_no_more_for_what_others_read(end: str):
+    alone = Alone(session_timeout_ms=30_000)
+    alone.joined(alone.joins(), 5, leader=ME, members=[ME, "other"])
+    assert wanted(alone) == {"t", ME, "other"}
+
+    if end == "another leads":
+        alone.now_ms += 10_000
+        sync, _beat = alone.member.poll(alone.now_ms).unsent
+        alone.synced(sync)
+        alone.joined(alone.joins(), 6)
+    elif end == "it is unknown":
+        alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)
+    elif end == "it leaves":
+        alone.member.leave("as a test")
+    else:
+        alone.now_ms += 10_000
+        sync, _beat = alone.member.poll(alone.now_ms).unsent
+        alone.synced(sync, code=E.GROUP_AUTHORIZATION_FAILED)
+
+    assert wanted(alone) == {"t"}
