@@ -120,6 +120,32 @@ def test_a_start_that_is_refused_for_good_is_told_and_asked_for_again_after_a_ba
     stage.until(lambda: user.records, 8_000)
 
 
+def test_a_start_that_was_refused_is_asked_for_in_the_very_moment_when_its_back_off_ends(stage: ScriptedCoordinator):
+    user = stage.member(**SLOW)
+    stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(ApiError):
+        stage.polls(1_000)
+    retry_at_ms = user.machine.subscription.state(tp("t-0")).retry_at_ms
+
+    stage.loop.run(retry_at_ms - 1 - stage.now_ms)
+    assert len(asked(stage)) == 1
+
+    stage.loop.run(1)
+    stage.loop.settle()
+    assert len(asked(stage)) == 2
+
+
+def test_of_no_partitions_nothing_is_committed_and_nobody_is_asked(stage: ScriptedCoordinator):
+    user = stage.user(group_id="g")
+
+    promise = user.machine.committed([], stage.now_ms)
+
+    assert promise.done
+    assert promise.result() == {}
+    stage.loop.settle()
+    assert asked(stage) == []
+
+
 def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
     stage.then(OffsetFetchRequest, *[E.UNSTABLE_OFFSET_COMMIT] * 20)
     user = stage.member()

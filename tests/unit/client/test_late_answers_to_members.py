@@ -90,10 +90,11 @@ class Alone:
         (sent,) = self.says(SyncGroupRequest)
         return sent
 
-    def synced(self, sent: Unsent, partition: str = "t-0", code: ErrorCode = E.NONE) -> None:
+    def synced(self, sent: Unsent, partition: str = "t-0", code: ErrorCode = E.NONE, **wrong: Any) -> None:
+        """The answer to a sync; ``wrong`` fields stand in it, too."""
         assignment = build_assignment(Assignment([tp(partition)]))
-        answer = SyncGroupResponse(error_code=code, protocol_type="consumer", assignment=assignment)
-        self.member.on_response(sent, answer, self.now_ms)
+        said = {"error_code": code, "protocol_type": "consumer", "assignment": assignment, **wrong}
+        self.member.on_response(sent, SyncGroupResponse(**said), self.now_ms)
 
     def beats(self) -> Unsent:
         """Its next heartbeat leaves, as soon as it is due."""
@@ -211,6 +212,39 @@ def test_a_coordinator_that_does_not_know_a_member_which_joins_again_gives_it_an
     alone.member.on_response(again, refusal, alone.now_ms)
 
     assert alone.joins().request.member_id == ""
+
+
+@pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}, {"assignment": b"\0"}])
+def test_an_assignment_of_the_wrong_kind_is_not_taken_and_no_heartbeat_follows(alone: Alone, wrong: dict[str, Any]):
+    alone.synced(alone.syncs(5), **wrong)
+
+    assert alone.failures
+    assert alone.member.take_assignment() is None
+    assert alone.member.state is MemberState.UNJOINED
+    alone.now_ms += 5_000
+    assert alone.says(HeartbeatRequest) == []
+
+
+# Back-offs
+
+
+@pytest.mark.parametrize("end", ["an answer", "another generation"])
+def test_the_back_off_of_heartbeats_begins_anew_after(end: str):
+    alone = Alone(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
+    alone.synced(alone.syncs(5))
+    for _ in range(5):
+        alone.beaten(alone.beats(), E.COORDINATOR_NOT_AVAILABLE)
+        alone.lookup.node_id = 1
+    assert alone.member.clocks.beat_at_ms - alone.now_ms >= 1_200
+
+    if end == "an answer":
+        alone.beaten(alone.beats())
+    else:
+        alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)
+        alone.synced(alone.syncs(6))
+    alone.beaten(alone.beats(), E.COORDINATOR_NOT_AVAILABLE)
+
+    assert alone.member.clocks.beat_at_ms - alone.now_ms <= 120
 
 
 # Coordinators that move

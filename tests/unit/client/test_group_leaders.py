@@ -1,0 +1,147 @@
+"""What the leader of a classic group makes of what members say, and what members say of themselves to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from kohort.assignors.builtin import assignors_named
+from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics, no_user_data
+from kohort.client.group.leader import GroupLeader
+from kohort.client.group.member_messages import MemberMessages
+from kohort.client.group.membership import Generation
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.metadata import Metadata
+from kohort.config.client import ConsumerConfig
+from kohort.model import TopicPartition
+from kohort.testing.machines.scripted import SILENCE
+from kohort.wire.consumer_protocol import Subscription, build_subscription, parse_subscription
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponseMember
+from kohort.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from support.machines.consumer_stage import tp
+from support.machines.scripted_group import ScriptedGroup
+
+CONFIG = ConsumerConfig(bootstrap_servers=["one:9092"], group_id="g")
+
+
+class Leading:
+    """A leader whose assignor keeps what it was given, and the cluster's metadata."""
+
+    def __init__(self) -> None:
+        self.metadata = Metadata(CONFIG, random.Random(1))
+        self.subscription = SubscriptionState(self.metadata)
+        self.subscription.subscribe(["t"])
+        self.seen: list[MemberSubscription] = []
+        assignor = Assignor("mine", self._assign, no_user_data)
+        self.leader = GroupLeader({"mine": assignor}, self.metadata, self.subscription)
+        self._now_ms = 0
+
+    def _assign(
+        self, topics: SubscribedTopics, members: Sequence[MemberSubscription]
+    ) -> dict[str, list[TopicPartition]]:
+        self.seen = list(members)
+        return {members[0].member_id: topics.partitions("t")}
+
+    def grows(self, partitions: int) -> None:
+        """Metadata comes: the topic has so many partitions."""
+        self._now_ms += 1_000_000
+        (sent,) = self.metadata.poll(self._now_ms).unsent
+        found = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(partitions)]
+        brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092)]
+        topics = [MetadataResponseTopic(name="t", partitions=found)]
+        self.metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=topics), self._now_ms)
+
+    def elect(self, *said: Subscription) -> None:
+        members = [
+            JoinGroupResponseMember(member_id=f"m{n}", metadata=build_subscription(one)) for n, one in enumerate(said)
+        ]
+        self.leader.resign()
+        self.leader.elect("mine", members, skip_assignment=False, now_ms=0)
+
+
+@pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
+def test_the_first_generation_is_one_too_and_none_is_none(said: int, known: int | None):
+    leading = Leading()
+    leading.grows(1)
+    leading.elect(Subscription(["t"], generation_id=said))
+
+    leading.leader.assignments(0)
+
+    assert [member.generation for member in leading.seen] == [known]
+
+
+def test_an_assignment_is_out_of_date_once_the_topic_has_grown_and_not_again():
+    leading = Leading()
+    leading.grows(1)
+    leading.elect(Subscription(["t"]))
+    assert not leading.leader.is_out_of_date(), "nothing was assigned yet"
+    leading.leader.assignments(0)
+    assert not leading.leader.is_out_of_date()
+    leading.grows(1)
+    assert not leading.leader.is_out_of_date(), "metadata came, and says the same"
+
+    leading.grows(2)
+    assert leading.leader.is_out_of_date()
+
+    leading.elect(Subscription(["t"]))
+    leading.leader.assignments(0)
+    assert not leading.leader.is_out_of_date()
+    leading.grows(3)
+    assert leading.leader.is_out_of_date()
+
+
+def test_who_leads_no_more_does_not_look_whether_topics_grow():
+    leading = Leading()
+    leading.grows(1)
+    leading.elect(Subscription(["t"]))
+    leading.leader.assignments(0)
+
+    leading.leader.resign()
+    leading.grows(2)
+
+    assert not leading.leader.is_out_of_date()
+
+
+@pytest.mark.parametrize(
+    ("strategies", "said"),
+    [
+        (["cooperative-sticky"], ["t-0"]),
+        (["range"], []),
+        (["range", "cooperative-sticky"], []),
+        (["cooperative-sticky", "range"], []),
+    ],
+)
+def test_a_member_owns_something_when_it_joins_only_where_all_its_strategies_are_cooperative(
+    strategies: list[str], said: list[str]
+):
+    subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
+    subscription.subscribe(["t"])
+    subscription.assign_from_group([tp("t-0")])
+    messages = MemberMessages(CONFIG, assignors_named(strategies), subscription)
+
+    request = messages.join(Generation(5, "m"), ([tp("t-0")], 5), "as a test")
+
+    owned = [parse_subscription(protocol.metadata).owned_partitions for protocol in request.protocols]
+    assert owned == [[tp(text) for text in said]] * len(strategies)
+
+
+def test_a_join_is_given_up_five_seconds_after_the_group_should_have_been_complete():
+    stage = ScriptedGroup()
+    stage.then(JoinGroupRequest, SILENCE)
+    user = stage.user("t", group_id="g", max_poll_interval_ms=50_000)
+    user.poll()
+    stage.loop.run_until(lambda: stage.sent(JoinGroupRequest))
+    failed = user.machine.metrics.rebalances.failed
+
+    stage.loop.run(54_999)
+    assert failed.reading(stage.now_ms).ever == 0
+
+    stage.loop.run(1)
+    assert failed.reading(stage.now_ms).ever == 1

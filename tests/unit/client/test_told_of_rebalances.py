@@ -1,0 +1,263 @@
+"""What a member of a classic group is told of its rebalances, and what it may still do, where they go awry."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import kohort
+from kohort.client.group.callbacks import CallbackNeeded
+from kohort.client.group.membership_classic import MemberState
+from kohort.errors import ApiError, ErrorCode, UnsupportedVersion, UsageError
+from kohort.testing.machines.scripted import SILENCE
+from kohort.wire.consumer_protocol import Assignment, build_assignment
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.offsets import OffsetCommitRequest
+from support.machines.consumer_stage import User, names, tp
+from support.machines.scripted_coordinator import ScriptedCoordinator
+from support.machines.scripted_group import ScriptedGroup
+
+E = ErrorCode
+EAGER = {"partition_assignment_strategy": "range"}
+COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def member(stage: ScriptedGroup, **options: Any) -> User:
+    """A member that has what its coordinator gave it."""
+    user = stage.user("t", group_id="g", **options)
+    stage.until(lambda: user.machine.is_stable)
+    return user
+
+
+def gives(stage: ScriptedGroup, *partitions: str) -> None:
+    """Whatever the leader computes, this is what a sync brings from now on."""
+
+    def synced(request: SyncGroupRequest, _version: int) -> SyncGroupResponse:
+        code = stage.code(SyncGroupRequest)
+        assignment = build_assignment(Assignment([tp(p) for p in partitions]))
+        return SyncGroupResponse(error_code=code, protocol_name=request.protocol_name, assignment=assignment)
+
+    stage.one.on(SyncGroupRequest, synced)
+
+
+def rebalances(stage: ScriptedGroup, user: User) -> None:
+    """The group begins another round, and the member comes through."""
+    joins = len(stage.sent(JoinGroupRequest))
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.until(lambda: len(stage.sent(JoinGroupRequest)) > joins and user.machine.is_stable)
+
+
+def polls_until_it_raises(stage: ScriptedGroup, code: ErrorCode) -> None:
+    with pytest.raises(ApiError) as caught:
+        stage.polls(60_000)
+    assert caught.value.code is code
+
+
+def reasons(stage: ScriptedGroup) -> list[str]:
+    return [request.reason for request in stage.sent(JoinGroupRequest)]
+
+
+# Eager: everything is given up before the join
+
+
+def test_an_eager_member_hears_of_every_rebalance_though_it_has_nothing_to_give_up(stage: ScriptedGroup):
+    gives(stage)
+    user = member(stage, **EAGER)
+
+    rebalances(stage, user)
+    rebalances(stage, user)
+
+    assert user.told == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
+
+
+def test_an_eager_member_hears_once_of_a_rebalance_that_takes_three_attempts(stage: ScriptedGroup):
+    user = member(stage, **EAGER)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(SyncGroupRequest, E.GROUP_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED)
+
+    polls_until_it_raises(stage, E.GROUP_AUTHORIZATION_FAILED)
+    polls_until_it_raises(stage, E.GROUP_AUTHORIZATION_FAILED)
+    stage.until(lambda: user.owned == "t-0")
+
+    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
+
+
+def test_who_falls_out_of_a_rebalance_hears_of_the_next_one(stage: ScriptedGroup):
+    user = member(stage, **EAGER)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(JoinGroupRequest, E.UNKNOWN_MEMBER_ID)
+    stage.then(SyncGroupRequest, E.GROUP_AUTHORIZATION_FAILED)
+
+    polls_until_it_raises(stage, E.GROUP_AUTHORIZATION_FAILED)
+    stage.until(lambda: user.owned == "t-0")
+
+    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("revoked", ""), ("assigned", "t-0")]
+
+
+def test_nothing_more_is_handed_out_once_the_positions_are_being_committed(stage: ScriptedGroup):
+    user = stage.user("t", group_id="g", auto_commit_interval_ms=60_000, **EAGER)
+    user.alive = False  # three records at a time
+    while not user.records:
+        user.poll(3)
+        stage.loop.run(50)
+    stage.loop.holding_answers = True
+    user.machine.enforce_rebalance("as a test")
+    user.poll()
+    stage.loop.settle()
+    assert len(stage.sent(OffsetCommitRequest)) == 1
+
+    assert user.poll() == []
+
+    stage.loop.release_answers()
+    user.alive = True
+    stage.until(lambda: len(user.records) == 10)
+    assert user.values() == [b"v%d" % n for n in range(10)], "each of them once"
+
+
+# Cooperative: what is owned stays until an assignment says otherwise
+
+
+def test_what_a_cooperative_member_read_meanwhile_is_committed_before_it_is_given_up():
+    stage = ScriptedCoordinator()
+    user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
+    stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
+    stage.loop.holding_answers = True
+    written: list[tuple[str, list[tuple[str, int]], list[bool]]] = []
+
+    def told(callback: CallbackNeeded) -> None:
+        stands = [user.machine.subscription.assigned[p].pending_revocation for p in callback.partitions]
+        if callback.kind == "revoked":
+            written.append((names(callback.partitions), stage.commits()[-1][1], stands))
+
+    user.on_callback = told
+    stage.loop.release_answers()
+    gives(stage, "t-2")
+    rebalances(stage, user)
+
+    revoked, committed, stands = written[0]
+    assert revoked == "t-0 t-1 t-3"
+    assert committed == [("t", 0), ("t", 1), ("t", 3)], "after those of all four before the join"
+    assert stands == [True, True, True], "nothing more of them is handed out"
+
+
+def states(user: User) -> list[Any]:
+    return list(user.machine.subscription.assigned.values())
+
+
+def test_who_goes_while_the_group_joins_has_lost_what_it_owned(stage: ScriptedGroup):
+    user = member(stage, **COOPERATIVE)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(JoinGroupRequest, SILENCE)
+    stage.until(lambda: user.membership.state is MemberState.PREPARING_REBALANCE)
+
+    user.leave()
+
+    assert user.told == [("assigned", "t-0"), ("lost", "t-0")], "nobody knows whose it is by now"
+
+
+# What the user does meanwhile
+
+
+def test_who_subscribes_again_does_not_wait_for_a_commit_of_before(stage: ScriptedGroup):
+    user = member(stage, auto_commit_interval_ms=60_000)
+    stage.until(lambda: len(user.records) == 10)
+    stage.then(OffsetCommitRequest, SILENCE)
+    user.machine.enforce_rebalance("as a test")
+    stage.until(lambda: stage.sent(OffsetCommitRequest))
+    user.leave()
+    joins = len(stage.sent(JoinGroupRequest))
+
+    user.alive = True
+    user.machine.subscribe(["t"])
+    user.poll()
+    stage.loop.settle()
+
+    assert len(stage.sent(JoinGroupRequest)) == joins + 1
+
+
+def test_an_assignment_of_what_is_not_wanted_any_more_is_not_taken():
+    stage = ScriptedCoordinator()
+    user = stage.user("t", group_id="g", **COOPERATIVE)
+    stage.until(lambda: user.membership.new_assignment is not None)
+
+    user.machine.subscribe(["u"])
+    stage.until(lambda: user.machine.is_stable)
+
+    assert user.told == [("assigned", "u-0 u-1 u-2 u-3")]
+    assert reasons(stage) == [
+        "the consumer subscribed",
+        "the assignment does not match the subscription, which changed meanwhile",
+    ]
+
+
+def test_a_topic_that_the_leader_has_found_first_is_no_reason_to_join_again():
+    """The pattern matches it; this member's own metadata does not know it yet."""
+    stage = ScriptedCoordinator()
+    stage.hidden = {"u"}
+    gives(stage, "t-0", "u-0")
+    user = stage.user(group_id="g", **COOPERATIVE)
+    user.machine.subscribe(re.compile("[tu]"))
+
+    stage.until(lambda: user.membership.new_assignment is not None)
+    assert user.machine.subscription.topics == {"t"}
+    stage.hidden = set()
+    stage.polls(10_000)
+
+    assert user.told == [("assigned", "t-0 u-0")]
+    assert reasons(stage) == ["the consumer subscribed"]
+
+
+# Joins that fail
+
+
+def test_the_reason_of_a_join_that_failed_is_that_of_the_next_one(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, E.INVALID_SESSION_TIMEOUT)
+    user = stage.user("t", group_id="g")
+
+    polls_until_it_raises(stage, E.INVALID_SESSION_TIMEOUT)
+    stage.until(lambda: user.owned == "t-0")
+
+    assert reasons(stage) == ["the consumer subscribed", "the consumer subscribed"]
+
+
+def test_a_broker_without_groups_is_told_of(stage: ScriptedGroup):
+    del stage.one.ranges[JoinGroupRequest.API_KEY]
+    stage.user("t", group_id="g")
+
+    with pytest.raises(UnsupportedVersion):
+        stage.polls(1_000)
+
+
+def test_an_assignor_that_assigns_nonsense_costs_the_round_and_is_told_of(stage: ScriptedGroup):
+    given: list[dict[str, list[Any]]] = [{"a stranger": []}]
+
+    @kohort.assignor("mine")
+    def mine(_topics: Any, members: Any) -> dict[str, list[Any]]:
+        return given.pop() if given else {members[0].member_id: [tp("t-0")]}
+
+    user = stage.user("t", group_id="g", partition_assignment_strategy=[mine])
+
+    with pytest.raises(UsageError, match="a stranger"):
+        stage.polls(1_000)
+    assert stage.sent(SyncGroupRequest) == []
+    assert user.membership.state is MemberState.UNJOINED
+
+    stage.until(lambda: user.owned == "t-0")
+
+
+def test_a_member_says_at_its_first_join_that_it_had_no_generation_before(stage: ScriptedGroup):
+    user = stage.user("t", group_id="g")
+
+    before = user.machine.group_metadata()
+    stage.until(lambda: user.machine.is_stable)
+    after = user.machine.group_metadata()
+
+    assert (before.generation_id, before.member_id) == (-1, "")
+    assert (after.generation_id, after.member_id) == (1, "member-1")
