@@ -109,15 +109,16 @@ def test_nothing_more_is_handed_out_once_the_positions_are_being_committed(stage
         stage.loop.run(50)
     stage.loop.holding_answers = True
     user.machine.enforce_rebalance("as a test")
-    user.poll()
+
+    assert user.poll() == []
     stage.loop.settle()
     assert len(stage.sent(OffsetCommitRequest)) == 1
-
     assert user.poll() == []
 
     stage.loop.release_answers()
     user.alive = True
     stage.until(lambda: len(user.records) == 10)
+    stage.polls(1_000)
     assert user.values() == [b"v%d" % n for n in range(10)], "each of them once"
 
 
