@@ -53,8 +53,10 @@ class Leading:
         """Metadata comes: the topic has so many partitions."""
         self._now_ms += 1_000_000
         (sent,) = self.metadata.poll(self._now_ms).unsent
-        found = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(partitions)]
-        brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092)]
+        found = [
+            MetadataResponsePartition(partition_index=n, leader_id=1, replica_nodes=[1]) for n in range(partitions)
+        ]
+        brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092, rack="r1")]
         topics = [MetadataResponseTopic(name="t", partitions=found)]
         self.metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=topics), self._now_ms)
 
@@ -95,6 +97,21 @@ def test_an_assignment_is_out_of_date_once_the_topic_has_grown_and_not_again():
     assert not leading.leader.is_out_of_date()
     leading.grows(3)
     assert leading.leader.is_out_of_date()
+
+
+def test_a_leader_that_asks_its_first_addresses_anew_takes_no_rack_for_gone():
+    """Until they answer it knows no node, and so no rack."""
+    leading = Leading()
+    leading.grows(1)
+    leading.elect(Subscription(["t"], rack_id="r1"))
+    leading.leader.assignments(0)
+    assert not leading.leader.is_out_of_date()
+
+    leading.metadata.begin_anew()
+    assert not leading.leader.is_out_of_date()
+
+    leading.grows(1)
+    assert not leading.leader.is_out_of_date()
 
 
 def test_who_leads_no_more_does_not_look_whether_topics_grow():
