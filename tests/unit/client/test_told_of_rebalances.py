@@ -15,7 +15,7 @@ from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.consumer_protocol import Assignment, build_assignment
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.offsets import OffsetCommitRequest
-from support.machines.consumer_stage import User, names, tp
+from support.machines.consumer_stage import ConsumerStage, User, names, tp
 from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup
 
@@ -262,3 +262,51 @@ def test_a_member_says_at_its_first_join_that_it_had_no_generation_before(stage:
 
     assert (before.generation_id, before.member_id) == (-1, "")
     assert (after.generation_id, after.member_id) == (1, "member-1")
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("by", ["names", "pattern"])
+def test_a_topic_that_is_added_while_the_group_joins_is_read(strategy: str, by: str):
+    stage = ConsumerStage()
+    stage.topic("t", 1)
+    if by == "names":
+        stage.topic("u", 1)
+    user = stage.user(group_id="g", partition_assignment_strategy=strategy, metadata_max_age_ms=5_000)
+    user.machine.subscribe(["t"] if by == "names" else re.compile("[tu]"))
+    stage.until(lambda: user.membership.new_assignment is not None)
+
+    if by == "names":
+        user.machine.subscribe(["t", "u"])
+    else:
+        stage.topic("u", 1)
+        user.machine.metadata.request_refresh()
+        stage.loop.run_until(lambda: "u" in set(user.machine.metadata.topics()))
+
+    stage.until(lambda: user.owned == "t-0 u-0")
+
+
+def test_the_group_hears_of_a_topic_that_was_given_up_while_it_joined():
+    stage = ConsumerStage()
+    stage.topic("t", 1)
+    stage.topic("u", 1)
+    other = stage.user(["u"], group_id="g", **COOPERATIVE)
+    stage.until(lambda: other.owned == "u-0")
+    user = stage.user(["t", "u"], group_id="g", **COOPERATIVE)
+    stage.until(lambda: user.membership.new_assignment == [tp("t-0")])
+    generation = user.membership.generation.generation_id
+
+    user.machine.subscribe(["t"])
+
+    stage.until(lambda: user.membership.generation.generation_id == generation + 1 and user.machine.is_stable)
+    assert (user.owned, other.owned) == ("t-0", "u-0")
+
+
+def test_who_subscribes_again_joins_because_of_that(stage: ScriptedGroup):
+    user = member(stage)
+    user.machine.prepare_leave()
+    user.machine.leave("the consumer unsubscribed")
+
+    user.machine.subscribe(["t"])
+    stage.until(lambda: user.machine.is_stable)
+
+    assert stage.sent(JoinGroupRequest)[-1].reason == "the consumer subscribed"

@@ -102,7 +102,7 @@ class ClassicRebalance:
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # which topics match is about to be known
-            membership.request_rejoin("the consumer subscribed")
+            membership.rejoin_reason = "the consumer subscribed"  # and not what its last membership ended with
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
         elif self._joined_topics != subscription.topics:
@@ -176,7 +176,8 @@ class ClassicRebalance:
 
     def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
         self._subscription.assign_from_group(assigned)
-        self._joined_topics = self._subscription.topics
+        # What the leader knew of a pattern counts as said. What the user has wanted since the join was not said.
+        self._joined_topics = (self._joined_topics or frozenset()) | {p.topic for p in assigned}
         self._membership.adopt(assigned)
         self.callback = CallbackNeeded("assigned", added)
 
