@@ -1,0 +1,61 @@
+"""Whatever members of a group subscribe to, and whenever they change it: in the end all that is wanted is read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.machines.consumer_stage import ConsumerStage, User
+
+TOPICS = ("t", "u", "v")
+WANTED = ("t", "u", "tu", "uv", "tuv")
+"""Topics of one letter."""
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(WANTED), st.sampled_from((0, 50, 500, 3_000))), max_size=6
+)
+"""Who subscribes to what, and for how long both poll after that."""
+MEMBERS = [("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", None)]
+
+
+def subscribe(user: User, wanted: str, *, by_pattern: bool) -> None:
+    user.machine.subscribe(re.compile(f"[{wanted}]") if by_pattern else list(wanted))
+
+
+@pytest.mark.parametrize(("protocol", "strategy"), MEMBERS)
+@given(
+    first=st.tuples(st.sampled_from(WANTED), st.sampled_from(WANTED)),
+    by_pattern=st.tuples(st.booleans(), st.booleans()),
+    changes=CHANGES,
+    late=st.booleans(),
+)
+@settings(max_examples=20, deadline=None)
+def test_in_the_end_everybody_has_what_is_wanted(protocol, strategy, first, by_pattern, changes, late):
+    """``late``: one of the topics is made after everything else."""
+    stage = ConsumerStage(auto_create_topics_enable="false")
+    for topic in TOPICS[: 2 if late else 3]:
+        stage.topic(topic, 2)
+    said = {} if strategy is None else {"partition_assignment_strategy": strategy}
+    users = [stage.user(group_id="g", group_protocol=protocol, metadata_max_age_ms=2_000, **said) for _ in first]
+    wanted = list(first)
+    for at, user in enumerate(users):
+        subscribe(user, wanted[at], by_pattern=by_pattern[at])
+
+    for at, what, polls_ms in changes:
+        wanted[at] = what
+        subscribe(users[at], what, by_pattern=by_pattern[at])
+        stage.polls(polls_ms)
+    if late:
+        stage.topic("v", 2)
+
+    stage.until(lambda: is_shared([user.owned for user in users], wanted), 120_000)
+
+
+def is_shared(owned: list[str], wanted: list[str]) -> bool:
+    """Whether everybody has of what it wants, and every partition of all that is wanted is one member's."""
+    had = [set(partitions.split()) for partitions in owned]
+    fits = all({partition[0] for partition in had[at]} <= set(wanted[at]) for at in (0, 1))
+    every = {f"{topic}-{n}" for what in wanted for topic in what for n in (0, 1)}
+    return fits and not had[0] & had[1] and had[0] | had[1] == every
