@@ -1,0 +1,323 @@
+"""What a compaction leaves in its folder and of its log: after it is done, refused, left, or has nothing to do."""
+
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.errors import StorageError
+from kohort.log.cleaner import Cleaner
+from kohort.log.compaction import Compaction
+from kohort.log.compaction_filter import FilteredBatch
+from kohort.log.dirty import dirty_part
+from kohort.log.segment import Segment
+from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.wire.compression import Codec
+from kohort.wire.control_records import Marker
+from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, split_batches, with_offset
+from support.machines.log_stage import LogStage, batch, offsets_in, values_from
+
+LAST_POSITION = 2**31 - 1
+
+
+class WatchedFile(MemoryFile):
+    """Tells its storage when it is given back, and what it was asked to flush."""
+
+    __slots__ = ("_storage", "name")
+
+    def __init__(self, data, name, storage):
+        super().__init__(data)
+        self.name = name
+        self._storage = storage
+        storage.held.append(name)
+
+    @property
+    def flushed(self):
+        return len(self._data) if self._storage.flushes else 0
+
+    def flush(self):
+        if not self._storage.flushes:
+            raise StorageError("the disk does not answer")
+
+    def start_flush(self):
+        self._storage.asked.append(self.name)
+
+    def close(self):
+        if self.name in self._storage.held:
+            self._storage.held.remove(self.name)
+
+
+class WatchedStorage(MemoryStorage):
+    """Knows which files are held open; flushes nothing while it is told not to, and may refuse to delete."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = []
+        self.asked = []
+        self.flushes = True
+        self.keeps = "nothing"
+
+    def open(self, name):
+        return WatchedFile(super().open(name)._data, name, self)
+
+    def delete(self, name):
+        if name.startswith(self.keeps):
+            raise StorageError(f"no permission for {name}")
+        super().delete(name)
+
+
+def stage_of(storage=None, **options):
+    given = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_bytes": "1000000"}
+    return LogStage(storage or WatchedStorage(), **(given | options))
+
+
+def put(stage, *keys, pad=""):
+    """A batch for each key, and then another segment."""
+    for key in keys:
+        stage.append(f"{key} at {stage.log.log_end_offset}{pad}", key=key.encode())
+    stage.log.roll(stage.now_ms)
+
+
+def compaction_of(stage):
+    return Compaction(stage.log, stage.storage, dirty_part(stage.log, 0, stage.now_ms), 1 << 20, stage.now_ms)
+
+
+def done(compaction):
+    """Take all of its steps; what each said."""
+    said = [compaction.step()]
+    while not said[-1]:
+        said.append(compaction.step())
+    return said
+
+
+def tick(stage, seconds=30):
+    """Let the cleaner do what it wants to; what it told."""
+    notes, end_ms = [], stage.now_ms + seconds * 1000
+    while stage.topics.wake_at_ms <= end_ms:
+        stage.clock.advance(max(stage.topics.wake_at_ms - stage.now_ms, 0))
+        notes += map(str, stage.topics.tick(stage.now_ms))
+    return notes
+
+
+def cleaned(stage):
+    return [name for name in stage.storage.files("orders-0") if ".cleaned" in name]
+
+
+def test_a_segment_of_which_all_stays_is_left_as_it_is_and_nothing_beside_it():
+    stage = stage_of()
+    put(stage, "a", "b", "c")
+    before = stage.log.segments[0]
+
+    done(compaction_of(stage))
+
+    assert stage.log.segments[0] is before
+    assert cleaned(stage) == []
+    assert [name for name in stage.storage.held if "cleaned" in name] == []
+    assert values_from(stage.log, 0) == ["a at 0", "b at 1", "c at 2"]
+
+
+def test_a_compacted_segment_holds_no_file_open_until_somebody_reads_it():
+    stage = stage_of()
+    put(stage, "a", "a", "b")
+
+    done(compaction_of(stage))
+
+    made = stage.log.segments[0]
+    assert not made.is_open
+    assert [name for name in stage.storage.held if "cleaned" in name] == []
+    assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
+    assert made.is_open
+
+
+def test_what_an_attempt_has_left_is_no_part_of_the_next_one():
+    stage = stage_of()
+    put(stage, "a", "a", "b")
+    for ending in ("log", "index", "timeindex"):
+        stage.storage.replace(f"orders-0/{0:020d}.{ending}.cleaned", b"left by an attempt that the disk refused")
+
+    done(compaction_of(stage))
+
+    assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
+    stage.check()
+    assert stage.restart() == []
+    assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
+
+
+def test_a_disk_that_refuses_the_second_segment_leaves_the_first_to_its_readers():
+    """What was put in its place is a part of the log, and no longer of what is given up."""
+    pad = " " * 600
+    stage = stage_of(segment_bytes="2000")
+    put(stage, "a", "a", pad=pad)
+    second = stage.log.segments[-1].base_offset
+    put(stage, "b", "b", pad=pad)
+    stage.storage.keeps = f"orders-0/{second:020d}.log.cleaned"
+
+    (note,) = [note for note in tick(stage) if "compaction" in note]
+
+    assert note == f"orders-0: compaction failed: no permission for orders-0/{second:020d}.log.cleaned"
+    assert [value.rstrip() for value in values_from(stage.log, 0)] == ["a at 1", "b at 2", "b at 3"]
+
+
+def test_while_the_disk_is_busy_with_what_was_made_others_are_served():
+    stage = stage_of()
+    put(stage, "a", "a", "b")
+    compaction = compaction_of(stage)
+    stage.storage.flushes = False
+    while f"orders-0/{0:020d}.log.cleaned" not in stage.storage.asked:
+        assert compaction.step() is False
+
+    assert [compaction.step() for _ in range(20)] == [False] * 20
+    assert values_from(stage.log, 0) == ["a at 0", "a at 1", "b at 2"]
+    stage.storage.flushes = True
+
+    assert done(compaction) == [True]
+    assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
+
+
+def test_a_disk_that_never_has_what_was_made_refuses_the_compaction_in_the_end():
+    stage = stage_of()
+    put(stage, "a", "a", "b")
+    compaction = compaction_of(stage)
+    stage.storage.flushes = False
+
+    with pytest.raises(StorageError, match="the disk does not answer"):
+        done(compaction)
+    compaction.abandon()
+
+    assert compaction.steps > 6_000
+    assert cleaned(stage) == []
+    assert values_from(stage.log, 0) == ["a at 0", "a at 1", "b at 2"]
+
+
+def test_a_step_unpacks_about_sixty_four_kilobytes():
+    """Batches that unpack to 40,000 bytes end a step two by two, in both passes over them."""
+    stage = stage_of()
+    for number in range(8):
+        record = NewRecord(b"%d" % number, bytes(40_000), (), stage.now_ms)
+        stage.log.append(build_batch([record], codec=Codec.ZSTD), stage.now_ms)
+    stage.append("another", key=b"0")
+    stage.log.roll(stage.now_ms)
+    assert stage.log.segments[0].size < 4_000, "all are in one piece of what is read"
+    compaction = compaction_of(stage)
+
+    said = done(compaction)
+
+    each_pass = 4 + 1  # pairs, and the end of what is read at once
+    assert said == [False] * (2 * each_pass) + [True]
+    assert str(compaction).endswith(f", 9 records 8, in {2 * each_pass + 1} steps")
+
+
+def of_segments(*base_offsets):
+    """A log with a batch of its own key at each of these offsets, in a segment of its own."""
+    stage = stage_of(MemoryStorage())
+    stage.topics.close()
+    for base in base_offsets:
+        stored = b"".join(with_offset(batch(at_ms=stage.now_ms, key=b"%d" % base), base, 0))
+        stage.storage.replace(f"orders-0/{base:020d}.log", stored)
+    stage.storage.delete(".kafka_cleanshutdown")
+    stage.crash()
+    return stage
+
+
+def test_offsets_that_are_missing_at_the_end_are_compacted_once_and_not_again_and_again():
+    stage = of_segments(0, 5, 10)
+
+    notes = tick(stage, seconds=120)
+
+    (note,) = [note for note in notes if "compacted" in note]
+    assert note.startswith("orders-0: compacted up to offset 10: ")
+    assert [offset for base in (0, 10) for offset in offsets_in(stage.log.read(base, 1 << 20))] == [0, 5, 10, 10]
+
+
+def snapshots(stage):
+    return stage.files(".snapshot")
+
+
+def test_where_no_marker_goes_no_snapshot_goes():
+    stage = stage_of()
+    write = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    stage.append(key=b"a", base_sequence=0, **write)
+    stage.log.roll(stage.now_ms)
+    stage.append(key=b"b", base_sequence=1, **write)
+    stage.log.end_transaction(Marker(7, 0, committed=True, coordinator_epoch=0), stage.now_ms)
+    put(stage, "a", "c")
+    before = snapshots(stage)
+    assert len(before) == 2
+
+    done(compaction_of(stage))
+
+    assert values_from(stage.log, 0)[-1] == "c at 4"
+    assert snapshots(stage) == before
+
+
+def test_what_was_taken_back_is_not_counted_among_what_stays():
+    stage = stage_of()
+    stage.append(key=b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    stage.log.end_transaction(Marker(7, 0, committed=False, coordinator_epoch=0), stage.now_ms)
+    put(stage, "b", "b")
+    compaction = compaction_of(stage)
+
+    done(compaction)
+
+    assert ", 4 records 2, in " in str(compaction), "the marker, and the last of b"
+
+
+def test_records_of_the_first_millisecond_of_1970_keep_their_times():
+    stage = stage_of()
+    records = [NewRecord(key, b"v", (), at_ms) for key, at_ms in ((b"a", 0), (b"b", 5), (b"c", 9))]
+    stage.log.append(build_batch(records), stage.now_ms)
+    stage.append("later", key=b"c", at_ms=0)
+    stage.log.roll(stage.now_ms)
+
+    done(compaction_of(stage))
+
+    ((_, header), _) = split_batches(stage.log.read(0, 1 << 20)[0])
+    assert (header.base_timestamp, header.max_timestamp, header.record_count) == (0, 5, 2)
+
+
+def test_what_is_made_reaches_to_the_last_position_that_an_index_can_say_and_no_further():
+    stage = stage_of()
+    put(stage, "a", "a")
+    compaction = compaction_of(stage)
+    data = batch(key=b"a", base_offset=0)
+    header = parse_batch_header(data)
+    made = Segment(stage.storage, "orders-0", 0, stage.log.segments[0].limits, stage.now_ms)
+    made.suffix = ".cleaned"
+
+    made.size = LAST_POSITION - len(data)
+    compaction._write(made, header, FilteredBatch(data, -1, 1, 0))
+    assert made.size == LAST_POSITION
+
+    made.size = LAST_POSITION - len(data) + 1
+    with pytest.raises(StorageError, match=r"^orders-0: a compacted segment of more than 2147483647 bytes$"):
+        compaction._write(made, header, FilteredBatch(data, -1, 1, 0))
+
+
+def test_a_log_that_the_disk_refused_to_compact_is_tried_again_after_a_minute_to_the_millisecond():
+    stage = stage_of()
+    put(stage, "a", "a", "b")
+    cleaner = Cleaner(stage.storage, BrokerConfig(log_cleaner_backoff_ms=1), lambda: [stage.log], 0)
+    stage.storage.keeps = f"orders-0/{0:020d}.log.cleaned"
+    now_ms, notes = stage.now_ms, []
+    while not notes:
+        now_ms = max(now_ms, cleaner.wake_at_ms)
+        notes = cleaner.tick(now_ms)
+    stage.storage.keeps = "nothing"
+    refused_ms = now_ms
+
+    woken_ms = [at_ms for at_ms in (59_000, 59_999, 60_000) if not cleaner.tick(refused_ms + at_ms) and cleaner._now]
+
+    assert woken_ms == [60_000]
+
+
+def test_of_a_topic_that_is_no_more_at_a_start_its_successor_inherits_nothing():
+    stage = stage_of(MemoryStorage())
+    stage.topics.delete("orders", stage.now_ms)
+    stage.topics.close()
+    stage.storage.replace("cleaner-offset-checkpoint", b"0\n1\norders 0 3\n")
+    stage.crash()
+    options = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    stage.topics.create("orders", 1, options, stage.now_ms)
+    put(stage, "a", "a", "a")
+
+    tick(stage)
+
+    assert values_from(stage.log, 0) == ["a at 2"]

@@ -1,0 +1,98 @@
+"""Which part of a log waits for compaction: how large it is, where it ends, and when it has waited for too long."""
+
+import pytest
+
+from kohort.log.dirty import dirty_part
+from kohort.wire.control_records import Marker
+from support.machines.log_stage import LogStage
+
+HOUR_MS = 3_600_000
+
+
+def stage_of(*at_ms, **options):
+    """A log with a segment for each of these times, with one record, and one that is appended to. All are as large."""
+    stage = LogStage(cleanup_policy="compact", segment_bytes="1000000", **options)
+    for number, time_ms in enumerate(at_ms):
+        stage.append(key=b"%d" % number, at_ms=stage.now_ms + time_ms)
+        stage.log.roll(stage.now_ms)
+    assert len({segment.size for segment in stage.log.segments[:-1]}) <= 1
+    return stage
+
+
+def dirty(stage, clean_until=0):
+    return dirty_part(stage.log, clean_until, stage.now_ms)
+
+
+@pytest.mark.parametrize(("clean_until", "ratio"), [(0, 1.0), (1, 0.75), (2, 0.5), (3, 0.25), (4, 0.0)])
+def test_a_segment_is_clean_once_the_log_is_compacted_up_to_its_end(clean_until, ratio):
+    found = dirty(stage_of(0, 0, 0, 0), clean_until)
+
+    assert found[:3] == (clean_until, 4, ratio)
+
+
+def test_what_was_compacted_beyond_the_end_was_lost_and_all_is_dirty():
+    found = dirty(stage_of(0, 0), clean_until=3)
+
+    assert found[:3] == (0, 2, 1.0)
+
+
+@pytest.mark.parametrize("open_at", [0, 1, 2, 3])
+def test_the_segment_in_which_an_open_transaction_begins_is_not_touched_nor_what_follows(open_at):
+    stage = stage_of()
+    for number in range(4):
+        of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number, "is_transactional": True}
+        stage.append(key=b"k", **(of_producer if number == open_at else {}))
+        stage.log.roll(stage.now_ms)
+
+    assert dirty(stage).end == open_at
+
+    stage.log.end_transaction(Marker(7, 0, committed=True, coordinator_epoch=0), stage.now_ms)
+    assert dirty(stage).end == 4
+
+
+def test_what_is_younger_than_the_least_lag_is_not_touched():
+    stage = stage_of(-2, -1, 0, min_compaction_lag_ms="1")
+
+    ends = [dirty(stage).end]
+    stage.clock.advance(1)
+    ends.append(dirty(stage).end)
+
+    assert ends == [2, 3]
+
+
+def test_without_a_least_lag_the_time_of_a_record_does_not_matter():
+    assert dirty(stage_of(0, 60_000, 0)).end == 3
+
+
+def test_a_young_segment_that_is_compacted_holds_up_none_of_those_behind_it():
+    stage = stage_of(60_000, -2, -1, min_compaction_lag_ms="1")
+
+    assert dirty(stage).end == 0
+    assert dirty(stage, clean_until=1)[:2] == (1, 3)
+
+
+def test_a_log_is_overdue_once_its_oldest_dirty_segment_has_waited_for_longer_than_the_greatest_lag():
+    stage = stage_of(0, 1_000, max_compaction_lag_ms=str(HOUR_MS))
+    overdue = []
+    for wait_ms in (HOUR_MS, 1, 999, 1):
+        stage.clock.advance(wait_ms)
+        overdue.append((dirty(stage).overdue, dirty(stage, clean_until=1).overdue))
+
+    assert overdue == [(False, False), (True, False), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize(("time_ms", "overdue"), [(0, False), (1, True), (-1, False)])
+def test_a_record_without_a_time_does_not_make_a_log_overdue(time_ms, overdue):
+    """The first millisecond of 1970 is none, as in Kafka."""
+    stage = LogStage(cleanup_policy="compact", max_compaction_lag_ms=str(HOUR_MS))
+    stage.append(key=b"k", at_ms=time_ms)
+    stage.log.roll(stage.now_ms)
+
+    assert dirty(stage).overdue is overdue
+
+
+def test_without_a_greatest_lag_no_log_is_overdue():
+    stage = stage_of(0)
+    stage.clock.advance(1_000 * 365 * 24 * HOUR_MS)
+
+    assert dirty(stage).overdue is False

@@ -1,0 +1,166 @@
+"""What is done for logs as time passes: when each duty comes, what it tells, and what it leaves alone."""
+
+import random
+
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.log.opened_with import KnownAtStart, LogListener
+from kohort.log.partition import PartitionLog
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import Topics
+from support.machines.log_stage import LogStage, batch, values_from
+
+NOW = 1_700_000_000_000
+HOUR_MS = 3_600_000
+POINTS = "recovery-point-offset-checkpoint"
+STARTS = "log-start-offset-checkpoint"
+COMPACTED = "cleaner-offset-checkpoint"
+
+
+class Writes(MemoryStorage):
+    """Remembers what is replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.replaced = []
+
+    def replace(self, name, content, **how):
+        self.replaced.append(name)
+        super().replace(name, content, **how)
+
+
+def after(stage, ms):
+    """What a tick tells after so many milliseconds."""
+    stage.clock.advance(ms)
+    return [str(note) for note in stage.topics.tick(stage.now_ms)]
+
+
+def test_files_that_nobody_used_for_half_a_minute_are_given_back_to_the_millisecond():
+    stage = LogStage()
+    stage.append("v")
+    segment = stage.log.segments[0]
+    is_open = []
+    for ms in (29_999, 1, 29_999, 1):
+        after(stage, ms)
+        is_open.append(segment.is_open)
+
+    assert is_open == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("every_ms", "first_ms"), [(300_000, 30_000), (10_000, 10_000), (30_001, 30_000)])
+def test_what_is_too_old_at_a_start_goes_half_a_minute_later_and_sooner_where_it_is_looked_more_often(
+    every_ms, first_ms
+):
+    storage = MemoryStorage()
+    config = BrokerConfig(log_retention_check_interval_ms=every_ms)
+    topics = Topics(storage, config, random.Random(1), NOW)
+    topics.create("orders", 1, {"retention.ms": str(HOUR_MS)}, NOW)
+    log = topics.log("orders", 0)
+    log.append(batch(at_ms=NOW - 2 * HOUR_MS), NOW)
+
+    topics.tick(NOW + first_ms - 1)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    topics.tick(NOW + first_ms)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+
+    log.append(batch(at_ms=NOW - 2 * HOUR_MS), NOW)
+    topics.tick(NOW + first_ms + every_ms - 1)
+    assert log.log_start_offset == 1
+    topics.tick(NOW + first_ms + every_ms)
+    assert log.log_start_offset == 2
+
+
+def test_the_checkpoints_are_written_each_minute_where_they_have_changed():
+    stage = LogStage(Writes())
+    written = []
+
+    def look(ms):
+        stage.storage.replaced.clear()
+        after(stage, ms)
+        written.append([name for name in (POINTS, STARTS) if name in stage.storage.replaced])
+
+    stage.append("v")
+    stage.log.flush()
+    look(59_999)
+    look(1)
+    look(60_000)
+    stage.append("v", "v")
+    stage.log.flush()
+    stage.log.delete_records_before(2)
+    look(59_999)
+    look(1)
+    look(60_000)
+
+    assert written == [[], [POINTS, STARTS], [], [], [POINTS, STARTS], []]
+
+
+def test_how_far_a_deleted_topic_was_compacted_is_forgotten_with_the_next_checkpoint():
+    stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    stage.fill(20, key=b"k")
+    stage.log.roll(stage.now_ms)
+    while not stage.topics.counters.compactions:
+        after(stage, max(stage.topics.wake_at_ms - stage.now_ms, 0))
+    assert stage.storage.read(COMPACTED) == b"0\n1\norders 0 20\n"
+
+    stage.topics.delete("orders", stage.now_ms)
+    after(stage, 60_000)
+
+    assert stage.storage.read(COMPACTED) == b"0\n0\n"
+
+
+def test_nobody_wakes_up_for_the_flush_of_a_topic_that_is_deleted():
+    stage = LogStage(flush_ms="500")
+    stage.append("v")
+    assert stage.topics.wake_at_ms == stage.now_ms + 500
+
+    stage.topics.delete("orders", stage.now_ms)
+    removed = after(stage, 0)
+
+    assert len(removed) == 1
+    assert removed[0].startswith("removed orders-0.")
+    assert stage.topics.wake_at_ms > stage.now_ms + 500
+
+
+def test_an_index_that_was_made_anew_meanwhile_is_told():
+    stage = LogStage()
+    names = stage.fill(40)
+    stage.restart()
+    first = stage.log.segments[0]
+    stage.storage.delete(f"orders-0/{0:020d}.index")
+    assert values_from(stage.log, 0) == names
+    assert not stage.log.notes
+
+    told = after(stage, 30_000)
+
+    assert told == [f"orders-0: {0:020d}.index is missing; made anew from {first.log_name}"]
+    assert after(stage, 30_000) == []
+
+
+def log_with(asked, flush_ms):
+    """A log by itself, that tells when it is to be flushed."""
+    stage = LogStage(flush_ms=flush_ms) if flush_ms else LogStage()
+    listener = LogListener(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    return PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, KnownAtStart(clean=True), listener)
+
+
+def test_once_a_flush_was_due_the_time_to_the_next_one_begins_with_the_next_batch():
+    asked = []
+    log = log_with(asked, "500")
+    log.append(batch(), 1_000)
+    log.flush_if_due(1_499)
+    log.append(batch(), 1_499)
+    log.flush_if_due(1_500)
+
+    log.append(batch(), 1_700)
+
+    assert asked == [1_500, 2_200]
+
+
+def test_where_no_time_is_given_nobody_is_asked_to_flush():
+    asked = []
+    log = log_with(asked, "")
+
+    log.append(batch(), 1_000)
+
+    assert asked == []

@@ -1,0 +1,95 @@
+"""The checkpoint of leader epochs: which entries a log may have, and what is forgotten of them."""
+
+import pytest
+
+from kohort.log.epochs import LeaderEpochs
+
+LATEST = 2**30 - 1
+
+
+def written(*entries):
+    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (),
+        ((0, 0),),
+        ((0, 10), (1, 20)),
+        ((5, 1), (6, 2)),
+        ((0, 0), (LATEST, 1)),
+    ],
+    ids=["none", "one", "offsets above all epochs", "epochs above all offsets", "the latest that a log may have"],
+)
+def test_entries_that_grow_are_taken_as_they_are(entries):
+    assert LeaderEpochs.parse(written(*entries)).entries == list(entries)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ((1, 0), (1, 5)),
+        ((3, 0), (2, 5)),
+        ((3, 9), (2, 10)),
+        ((0, 5), (1, 5)),
+        ((0, 9), (1, 3)),
+        ((0, 0), (1, 5), (1, 6)),
+    ],
+    ids=["an epoch twice", "an earlier one", "an earlier one, far on", "an offset twice", "an earlier offset", "later"],
+)
+def test_entries_that_do_not_grow_are_refused(entries):
+    with pytest.raises(ValueError, match="its entries do not grow"):
+        LeaderEpochs.parse(written(*entries))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ((-1, 0), (0, 5)),
+        ((0, -1), (1, 5)),
+        ((0, 0), (LATEST + 1, 5)),
+    ],
+    ids=["an epoch below 0", "an offset below 0", "an epoch of a flipped bit"],
+)
+def test_one_entry_that_no_log_has_is_refused_though_the_others_are_good(entries):
+    with pytest.raises(ValueError, match="it has an epoch, or an offset, that no log has"):
+        LeaderEpochs.parse(written(*entries))
+
+
+def test_an_epoch_that_no_log_has_does_not_begin():
+    epochs = LeaderEpochs()
+
+    begun = [epochs.assign(LATEST, 0), epochs.assign(LATEST + 1, 5)]
+
+    assert begun == [True, False]
+    assert epochs.entries == [(LATEST, 0)]
+
+
+def test_an_epoch_begins_once_and_never_an_earlier_one():
+    epochs = LeaderEpochs([(2, 0)])
+
+    begun = [epochs.assign(2, 5), epochs.assign(1, 5), epochs.assign(3, 5)]
+
+    assert begun == [False, False, True]
+    assert epochs.entries == [(2, 0), (3, 5)]
+
+
+def test_who_forgets_epochs_learns_whether_there_were_any():
+    epochs = LeaderEpochs([(0, 0), (2, 10), (5, 20)])
+
+    forgotten = [epochs.truncate_end(21), epochs.truncate_end(20), epochs.truncate_end(20)]
+    assert forgotten == [False, True, False]
+    assert epochs.entries == [(0, 0), (2, 10)]
+
+    forgotten = [epochs.truncate_start(0), epochs.truncate_start(10), epochs.truncate_start(10)]
+    assert forgotten == [False, True, False]
+    assert epochs.entries == [(2, 10)]
+
+
+def test_a_start_before_the_first_epoch_changes_nothing():
+    epochs = LeaderEpochs([(2, 10)])
+
+    assert [epochs.truncate_start(9)] == [False]
+    assert epochs.entries == [(2, 10)]

@@ -1,0 +1,143 @@
+"""What a log asks of its disk and what it answers meanwhile: waits, repeats, stops, swaps, batches prepared before."""
+
+import pytest
+
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.append_result import AppendResult
+from kohort.log.segment import Segment
+from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.steps import at_once
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import pack_batch, parse_batch_header
+from support.machines.log_stage import LogStage, batch, values_from
+
+
+class SlowFile(MemoryFile):
+    """Is on the disk once the storage says so."""
+
+    __slots__ = ("_storage",)
+
+    def __init__(self, data, storage):
+        super().__init__(data)
+        self._storage = storage
+
+    @property
+    def flushed(self):
+        return self.size if self._storage.flushes else 0
+
+    @property
+    def is_flushing(self):
+        return not self._storage.flushes
+
+    def flush(self):
+        self._storage.waited += 1
+
+
+class SlowStorage(MemoryStorage):
+    """Counts the flushes that are waited for."""
+
+    flushes = True
+    waited = 0
+
+    def open(self, name):
+        return SlowFile(super().open(name)._data, self)
+
+
+OF_PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+
+
+def test_a_repeat_waits_for_the_disk_as_the_first_one_does():
+    stage = LogStage(SlowStorage(), flush_messages="1")
+    stage.storage.flushes = False
+
+    first = stage.append("v", base_sequence=0, **OF_PRODUCER)
+    again = stage.append("v", base_sequence=0, **OF_PRODUCER)
+    stage.storage.flushes = True
+    after = stage.append("v", base_sequence=0, **OF_PRODUCER)
+
+    assert first == AppendResult(0, 0, -1, 0, awaits_flush=True)
+    assert again == AppendResult(0, 0, -1, 0, duplicate=True, awaits_flush=True)
+    assert after == AppendResult(0, 0, -1, 0, duplicate=True, awaits_flush=False)
+
+
+def test_a_broker_that_wrote_nothing_waits_for_no_disk_when_it_stops():
+    stage = LogStage(SlowStorage())
+    stage.fill(3)
+    stage.restart()
+    stage.storage.flushes, stage.storage.waited = False, 0
+
+    stage.restart()
+    assert stage.storage.waited == 0
+
+    stage.fill(1)
+    stage.restart()
+    assert stage.storage.waited > 0
+
+
+def test_a_batch_that_was_prepared_before_is_stored_and_answered_as_one_that_comes():
+    stage = LogStage(compression_type="zstd")
+    stage.append("first")
+
+    prepared = at_once(stage.log.prepare(batch(["second", "third"], at_ms=stage.now_ms), stage.now_ms))
+    answer = stage.log.append_prepared(prepared, stage.now_ms)
+
+    assert answer == AppendResult(1, 2, -1, 0)
+    assert values_from(stage.log, 0) == ["first", "second", "third"]
+
+
+def test_what_the_broker_itself_writes_into_a_compacted_log_is_not_opened():
+    stage = LogStage(cleanup_policy="compact")
+    without_key = batch(["v"], at_ms=stage.now_ms)
+
+    with pytest.raises(ApiError) as refused:
+        stage.log.append(without_key, stage.now_ms)
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+    assert stage.log.append(without_key, stage.now_ms, from_client=False).base_offset == 0
+    assert values_from(stage.log, 0) == ["v"]
+
+
+def two_segments_more(stage):
+    """The segments of a log, and one that could take the place of its first."""
+    stage.fill(60)
+    first = stage.log.segments[0]
+    made = Segment(stage.storage, "orders-0", first.base_offset, first.limits, stage.now_ms)
+    made.suffix = ".cleaned"
+    data = b"".join(bytes(one) for one in stage.log.read(0, first.size))
+    header = parse_batch_header(data)
+    made.append([data[: header.size]], header.size, header.last_offset, header.max_timestamp)
+    made.save_indexes()
+    return list(stage.log.segments), made
+
+
+def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_side():
+    stage = LogStage()
+    segments, made = two_segments_more(stage)
+
+    with pytest.raises(StorageError, match=r"^the segments \[0, \d+\] were deleted while they were compacted$"):
+        stage.log.replace_segments([segments[0], segments[2]], made)
+
+    assert list(stage.log.segments) == segments
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_compacted_segment_takes_the_place_of_none_that_retention_took_meanwhile(count):
+    stage = LogStage()
+    segments, made = two_segments_more(stage)
+    stage.log.delete_records_before(segments[1].base_offset)
+    stage.log.retain(stage.now_ms)
+
+    with pytest.raises(StorageError, match="were deleted while they were compacted"):
+        stage.log.replace_segments(segments[:count], made)
+
+    assert list(stage.log.segments) == segments[1:]
+    assert values_from(stage.log, segments[1].base_offset)
+
+
+def test_records_that_cannot_be_opened_are_stored_where_nobody_has_to_open_them():
+    stage = LogStage()
+    header = parse_batch_header(batch(at_ms=stage.now_ms, codec=Codec.ZSTD))
+    spoilt = pack_batch(header, b"no frame of this codec")
+
+    assert stage.log.append(spoilt, stage.now_ms).base_offset == 0
+    assert b"".join(bytes(one) for one in stage.log.read(0, 1 << 20)).endswith(b"no frame of this codec")

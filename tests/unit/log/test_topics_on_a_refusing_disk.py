@@ -1,0 +1,168 @@
+"""Topics made, deleted and made anew while the disk refuses, or while a deletion is under way: who is told what, and
+what the next start finds."""
+
+import json
+import random
+
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.catalogue import CATALOGUE_FILE
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import NewTopic, Topics
+from kohort.model import uuid_to_text
+from kohort.steps import at_once
+from support.machines.log_stage import batch
+
+NOW = 1_700_000_000_000
+
+
+class RefusingStorage(MemoryStorage):
+    """Refuses whatever has a part of a name in its own."""
+
+    refused = "nothing"
+
+    def _check(self, name):
+        if self.refused in name:
+            raise StorageError(f"no space left for {name}")
+
+    def replace(self, name, content, **how):
+        self._check(name)
+        super().replace(name, content, **how)
+
+    def rename_folder(self, folder, new):
+        self._check(folder)
+        super().rename_folder(folder, new)
+
+
+@pytest.fixture
+def storage():
+    return RefusingStorage()
+
+
+def opened(storage, seed=1):
+    return Topics(storage, BrokerConfig(), random.Random(seed), NOW)
+
+
+def told(results):
+    """Names of topics, and errors with their words."""
+    return [str(result) if isinstance(result, ApiError) else result.name for result in results]
+
+
+def deleted(storage):
+    return json.loads(storage.read(CATALOGUE_FILE))["deleted"]
+
+
+def test_where_the_catalogue_cannot_be_written_nothing_is_deleted_and_each_name_has_its_own_error(storage):
+    topics = opened(storage)
+    for name in ("a", "b"):
+        topics.create(name, 1, {}, NOW)
+    storage.refused = CATALOGUE_FILE
+
+    results = at_once(topics.delete_all(["a", "x", "b"], NOW))
+
+    refusal = f"KAFKA_STORAGE_ERROR: no space left for {CATALOGUE_FILE}"
+    assert told(results) == [refusal, "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'x'", refusal]
+    assert [topic.name for topic in topics] == ["a", "b"]
+    topics.log("a", 0).append(batch(), NOW)
+
+
+def test_topics_whose_checkpoints_cannot_be_written_are_gone_and_it_is_said_of_each(storage):
+    topics = opened(storage)
+    for name in ("a", "b"):
+        topics.create(name, 1, {}, NOW)
+    topics.log("a", 0).append(batch(), NOW)
+    topics.log("a", 0).flush()
+    storage.refused = "recovery-point"
+
+    results = at_once(topics.delete_all(["a", "x", "b"], NOW))
+
+    said = "no space left for recovery-point-offset-checkpoint"
+    assert told(results) == [
+        f"KAFKA_STORAGE_ERROR: topic 'a': {said}",
+        "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'x'",
+        f"KAFKA_STORAGE_ERROR: topic 'b': {said}",
+    ]
+    assert [str(note) for note in topics.take_refusals()] == [f"topic {n!r} cannot be changed: {said}" for n in "ab"]
+    assert len(topics) == 0
+    storage.refused = "nothing"
+    again = opened(storage)
+    while again.wake_at_ms <= NOW:
+        again.tick(NOW)
+    assert (len(again), storage.folders()) == (0, [])
+
+
+def test_the_catalogue_names_deleted_topics_until_their_folders_are_given_up(storage):
+    topics = opened(storage)
+    ids = {name: uuid_to_text(topics.create(name, 1, {}, NOW).topic_id) for name in ("a", "b")}
+    storage.refused = "b-0"
+
+    results = at_once(topics.delete_all(["a", "b"], NOW))
+    assert told(results) == ["a", "KAFKA_STORAGE_ERROR: topic 'b': no space left for b-0"]
+    assert deleted(storage) == [ids["a"], ids["b"]]
+
+    topics.next_producer_id()  # whatever is written next
+    assert deleted(storage) == [ids["b"]]
+
+
+def test_of_a_topic_whose_second_partition_the_disk_refused_the_next_start_removes_the_first(storage):
+    topics = opened(storage)
+    storage.refused = "t1-1"
+
+    results = at_once(topics.create_all([NewTopic(f"t{i}", 2, {}) for i in range(3)], NOW))
+
+    assert told(results) == ["t0", "KAFKA_STORAGE_ERROR: topic 't1': no space left for t1-1/partition.metadata", "t2"]
+    assert "t1-0" in storage.folders()
+    storage.refused = "nothing"
+    topics.next_producer_id()  # whatever is written next
+    again = opened(storage)
+    while again.wake_at_ms <= NOW:
+        again.tick(NOW)
+    assert [topic.name for topic in again] == ["t0", "t2"]
+    assert storage.folders() == ["t0-0", "t0-1", "t1-1", "t2-0", "t2-1"], "t1-1 bears no id by which it is known"
+
+
+def test_partitions_that_the_disk_refused_can_be_added_later(storage):
+    topics = opened(storage)
+    topics.create("t", 1, {}, NOW)
+    storage.refused = CATALOGUE_FILE
+    with pytest.raises(ApiError) as refused:
+        topics.add_partitions("t", 3, NOW)
+    storage.refused = "nothing"
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(topics.add_partitions("t", 3, NOW).partitions) == 3
+
+
+def test_a_topic_that_is_made_anew_while_its_old_folders_go_has_them_out_of_its_way_first(storage):
+    topics = opened(storage)
+    old = topics.create("t", 600, {}, NOW)
+    for log in old.partitions:
+        log.append(batch(), NOW)
+    deleting = topics.delete_all(["t"], NOW)
+    next(deleting)
+    leaving = [log.folder for log in old.partitions if log.folder in storage.folders()]
+    assert 0 < len(leaving) < 600, "some are not given up yet"
+
+    new = topics.create("t", 600, {}, NOW)
+    at_once(deleting)
+
+    assert {log.log_end_offset for log in new.partitions} == {0}
+    new.partitions[599].append(batch(), NOW)
+    assert [str(note) for note in topics.recovery_notes] == []
+    while topics.wake_at_ms <= NOW:
+        topics.tick(NOW)
+    assert storage.folders() == sorted(log.folder for log in new.partitions)
+    topics.close()
+    again = opened(storage)
+    assert again.recovery_notes == []
+    assert again.log("t", 599).log_end_offset == 1
+
+
+def test_a_topic_may_have_ten_thousand_partitions_and_no_more(storage):
+    topics = opened(storage)
+
+    topics.check_new(NewTopic("t", 10_000, {}))
+    with pytest.raises(ApiError, match="10001 partitions; at most 10000 are made"):
+        topics.check_new(NewTopic("t", 10_001, {}))
