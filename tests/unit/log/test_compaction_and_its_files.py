@@ -4,15 +4,17 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.errors import StorageError
+from kohort.log.aborted import AbortedTransactions
 from kohort.log.cleaner import Cleaner
 from kohort.log.compaction import Compaction
-from kohort.log.compaction_filter import FilteredBatch
+from kohort.log.compaction_filter import FilteredBatch, RecordFilter, filter_batch
 from kohort.log.dirty import dirty_part
+from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.control_records import Marker
-from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, split_batches, with_offset
+from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, read_batch, split_batches, with_offset
 from support.machines.log_stage import LogStage, batch, offsets_in, values_from
 
 LAST_POSITION = 2**31 - 1
@@ -143,8 +145,8 @@ def test_what_an_attempt_has_left_is_no_part_of_the_next_one():
 
 def test_a_disk_that_refuses_the_second_segment_leaves_the_first_to_its_readers():
     """What was put in its place is a part of the log, and no longer of what is given up."""
-    pad = " " * 600
-    stage = stage_of(segment_bytes="2000")
+    pad = " " * 6_000
+    stage = stage_of(segment_bytes="20000")
     put(stage, "a", "a", pad=pad)
     second = stage.log.segments[-1].base_offset
     put(stage, "b", "b", pad=pad)
@@ -153,7 +155,9 @@ def test_a_disk_that_refuses_the_second_segment_leaves_the_first_to_its_readers(
     (note,) = [note for note in tick(stage) if "compaction" in note]
 
     assert note == f"orders-0: compaction failed: no permission for orders-0/{second:020d}.log.cleaned"
-    assert [value.rstrip() for value in values_from(stage.log, 0)] == ["a at 1", "b at 2", "b at 3"]
+    first, *_ = stage.log.slices(0, 1 << 20)
+    (found,) = read_batch(first.load())
+    assert (found.offset, found.value.rstrip()) == (1, b"a at 1")
 
 
 def test_while_the_disk_is_busy_with_what_was_made_others_are_served():
@@ -321,3 +325,34 @@ def test_of_a_topic_that_is_no_more_at_a_start_its_successor_inherits_nothing():
     tick(stage)
 
     assert values_from(stage.log, 0) == ["a at 2"]
+
+
+@pytest.mark.parametrize(("looked_at", "left"), [(4, [5, 6, 7]), (5, [6, 7]), (6, [7]), (7, [])])
+def test_records_without_a_key_go_as_far_as_was_looked_and_no_further(looked_at, left):
+    """A topic that was not compacted before may have such; the last one that was looked at is one of them."""
+    data = batch(["v"] * 3, base_offset=5)
+    nothing = AbortedTransactions(MemoryStorage(), "orders-0")
+    record_filter = RecordFilter({}, looked_at, nothing, EndedTransactions(), 1_000, 0)
+
+    found = filter_batch(data, parse_batch_header(data), record_filter)
+
+    assert [record.offset for record in (read_batch(found.batch) if found.batch else [])] == left
+    assert found.kept == len(left)
+
+
+@pytest.mark.parametrize("dirtier", ["audits", "payments"])
+def test_of_two_logs_the_one_with_the_larger_dirty_part_is_compacted_first(dirtier):
+    stage = stage_of(MemoryStorage())
+    options = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    stage.topics.create(dirtier, 1, options, stage.now_ms)
+    put(stage, "a", "b", "b")
+    assert len(tick(stage)) == 1
+    other = stage.topics.log(dirtier, 0)
+    for log in (stage.log, other):
+        for _ in range(2):
+            log.append(batch(key=b"k", at_ms=stage.now_ms), stage.now_ms)
+        log.roll(stage.now_ms)
+
+    told = tick(stage)
+
+    assert [note.partition(":")[0] for note in told] == [f"{dirtier}-0", "orders-0"]
