@@ -13,7 +13,7 @@ from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
-from kohort.wire.control_records import Marker
+from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, read_batch, split_batches, with_offset
 from support.machines.log_stage import LogStage, batch, offsets_in, values_from
 
@@ -78,8 +78,8 @@ def put(stage, *keys, pad=""):
     stage.log.roll(stage.now_ms)
 
 
-def compaction_of(stage):
-    return Compaction(stage.log, stage.storage, dirty_part(stage.log, 0, stage.now_ms), 1 << 20, stage.now_ms)
+def compaction_of(stage, memory_bytes=1 << 20):
+    return Compaction(stage.log, stage.storage, dirty_part(stage.log, 0, stage.now_ms), memory_bytes, stage.now_ms)
 
 
 def done(compaction):
@@ -356,3 +356,44 @@ def test_of_two_logs_the_one_with_the_larger_dirty_part_is_compacted_first(dirti
     told = tick(stage)
 
     assert [note.partition(":")[0] for note in told] == [f"{dirtier}-0", "orders-0"]
+
+
+@pytest.mark.parametrize(("memory_bytes", "reached"), [(150, 1), (151, 1), (152, 2), (302, 2), (303, 3)])
+def test_a_key_of_one_letter_takes_151_bytes_of_the_memory_for_keys(memory_bytes, reached):
+    stage = stage_of()
+    put(stage, "a", "b", "c", "d")
+    compaction = compaction_of(stage, memory_bytes)
+
+    done(compaction)
+
+    assert compaction.clean_until == reached
+
+
+def judged(data, now_ms):
+    """What a compaction at this time, which looked at all of the log, leaves of a batch."""
+    nothing = AbortedTransactions(MemoryStorage(), "orders-0")
+    record_filter = RecordFilter({b"k": 0}, 100, nothing, EndedTransactions(), now_ms, 500)
+    return filter_batch(data, parse_batch_header(data), record_filter)
+
+
+def test_a_tombstone_and_a_marker_go_in_the_millisecond_of_their_horizon():
+    tombstone = build_batch([NewRecord(b"k", None, (), 900)])
+    marker = build_marker(Marker(7, 0, committed=True, coordinator_epoch=0), 900)
+
+    for met in (judged(tombstone, 1_000), judged(marker, 1_000)):
+        assert parse_batch_header(met.batch).delete_horizon_ms == 1_500
+        kept = [judged(met.batch, now_ms).kept for now_ms in (1_499, 1_500, 1_501)]
+        assert kept == [1, 0, 0]
+
+
+def test_the_last_batch_of_the_very_first_producer_stays_for_its_sequence():
+    """The first id that is given is 0."""
+    stage = stage_of()
+    for sequence in range(2):
+        stage.append(key=b"k", producer_id=0, producer_epoch=0, base_sequence=sequence)
+    put(stage, "k", "k")
+
+    done(compaction_of(stage))
+
+    found = [(header.base_offset, header.record_count) for _, header in split_batches(stage.log.read(0, 1 << 20)[0])]
+    assert found == [(1, 0), (3, 1)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.log.dirty import dirty_part
+from kohort.log.dirty import Dirty, dirty_part
 from kohort.wire.control_records import Marker
 from support.machines.log_stage import LogStage
 
@@ -96,3 +96,17 @@ def test_without_a_greatest_lag_no_log_is_overdue():
     stage.clock.advance(1_000 * 365 * 24 * HOUR_MS)
 
     assert dirty(stage).overdue is False
+
+
+@pytest.mark.parametrize(
+    ("found", "worth_it"),
+    [
+        (Dirty(1, 4, 0.75, overdue=False), True),
+        (Dirty(2, 4, 0.5, overdue=False), False),
+        (Dirty(2, 4, 0.5, overdue=True), True),
+        (Dirty(4, 4, 1.0, overdue=True), False),
+    ],
+    ids=["more than half", "just half", "half, and overdue", "nothing"],
+)
+def test_a_log_is_compacted_where_more_of_it_is_dirty_than_may_be_or_it_is_overdue(found, worth_it):
+    assert found.is_worth_it(0.5) is worth_it

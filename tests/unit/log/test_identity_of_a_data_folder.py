@@ -56,6 +56,17 @@ def test_one_line_that_is_lost_is_written_anew_and_the_others_stay(lost):
     )
 
 
+def test_a_line_that_says_nothing_is_not_kept():
+    storage, cluster_id = with_topic()
+    storage.replace(PROPERTIES, f"cluster.id={cluster_id}\nnode.id=\nnothing=\nsomething=1\n".encode())
+
+    opened(storage)
+
+    names = {line.partition("=")[0] for line in lines(storage)}
+    assert {"node.id", "something"} <= names
+    assert "nothing" not in names
+
+
 def test_the_topics_of_another_cluster_are_told():
     storage, cluster_id = with_topic()
     stranger = MemoryStorage()
