@@ -8,6 +8,7 @@ from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.steps import at_once
 from kohort.wire.compression import Codec
+from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import pack_batch, parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
 
@@ -27,7 +28,7 @@ class SlowFile(MemoryFile):
 
     @property
     def is_flushing(self):
-        return not self._storage.flushes
+        return not (self._storage.flushes or self._storage.fails)
 
     def flush(self):
         self._storage.waited += 1
@@ -37,6 +38,7 @@ class SlowStorage(MemoryStorage):
     """Counts the flushes that are waited for."""
 
     flushes = True
+    fails = False
     waited = 0
 
     def open(self, name):
@@ -58,6 +60,22 @@ def test_a_repeat_waits_for_the_disk_as_the_first_one_does():
     assert first == AppendResult(0, 0, -1, 0, awaits_flush=True)
     assert again == AppendResult(0, 0, -1, 0, duplicate=True, awaits_flush=True)
     assert after == AppendResult(0, 0, -1, 0, duplicate=True, awaits_flush=False)
+
+
+def test_a_flush_that_failed_is_told_in_the_words_of_the_broker_and_refused_to_who_waits():
+    stage = LogStage(SlowStorage(), flush_messages="1")
+    stage.storage.flushes = False
+    stage.append("v")
+    stage.storage.fails = True
+
+    with pytest.raises(ApiError) as refused:
+        stage.log.awaited_offset(stage.now_ms)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    (note,) = stage.topics.take_refusals()
+    said = "orders-0: what was written up to offset 0 is not on the disk, and its answers are refused"
+    assert str(note) == f"{said}: the disk refused a flush"
+    assert note.kind == ("orders-0", ("disk", "flush"))
 
 
 def test_a_broker_that_wrote_nothing_waits_for_no_disk_when_it_stops():
@@ -85,6 +103,17 @@ def test_a_batch_that_was_prepared_before_is_stored_and_answered_as_one_that_com
     assert values_from(stage.log, 0) == ["first", "second", "third"]
 
 
+def test_what_only_a_broker_may_write_is_refused_before_it_is_opened():
+    stage = LogStage(compression_type="zstd")
+    marker = build_marker(Marker(7, 0, committed=True, coordinator_epoch=0), stage.now_ms)
+
+    with pytest.raises(ApiError) as refused:
+        at_once(stage.log.prepare(marker, stage.now_ms))
+
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+    assert stage.log.append(marker, stage.now_ms, from_client=False).base_offset == 0
+
+
 def test_what_the_broker_itself_writes_into_a_compacted_log_is_not_opened():
     stage = LogStage(cleanup_policy="compact")
     without_key = batch(["v"], at_ms=stage.now_ms)
@@ -97,7 +126,7 @@ def test_what_the_broker_itself_writes_into_a_compacted_log_is_not_opened():
     assert values_from(stage.log, 0) == ["v"]
 
 
-def two_segments_more(stage):
+def and_one_in_place_of_the_first(stage):
     """The segments of a log, and one that could take the place of its first."""
     stage.fill(60)
     first = stage.log.segments[0]
@@ -112,7 +141,7 @@ def two_segments_more(stage):
 
 def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_side():
     stage = LogStage()
-    segments, made = two_segments_more(stage)
+    segments, made = and_one_in_place_of_the_first(stage)
 
     with pytest.raises(StorageError, match=r"^the segments \[0, \d+\] were deleted while they were compacted$"):
         stage.log.replace_segments([segments[0], segments[2]], made)
@@ -123,7 +152,7 @@ def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_sid
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_compacted_segment_takes_the_place_of_none_that_retention_took_meanwhile(count):
     stage = LogStage()
-    segments, made = two_segments_more(stage)
+    segments, made = and_one_in_place_of_the_first(stage)
     stage.log.delete_records_before(segments[1].base_offset)
     stage.log.retain(stage.now_ms)
 
@@ -141,3 +170,25 @@ def test_records_that_cannot_be_opened_are_stored_where_nobody_has_to_open_them(
 
     assert stage.log.append(spoilt, stage.now_ms).base_offset == 0
     assert b"".join(bytes(one) for one in stage.log.read(0, 1 << 20)).endswith(b"no frame of this codec")
+
+
+def test_from_the_beginning_of_a_segment_on_all_bytes_of_it_and_of_the_later_ones_are_there():
+    stage = LogStage()
+    stage.fill(60)
+    segments = stage.log.segments
+    assert len(segments) > 4
+
+    for i, segment in enumerate(segments):
+        assert stage.log.bytes_available(segment.base_offset) == sum(later.size for later in segments[i:])
+
+
+@pytest.mark.parametrize(("back", "gone"), [(1, 0), (0, 1)])
+def test_a_snapshot_that_was_taken_right_behind_a_marker_that_goes_stays(back, gone):
+    stage = LogStage()
+    (first, *_), made = and_one_in_place_of_the_first(stage)
+    before = stage.files(".snapshot")
+    older = int(before[0].partition(".")[0])
+
+    stage.log.replace_segments([first], made, older - back)
+
+    assert stage.files(".snapshot") == before[gone:]

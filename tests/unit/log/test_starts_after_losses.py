@@ -286,6 +286,8 @@ def test_batches_that_bear_no_epoch_begin_none_when_they_are_checked():
 
     assert stage.log.epochs.entries == []
     assert stage.log.log_end_offset == 1
+    stage.append("the first of an epoch")
+    assert stage.log.epochs.entries == [(0, 1)]
 
 
 @pytest.mark.parametrize(("begins", "entries"), [(3, [(0, 0), (1, 3)]), (4, [(0, 0)]), (5, [(0, 0)])])
