@@ -237,6 +237,17 @@ def test_a_log_that_is_recovered_by_itself_has_all_its_offsets_and_is_checked_fr
     ]
 
 
+def test_a_folder_without_files_that_is_recovered_by_itself_begins_at_the_first_offset():
+    stage = LogStage()
+    storage = MemoryStorage()
+    storage.make_folder("orders-0")
+
+    found = recover(LogToRecover(storage, "orders-0", stage.log.segments[0].limits, clean=False), stage.now_ms)
+
+    assert [segment.base_offset for segment in found.segments] == [0]
+    assert (found.start_offset, found.recovery_point, found.next_offset) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 def test_where_the_recovery_point_is_lost_the_first_segment_is_checked_whatever_its_offset(flushed):
     stage = LogStage()
