@@ -248,6 +248,36 @@ def test_a_folder_without_files_that_is_recovered_by_itself_begins_at_the_first_
     assert (found.start_offset, found.recovery_point, found.next_offset) == (0, 0, 0)
 
 
+def test_a_segment_that_ends_where_the_recovery_point_is_is_believed():
+    stage = LogStage()
+    stage.fill(30)
+    stage.log.roll(stage.now_ms)
+    flush(stage)
+    stage.append("not flushed")
+    before, last = stage.log.segments[-2:]
+    assert stage.log.recovery_point == last.base_offset
+    folder(stage)[before.log_name][-1] ^= 1
+
+    assert stage.crash() == [UNCLEAN]
+    assert stage.log.log_end_offset == 31
+
+
+def test_behind_several_segments_too_an_empty_one_that_the_log_has_outgrown_goes():
+    stage = LogStage()
+    names = stage.fill(30)
+    before = bases(stage)
+    empty = log_name(29)
+    assert len(before) > 2
+    assert before[-1] < 29
+    stage.storage.replace(f"orders-0/{empty}", b"")
+
+    notes = stage.crash()
+
+    assert notes == [f"orders-0: deleted {empty}, which was empty though the log reaches 30", UNCLEAN]
+    assert values_from(stage.log, 0) == names
+    assert bases(stage) == before
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 def test_where_the_recovery_point_is_lost_the_first_segment_is_checked_whatever_its_offset(flushed):
     stage = LogStage()
