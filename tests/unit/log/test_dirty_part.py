@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.errors import ApiError, ErrorCode
 from kohort.log.dirty import Dirty, dirty_part
 from kohort.wire.control_records import Marker
 from support.machines.log_stage import LogStage
@@ -89,6 +90,18 @@ def test_a_record_without_a_time_does_not_make_a_log_overdue(time_ms, overdue):
     stage.log.roll(stage.now_ms)
 
     assert dirty(stage).overdue is overdue
+
+
+def test_a_least_lag_that_is_greater_than_the_greatest_is_refused():
+    stage = stage_of()
+    least = {"min.compaction.lag.ms": "5"}
+
+    stage.topics.alter_config("orders", least | {"max.compaction.lag.ms": "5"})
+    with pytest.raises(ApiError) as refused:
+        stage.topics.alter_config("orders", least | {"max.compaction.lag.ms": "4"})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert stage.log.config.max_compaction_lag_ms == 5
 
 
 def test_without_a_greatest_lag_no_log_is_overdue():

@@ -1,5 +1,5 @@
-"""Topics made, deleted and made anew while the disk refuses, or while a deletion is under way: who is told what, and
-what the next start finds."""
+"""Topics made, grown, deleted and made anew while the disk refuses, or while a change is under way: who is told what,
+and what the next start finds."""
 
 import json
 import random
@@ -114,6 +114,7 @@ def test_of_a_topic_whose_second_partition_the_disk_refused_the_next_start_remov
 
     assert told(results) == ["t0", "KAFKA_STORAGE_ERROR: topic 't1': no space left for t1-1/partition.metadata", "t2"]
     assert "t1-0" in storage.folders()
+    assert topics._making == {}, "nothing of it is kept in memory"
     storage.refused = "nothing"
     topics.next_producer_id()  # whatever is written next
     again = opened(storage)
@@ -158,6 +159,42 @@ def test_a_topic_that_is_made_anew_while_its_old_folders_go_has_them_out_of_its_
     again = opened(storage)
     assert again.recovery_notes == []
     assert again.log("t", 599).log_end_offset == 1
+
+
+def test_a_topic_that_is_deleted_while_it_is_given_partitions_gets_none_and_leaves_none(storage):
+    topics = opened(storage)
+    topics.create("t", 1, {}, NOW)
+    adding = topics.add_partitions_in_steps("t", 500, NOW)
+    next(adding)
+    topics.delete("t", NOW)
+
+    with pytest.raises(ApiError) as gone:
+        at_once(adding)
+
+    assert str(gone.value) == "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 't'"
+    assert topics.take_refusals() == []
+    while topics.wake_at_ms <= NOW:
+        topics.tick(NOW)
+    assert storage.folders() == []
+    topics.next_producer_id()  # whatever is written next
+    assert len(opened(storage)) == 0
+
+
+def test_who_alters_a_topic_gets_the_topic_with_its_options(storage):
+    topics = opened(storage)
+    topic = topics.create("t", 1, {"retention.ms": "5"}, NOW)
+
+    assert topics.alter_config("t", {"retention.ms": "7", "segment.bytes": None}) is topic
+    assert (topic.overrides, topic.config.retention_ms) == ({"retention.ms": "7"}, 7)
+
+
+def test_the_names_of_topics_that_a_start_has_found_are_taken(storage):
+    opened(storage).create("a.b", 1, {}, NOW)
+
+    results = at_once(opened(storage).create_all([NewTopic(name, 1, {}) for name in ("a.b", "a_b", "c")], NOW))
+
+    codes = [result.code.name if isinstance(result, ApiError) else result.name for result in results]
+    assert codes == ["TOPIC_ALREADY_EXISTS", "INVALID_TOPIC_EXCEPTION", "c"]
 
 
 def test_a_topic_may_have_ten_thousand_partitions_and_no_more(storage):
