@@ -395,6 +395,7 @@ class PartitionLog:
         if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
             raise StorageError(f"the segments {bases} were deleted while they were compacted")
         made.close()
+        made.limits = self._limits  # they may have changed meanwhile
         self._snapshots.forget_before(last_end + 1)
         begin_swap(self._storage, self.folder, made)
         self._segments[first : first + len(old)] = [made]

@@ -61,8 +61,10 @@ class PartitionFolders:
         self._make(topic_id, folder)
 
     def leave(self, logs: Iterable[PartitionLog]) -> None:
-        """These logs are of a topic that was deleted: ``give_up`` follows."""
-        self._leaving.update({log.folder: log for log in logs})
+        """These logs are of a topic that was deleted: ``give_up`` follows. No checkpoint names them any more."""
+        for log in logs:
+            self._leaving[log.folder] = log
+            self._upkeep.forget(log.tp)
 
     def give_up(self, logs: Iterable[PartitionLog], now_ms: int, pace: Pace) -> Steps[None]:
         """Close the logs of a deleted topic and have their folders removed. What is refused is left to the start."""
@@ -80,7 +82,6 @@ class PartitionFolders:
 
     def _give_up(self, log: PartitionLog, now_ms: int) -> None:
         del self._leaving[log.folder]
-        self._upkeep.forget(log.tp)
         log.drop()
         self.doom(log.folder, now_ms)
 

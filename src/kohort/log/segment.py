@@ -343,8 +343,11 @@ class Segment:
         if self.size:
             indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
             for position, header in self._walk(start):
-                if start and position == start and header.last_offset != self.base_offset + indexed:
-                    raise CorruptLog(f"{self._path('log')}: batch reaches offset {header.last_offset}, not {indexed}")
+                last = header.last_offset
+                if start and position == start and last != self.base_offset + indexed:
+                    raise CorruptLog(
+                        f"{self._path('log')}: batch reaches offset {last}, not {self.base_offset + indexed}"
+                    )
                 end = header.next_offset
             if self._max_timestamp >= 0 and not self.base_offset <= self._max_timestamp_end < end:
                 raise CorruptLog(f"{self._path('timeindex')} reaches offset {self._max_timestamp_end} of {end}")

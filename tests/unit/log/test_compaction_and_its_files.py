@@ -397,3 +397,32 @@ def test_the_last_batch_of_the_very_first_producer_stays_for_its_sequence():
 
     found = [(header.base_offset, header.record_count) for _, header in split_batches(stage.log.read(0, 1 << 20)[0])]
     assert found == [(1, 0), (3, 1)]
+
+
+def test_options_that_change_during_a_compaction_bear_on_what_it_makes():
+    stage = stage_of()
+    put(stage, "a", "b", "a")
+    compaction = compaction_of(stage)
+    while not cleaned(stage):
+        compaction.step()
+    given = {"cleanup.policy": "compact", "segment.bytes": "2000"}
+
+    stage.topics.alter_config("orders", given)
+    done(compaction)
+
+    assert {segment.limits.segment_bytes for segment in stage.log.segments} == {2_000}
+
+
+def test_a_topic_that_is_made_anew_is_compacted_from_its_beginning_after_a_crash():
+    stage = stage_of(MemoryStorage())
+    put(stage, "a", "a", "a")
+    assert len(tick(stage)) == 1
+    stage.topics.delete("orders", stage.now_ms)
+    options = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    stage.topics.create("orders", 1, options, stage.now_ms)
+    put(stage, "a", "a", "a")
+
+    stage.crash()
+    tick(stage)
+
+    assert values_from(stage.log, 0) == ["a at 2"]
