@@ -1,0 +1,251 @@
+"""Where batches may lie, one rule at a time: what a neighbour proves wrong, what is said of it, how far one looks."""
+
+import struct
+
+import pytest
+
+from kohort.errors import CorruptRecord
+from kohort.log.batch_positions import Search, check_place, true_base
+from kohort.log.index import RELATIVE_OFFSET_MAX
+from kohort.log.storage import MemoryFile
+from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, build_batch, parse_batch_header
+from support.machines.log_stage import batch
+
+THREE = parse_batch_header(batch(["a", "b", "c"]))
+
+
+def at(base_offset: int, header: BatchHeader = THREE) -> BatchHeader:
+    return header._replace(base_offset=base_offset)
+
+
+def laid(*places: tuple[int, int]) -> tuple[MemoryFile, list[int]]:
+    """A file of batches, each by its base offset and its count of records, and where they begin in it."""
+    file, positions = MemoryFile(bytearray()), []
+    for base, count in places:
+        data = bytearray(batch(["v"] * count))
+        data[:8] = struct.pack(">q", base)
+        positions.append(file.append([data]))
+    return file, positions
+
+
+def search(file: MemoryFile, reach: int) -> Search:
+    return Search(file, file.size, reach)
+
+
+# ---------------------------------------------------------------- one batch and its neighbours
+
+
+def test_a_batch_may_follow_at_once_or_behind_a_gap_up_to_where_the_next_segment_begins():
+    check_place(at(7), 7, 0)
+    check_place(at(9), 7, 0, before=12)
+
+
+def test_a_batch_that_begins_before_its_turn_is_named_by_its_offsets():
+    with pytest.raises(CorruptRecord, match=r"^batch of offsets 5 to 7 where 6 is next$"):
+        check_place(at(5), 6, 0)
+
+
+def test_a_batch_that_ends_before_it_begins_is_named_by_its_offsets():
+    with pytest.raises(CorruptRecord, match=r"^batch of offsets 7 to 6 where 7 is next$"):
+        check_place(at(7)._replace(last_offset_delta=-1), 7, 0)
+
+
+def test_a_batch_that_reaches_into_the_next_segment_is_named_with_where_that_begins():
+    with pytest.raises(CorruptRecord, match=r"^batch reaches offset 11; the next segment begins at 11$"):
+        check_place(at(9), 7, 0, before=11)
+
+
+def test_a_batch_lies_as_far_from_its_segments_beginning_as_an_index_can_say():
+    farthest = 100 + RELATIVE_OFFSET_MAX - 2
+    check_place(at(farthest), 7, 100)
+
+    with pytest.raises(CorruptRecord, match=f"^batch reaches offset {farthest + 3}; that is too far from 100$"):
+        check_place(at(farthest + 1), 7, 100)
+
+
+# ---------------------------------------------------------------- what a batch was written as
+
+
+def told(given: int, expected: int, after: int | None, **how: bool) -> int:
+    return true_base(at(given), expected, after, 0, **how)
+
+
+def test_behind_a_gap_a_batch_is_believed_as_far_as_a_segment_goes():
+    farthest = RELATIVE_OFFSET_MAX - 2
+    assert told(farthest, 7, None, contiguous=False) == farthest
+
+    with pytest.raises(CorruptRecord, match=f"^batch of offsets {farthest + 1} to {farthest + 3} where 7 is next$"):
+        told(farthest + 1, 7, None, contiguous=False)
+
+
+def test_at_the_end_of_a_log_without_gaps_no_gap_is_believed():
+    with pytest.raises(CorruptRecord, match=r"^batch of offsets 12 to 14 where 7 is next$"):
+        told(12, 7, None, contiguous=True)
+
+
+def test_a_batch_that_fills_the_room_before_the_next_one_is_believed():
+    assert told(9, 7, 12, contiguous=False) == 9
+    assert told(9, 7, 12, contiguous=True) == 9
+
+
+def test_a_batch_that_ends_before_it_begins_is_told_by_its_offsets():
+    header = at(7)._replace(last_offset_delta=-1)
+    with pytest.raises(CorruptRecord, match=r"^batch of offsets 7 to 6 where 5 is next$"):
+        true_base(header, 5, None, 0, contiguous=True)
+
+
+# ---------------------------------------------------------------- looking for an offset
+
+
+def test_the_batch_of_an_offset_is_found_whatever_offset_of_it_is_asked():
+    file, positions = laid((0, 3), (3, 1), (4, 4))
+
+    found = [search(file, 8).find(offset, 0, 0) for offset in range(9)]
+
+    assert found == [positions[0]] * 3 + [positions[1]] + [positions[2]] * 4 + [file.size]
+
+
+def test_behind_a_gap_the_next_batch_is_found():
+    file, positions = laid((0, 1), (5, 2), (20, 1))
+
+    assert [search(file, 21).find(offset, 0, 0) for offset in (3, 5, 6, 7, 20)] == [
+        *[positions[1]] * 3,
+        *[positions[2]] * 2,
+    ]
+
+
+@pytest.mark.parametrize("begins", [1, 2])
+def test_a_batch_that_begins_within_the_one_before_it_is_no_answer(begins):
+    file, positions = laid((0, 3), (begins, 4))
+
+    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets {begins} to .* where 3 is next$"):
+        search(file, 7).find(4, 0, 0)
+
+
+def test_who_looks_for_what_lies_behind_a_batch_with_a_wrong_place_is_not_stopped_by_it():
+    file, positions = laid((0, 1), (1 << 40, 1), (2, 1))
+
+    assert search(file, 3).find(2, 0, 0) == positions[2]
+
+
+def test_who_looks_for_the_offset_that_a_batch_with_a_wrong_place_should_have_is_told():
+    file, positions = laid((0, 1), (1 << 40, 2), (3, 1))
+
+    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets {1 << 40} to .* where 1 is next$"):
+        search(file, 4).find(1, 0, 0)
+
+
+def test_a_batch_that_claims_the_very_offset_in_the_wrong_place_is_no_answer():
+    file, positions = laid((0, 1), (9, 2), (2, 1), (3, 6), (9, 2))
+
+    for offset in (9, 10):
+        with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 9 to 10 where 1 is next$"):
+            search(file, 11).find(offset, 0, 0)
+
+
+def test_two_batches_with_wrong_places_do_not_send_a_reader_past_what_they_hold():
+    file, positions = laid((0, 5), (50, 1), (2, 1), (7, 1))
+
+    with pytest.raises(CorruptRecord, match=f"^at {positions[2]}: batch of offsets 2 to 2 where 5 is next$"):
+        search(file, 8).find(5, 0, 0)
+    assert search(file, 8).find(7, 0, 0) == positions[3]
+
+
+def test_a_search_may_look_at_what_lies_before_what_it_looked_at():
+    file, positions = laid((0, 1), (1, 2), (3, 3))
+    one = search(file, 6)
+
+    assert [one.place(at)[:2] for at in reversed(positions)] == [(3, 5), (1, 2), (0, 0)]
+
+
+def test_what_cannot_be_a_batch_is_told_with_its_place():
+    file, positions = laid((0, 1), (1, 1))
+    file.overwrite(positions[1] + 8, struct.pack(">i", 10))
+    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: a batch length of 10$"):
+        search(file, 2).place(positions[1])
+
+    file.truncate(positions[1] + HEADER_BYTES - 1)
+    shorter = f"^at {positions[1]}: the file is shorter than it was, or ends with what is no batch$"
+    with pytest.raises(CorruptRecord, match=shorter):
+        search(file, 2).place(positions[1])
+
+
+# ---------------------------------------------------------------- how far a reader may be sent
+
+
+def test_a_reader_is_given_whole_batches_up_to_its_limit_and_told_where_to_go_on():
+    file, positions = laid((0, 3), (3, 1), (4, 4))
+
+    assert search(file, 8).readable(0, file.size, 0, 8) == (file.size, 8)
+    assert search(file, 8).readable(0, file.size - 1, 0, 8) == (positions[2], 4)
+    assert search(file, 8).readable(positions[1], file.size, 3, 8) == (file.size - positions[1], 8)
+    assert search(file, 8).readable(0, file.size, 0, 4) == (positions[2], 4)
+
+
+def test_a_batch_that_reaches_into_the_next_segment_is_not_handed_out():
+    file, positions = laid((0, 3), (3, 2))
+
+    assert search(file, 5).readable(0, file.size, 0, 5) == (file.size, 5)
+    assert search(file, 4).readable(0, file.size, 0, 4) == (positions[1], 3)
+    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 3 to 4 where 3 is next$"):
+        search(file, 4).readable(positions[1], file.size, 3, 4)
+
+
+def test_a_batch_without_records_that_compaction_left_is_handed_out():
+    file, _ = laid((0, 1))
+    file.append([build_batch([], base_offset=1)])
+    file.append([build_batch([], base_offset=5)])
+
+    assert search(file, 6).readable(0, file.size, 0, 6) == (file.size, 6)
+    assert search(file, 6).find(1, 0, 0) == file.size - 2 * HEADER_BYTES
+
+
+# ---------------------------------------------------------------- what a search costs
+
+
+class CountedFile(MemoryFile):
+    """Notes how much is read of it at a time."""
+
+    __slots__ = ("reads",)
+
+    def __init__(self, data: bytearray) -> None:
+        super().__init__(data)
+        self.reads: list[int] = []
+
+    def read(self, at, size):
+        data = super().read(at, size)
+        self.reads.append(len(data))
+        return data
+
+
+def counted(*sizes: int) -> CountedFile:
+    data = bytearray()
+    for base, size in enumerate(sizes):
+        data += struct.pack(">q", base) + batch(["x" * (size - len(batch([""])) - 8)])[8:]
+    return CountedFile(data)
+
+
+def test_a_search_over_small_batches_reads_each_byte_about_once():
+    file = counted(*[200] * 2_000)
+
+    Search(file, file.size, 2_000).find(1_999, 0, 0)
+
+    assert sum(file.reads) < 1.1 * file.size
+
+
+def test_a_walk_over_small_batches_reads_little_more_than_it_hands_out():
+    file = counted(*[200] * 2_000)
+
+    size, _ = Search(file, file.size, 2_000).readable(0, 50_000, 0, 2_000)
+
+    assert 49_500 < size <= 50_000
+    assert sum(file.reads) < 1.5 * size
+
+
+@pytest.mark.parametrize(("size", "read"), [(16_000, 65_536), (17_000, 4_096)])
+def test_a_walk_reads_no_more_than_the_headers_of_batches_that_are_large(size, read):
+    file = counted(*[size] * 50)
+
+    Search(file, file.size, 50).readable(0, file.size, 0, 50)
+
+    assert max(file.reads[1:]) == read
