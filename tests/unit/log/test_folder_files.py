@@ -24,6 +24,14 @@ def test_offsets_are_written_as_kafka_writes_them():
     assert parse_offsets(build_offsets({})) == {}
 
 
+def test_a_log_of_which_nothing_is_on_the_disk_yet_has_its_line():
+    at_zero = {TopicPartition("orders", 0): 0, TopicPartition("orders", 1): 7}
+
+    assert parse_offsets(build_offsets(at_zero)) == at_zero
+    with pytest.raises(ValueError, match="offset -1 of orders-0"):
+        parse_offsets(b"0\n1\norders 0 -1\n")
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"1\n0\n", b"0\n1\n", b"0\n1\na 0 5", b"0\n1\na 0\n", b"0\n1\na 0 -1\n", b"0\n1\na x 1\n", b"\xff"]
 )

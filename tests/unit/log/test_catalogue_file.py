@@ -1,0 +1,72 @@
+"""The catalogue of topics as a file: what it may say is taken as it stands, and what it may not say is named."""
+
+import json
+
+import pytest
+
+from kohort.errors import StorageError
+from kohort.log.catalogue import CATALOGUE_FILE, Catalogue, TopicEntry, load_catalogue
+from kohort.log.storage import MemoryStorage
+from kohort.model import uuid_to_text
+
+ID = bytes(range(16))
+
+
+def topic(**other: object) -> dict[str, object]:
+    return {"name": "t", "topic_id": uuid_to_text(ID), "partitions": 1, "overrides": {}, "internal": False} | other
+
+
+def loaded(*topics: dict[str, object], **other: object) -> Catalogue:
+    storage = MemoryStorage()
+    content = {"version": 1, "cluster_id": "c", "next_producer_id": 0, "deleted": [], "topics": topics} | other
+    storage.replace(CATALOGUE_FILE, json.dumps(content).encode())
+    return load_catalogue(storage, [])
+
+
+def refusal(*topics: dict[str, object], **other: object) -> str:
+    with pytest.raises(StorageError) as refused:
+        loaded(*topics, **other)
+    said = str(refused.value)
+    assert said.startswith(f"{CATALOGUE_FILE} cannot be read (")
+    assert said.endswith("Mend it, or remove it to have the topics found by their folders; their options are lost then")
+    return said
+
+
+def test_what_was_written_is_read_as_it_was():
+    storage = MemoryStorage()
+    entries = [
+        TopicEntry("a", ID, 3, {"cleanup.policy": "compact"}, internal=True),
+        TopicEntry("b", ID[::-1], 1, {}, internal=False),
+    ]
+    written = Catalogue({entry.name: entry for entry in entries}, [b"x" * 16], 17, "cluster")
+
+    written.save(storage)
+
+    assert load_catalogue(storage, []) == written
+
+
+def test_a_topic_has_ten_thousand_partitions_at_most():
+    assert loaded(topic(partitions=10_000)).topics["t"].partitions == 10_000
+    assert "partitions is 10001, not a number from 1 to 10000" in refusal(topic(partitions=10_001))
+    assert "partitions is 0, not a number from 1 to 10000" in refusal(topic(partitions=0))
+    assert "partitions is True, not a number" in refusal(topic(partitions=True))
+
+
+def test_producer_ids_are_handed_out_up_to_the_last_that_there_is():
+    assert loaded(next_producer_id=2**63 - 1).next_producer_id == 2**63 - 1
+    assert f"next_producer_id is {2**63}, not a number from 0 to" in refusal(next_producer_id=2**63)
+    assert "next_producer_id is -1, not a number from 0 to" in refusal(next_producer_id=-1)
+
+
+def test_a_catalogue_of_another_version_is_not_guessed_at():
+    assert "version 2; this broker reads 1" in refusal(topic(), version=2)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä"])
+def test_a_name_that_no_topic_can_have_is_named(name):
+    assert f"a topic cannot be called {name!r}" in refusal(topic(name=name))
+
+
+def test_two_topics_share_neither_name_nor_id():
+    assert "two topics of the name t" in refusal(topic(), topic())
+    assert "two topics of one id" in refusal(topic(), topic(name="u"))
