@@ -16,6 +16,12 @@ def test_an_offset_is_looked_up_at_or_before_its_batch():
     assert (len(index), index.last_position) == (3, 400)
 
 
+def test_where_nothing_is_indexed_a_look_begins_at_the_beginning():
+    index = OffsetIndex()
+
+    assert (len(index), index.last_position, index.lookup(5), list(index.floors(5)), list(index)) == (0, 0, 0, [], [])
+
+
 @pytest.mark.parametrize(
     ("entry", "is_taken"),
     [((20, 251), True), ((19, 251), False), ((20, 250), False), ((15, 300), False), ((25, 200), False)],
@@ -45,7 +51,19 @@ def test_an_offset_index_is_written_as_kafka_writes_it():
 
 @pytest.mark.parametrize(
     "entries",
-    [(1,), (1, 5, 1, 6), (1, 5, 2, 5), (-1, 5), (1, -5), (1, 999), (5, 50, 0, 0), (1, 5, 2), (1, 5, 9, 6, 4, 7)],
+    [
+        (1,),
+        (1, 5, 1, 6),
+        (1, 5, 2, 5),
+        (-1, 5),
+        (1, -5),
+        (1, 999),
+        (5, 50, 0, 0),
+        (1, 5, 2),
+        (1, 5, 9, 6, 4, 7),
+        (-1, 5, 1, 6),
+        (1, -5, 2, 6),
+    ],
 )
 def test_what_is_no_offset_index_is_refused(entries):
     with pytest.raises(ValueError, match=r"its|it "):
@@ -67,6 +85,14 @@ def test_batches_without_time_are_not_indexed_by_it():
     index.maybe_append(-1, 4)
 
     assert (len(index), index.last, index.lookup(5)) == (0, None, None)
+
+
+def test_batches_of_the_first_millisecond_are_indexed_by_it():
+    index = TimeIndex()
+    index.maybe_append(0, 4)
+    index.maybe_append(1, 9)
+
+    assert [index.lookup(t) for t in (-1, 0, 1)] == [None, 4, 9]
 
 
 def test_a_time_index_is_written_as_kafka_writes_it():

@@ -100,6 +100,45 @@ def test_a_batch_must_fit_into_a_segment():
     assert refused(stage, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.parametrize(
+    "taken", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
+)
+def test_a_producer_with_an_id_must_say_its_epoch_and_its_sequence(stage, taken):
+    said = f"producer 7 with epoch {taken['producer_epoch']} and sequence {taken['base_sequence']}$"
+    with pytest.raises(ApiError, match=said) as error:
+        stage.log.append(batch(producer_id=7, **taken), stage.now_ms)
+    assert error.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_a_transactional_batch_must_be_of_a_producer(stage):
+    with pytest.raises(ApiError, match="a transactional batch without a producer id") as error:
+        stage.log.append(batch(is_transactional=True), stage.now_ms)
+    assert error.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_a_time_of_the_year_1970_is_judged_as_any_other():
+    stage = LogStage(message_timestamp_before_max_ms="1000")
+
+    for at_ms in (0, 1):
+        assert refused(stage, batch(at_ms=at_ms)) is ErrorCode.INVALID_TIMESTAMP
+    assert stage.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "said"),
+    [
+        (11, 0, "11 bytes that are not the whole of a batch; exactly one is expected"),
+        (12, 1, "12 bytes that are not the whole of a batch; exactly one is expected"),
+        (12, 0, "a batch header of 12 bytes, fewer than 61"),
+    ],
+)
+def test_of_what_cannot_be_a_batch_is_said_what_it_lacks(stage, size, length, said):
+    given = (bytes(8) + struct.pack(">i", length))[:size]
+    with pytest.raises(ApiError, match=said) as error:
+        stage.log.append(given, stage.now_ms)
+    assert error.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
 def test_times_far_off_are_refused():
     stage = LogStage(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="2000")
 

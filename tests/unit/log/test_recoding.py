@@ -88,6 +88,21 @@ def test_a_batch_that_grows_past_the_topics_bound_is_too_large():
 
 
 @pytest.mark.parametrize("over", [0, 1])
+def test_a_batch_may_be_as_large_as_the_topic_allows_once_it_is_compressed_anew(over):
+    value = "x" * 600
+    size = len(batch([value], at_ms=0))
+    stage = LogStage(compression_type="uncompressed", max_message_bytes=str(size - over))
+
+    if over:
+        with pytest.raises(ApiError, match=f"a batch of {size} bytes once it is none; max.message.bytes is {size - 1}"):
+            stage.append(value, codec=Codec.GZIP)
+    else:
+        stage.append(value, codec=Codec.GZIP)
+
+    assert stage.log.size_bytes == (0 if over else size)
+
+
+@pytest.mark.parametrize("over", [0, 1])
 def test_a_batch_is_opened_up_to_sixteen_megabytes_of_records(over):
     wanted = (16 << 20) + over
     short = 14  # what a record has beside its value, with a key of one byte and a value of this size

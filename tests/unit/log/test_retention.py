@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
+from kohort.log.retention import below_start, too_many
 from support.machines.log_stage import LogStage, values_from
 
 HOUR = 3_600_000
@@ -90,6 +91,24 @@ def test_segments_go_while_the_log_stays_above_its_size():
         stage.log.read(start - 1, 1000)
     assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     stage.check()
+
+
+@pytest.mark.parametrize(("spared", "gone"), [(1, 0), (0, 1), (-1, 1)])
+def test_a_segment_goes_where_what_stays_is_just_as_much_as_is_to_stay(spared, gone):
+    stage = LogStage()
+    stage.fill(60)
+    rest = stage.log.size_bytes - stage.log.segments[0].size
+
+    assert too_many(stage.log.segments, rest + spared) == gone
+
+
+def test_of_a_log_nothing_goes_that_lies_behind_its_start():
+    stage = LogStage()
+    stage.fill(60)
+    found = [below_start(stage.log.segments[1:], base + step) for base in bases(stage)[:4] for step in (-1, 0)]
+
+    assert found == [0, 0, 0, 0, 0, 1, 1, 2]
+    assert below_start(stage.log.segments[-1:], 1_000) == 0, "the last one stays"
 
 
 def test_a_compacted_topic_is_not_cut_by_age_or_size():

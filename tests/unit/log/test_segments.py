@@ -1,0 +1,386 @@
+"""One segment: where its index has entries, when it is full, what it remembers, what it gives back."""
+
+import struct
+
+import pytest
+
+from kohort.errors import CorruptLog, StorageError
+from kohort.log.index import RELATIVE_OFFSET_MAX
+from kohort.log.segment import POSITION_MAX, Segment, SegmentLimits
+from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header
+from support.machines.log_stage import LogStage
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+SIZE = 100
+"""Bytes of each batch below."""
+LIMITS = SegmentLimits(
+    segment_bytes=1 << 20, segment_ms=HOUR, index_interval_bytes=3 * SIZE - 1, segment_index_bytes=1 << 20
+)
+
+
+class RecordingStorage(MemoryStorage):
+    """Says which files were sent to the disk, which are open, and refuses to read while it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.flushes = []
+        self.held = []
+        self.refuses = False
+        self.make_folder("p-0")
+
+    def open(self, name):
+        self.held.append(name)
+        return RecordingFile(super().open(name)._data, self, name)
+
+
+class RecordingFile(MemoryFile):
+    __slots__ = ("_flushed", "_name", "_storage")
+
+    def __init__(self, data, storage, name):
+        super().__init__(data)
+        self._storage = storage
+        self._name = name
+        self._flushed = 0
+
+    @property
+    def flushed(self):
+        return self._flushed
+
+    def read(self, at, size):
+        if self._storage.refuses:
+            raise StorageError("the disk does not answer")
+        return super().read(at, size)
+
+    def start_flush(self):
+        self._storage.flushes.append(self._name.partition(".")[2])
+        self._flushed = self.size
+
+    def flush(self):
+        self.start_flush()
+
+    def close(self):
+        self._storage.held.remove(self._name)
+
+
+@pytest.fixture
+def storage():
+    return RecordingStorage()
+
+
+def segment_of(storage, base_offset=0, limits=LIMITS, size=0):
+    return Segment(storage, "p-0", base_offset, limits, NOW, size)
+
+
+def sized(base_offset, at_ms=-1, count=1):
+    """A batch of 100 bytes: a record with a value, the others without one."""
+    records = [NewRecord(None, b"", (), at_ms)] * (count - 1)
+    for length in range(SIZE):
+        made = build_batch([NewRecord(None, b"x" * length, (), at_ms), *records], base_offset=base_offset)
+        if len(made) == SIZE:
+            return made
+    raise AssertionError(f"{count} records do not fit")
+
+
+def put(segment, *offsets, at_ms=-1):
+    for offset in offsets:
+        segment.append([sized(offset, at_ms)], SIZE, offset, at_ms)
+    return segment
+
+
+def filled(storage, count, base_offset=0, limits=LIMITS, at_ms=-1):
+    return put(segment_of(storage, base_offset, limits), *range(base_offset, base_offset + count), at_ms=at_ms)
+
+
+def again(segment, storage, limits=LIMITS):
+    """The segment after a clean stop and a start."""
+    segment.close()
+    return segment_of(storage, segment.base_offset, limits, segment.size)
+
+
+# ---------------------------------------------------------------- its indexes
+
+EVERY_THIRD = [(3, 300), (6, 600), (9, 900)]
+"""Where entries are: at the first batch behind each 299 bytes."""
+
+
+def test_an_index_has_an_entry_behind_each_interval_of_bytes(storage):
+    assert filled(storage, 11).index_entries() == EVERY_THIRD
+
+
+@pytest.mark.parametrize("stopped_after", range(1, 11))
+def test_an_index_has_the_same_entries_wherever_the_broker_was_stopped(storage, stopped_after):
+    segment = again(filled(storage, stopped_after), storage)
+
+    put(segment, *range(stopped_after, 11))
+
+    assert segment.index_entries() == EVERY_THIRD
+
+
+@pytest.mark.parametrize("lost_after", range(1, 11))
+def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_same(storage, lost_after):
+    segment = again(filled(storage, lost_after, at_ms=5), storage)
+    storage.delete("p-0/00000000000000000000.index")
+
+    assert segment.max_timestamp == 5
+    put(segment, *range(lost_after, 11), at_ms=6)
+
+    assert segment.index_entries() == EVERY_THIRD
+    assert (segment.max_timestamp, segment.first_timestamp()) == (6, 5)
+    assert [str(note) for note in segment.notes] == [
+        "00000000000000000000.index is missing; made anew from 00000000000000000000.log"
+    ]
+
+
+def test_where_the_disk_does_not_answer_while_an_index_is_made_anew_it_is_made_the_next_time(storage):
+    segment = again(filled(storage, 11), storage)
+    storage.delete("p-0/00000000000000000000.timeindex")
+    storage.refuses = True
+    for _ in range(2):
+        with pytest.raises(StorageError, match="the disk does not answer"):
+            segment.index_entries()
+    storage.refuses = False
+
+    assert segment.index_entries() == EVERY_THIRD
+
+
+def test_an_index_without_entries_says_that_all_lies_behind_the_beginning(storage):
+    segment = again(filled(storage, 2), storage)
+    assert segment.index_entries() == []
+
+    assert [segment.slice(offset, 1, 2, 2, at_least_one=True, at_hand=0)[0].position for offset in (0, 1)] == [0, SIZE]
+    put(segment, 2, 3)
+    assert segment.index_entries() == [(3, 300)]
+
+
+def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_time_index(storage):
+    segment = again(filled(storage, 2, at_ms=0), storage)
+    assert segment.end_offset() == 2
+    storage.replace("p-0/00000000000000000000.timeindex", struct.pack(">qi", 0, 2))
+
+    with pytest.raises(CorruptLog, match=r"timeindex reaches offset 2 of 2$"):
+        again(segment, storage).end_offset()
+
+
+# ---------------------------------------------------------------- when it is full
+
+
+def limits(**other):
+    said = {name: getattr(LIMITS, name) for name in SegmentLimits.__slots__}
+    return SegmentLimits(**said | other)
+
+
+def test_a_segment_may_be_filled_to_its_last_byte(storage):
+    segment = filled(storage, 3, limits=limits(segment_bytes=5 * SIZE))
+
+    assert segment.must_roll(2 * SIZE, 3, -1, NOW) is False
+    assert segment.must_roll(2 * SIZE + 1, 3, -1, NOW) is True
+
+
+def test_no_segment_is_larger_than_an_index_can_say(storage):
+    large = limits(segment_bytes=1 << 40)
+    assert segment_of(storage, limits=large, size=POSITION_MAX - 99).must_roll(SIZE, 3, -1, NOW) is True
+    assert segment_of(storage, limits=large, size=200).must_roll(SIZE, 3, -1, NOW) is False
+
+
+def test_a_batch_always_fits_into_an_empty_segment(storage):
+    assert not segment_of(storage, limits=limits(segment_bytes=10)).must_roll(SIZE, 3, -1, NOW)
+
+
+@pytest.mark.parametrize("base_offset", [0, 100, 3_000_000_000])
+def test_a_segment_reaches_as_far_as_an_index_can_say_from_wherever_it_begins(storage, base_offset):
+    segment = filled(storage, 2, base_offset)
+
+    assert segment.must_roll(SIZE, base_offset + 2, -1, NOW) is False
+    assert segment.must_roll(SIZE, base_offset + RELATIVE_OFFSET_MAX, -1, NOW) is False
+    assert segment.must_roll(SIZE, base_offset + RELATIVE_OFFSET_MAX + 1, -1, NOW) is True
+
+
+def entries_when_full(storage, *, step_ms):
+    """How many entries its index of offsets has when a segment is full by them."""
+    segment = segment_of(storage, limits=limits(index_interval_bytes=0, segment_index_bytes=48))
+    offset = 0
+    while not segment.must_roll(SIZE, offset, offset * step_ms, NOW):
+        put(segment, offset, at_ms=offset * step_ms)
+        offset += 1
+    return len(segment.index_entries())
+
+
+def test_a_segment_is_full_when_its_index_of_offsets_is(storage):
+    assert entries_when_full(storage, step_ms=0) == 48 // 8
+
+
+def test_a_segment_is_full_when_its_index_of_times_has_room_for_its_last_entry_alone(storage):
+    assert entries_when_full(storage, step_ms=1) == 48 // 12 - 1
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "next_ms", "clock_ms", "rolls"),
+    [
+        (NOW, NOW + HOUR, NOW + 2 * HOUR, False),
+        (NOW, NOW + HOUR + 1, NOW, True),
+        (0, HOUR, NOW, False),
+        (0, HOUR + 1, NOW, True),
+        (-1, NOW, NOW + HOUR, False),
+        (-1, NOW, NOW + HOUR + 1, True),
+        (NOW, -1, NOW + HOUR, False),
+        (NOW, -1, NOW + HOUR + 1, True),
+        (5, 0, NOW, False),
+    ],
+)
+def test_a_segment_is_as_old_as_its_batches_say_or_the_clock_where_one_says_nothing(
+    storage, first_ms, next_ms, clock_ms, rolls
+):
+    segment = again(put(segment_of(storage), 0, at_ms=first_ms), storage)
+
+    assert segment.must_roll(SIZE, 1, next_ms, clock_ms) is rolls
+
+
+def test_a_segment_whose_first_batch_is_damaged_ages_by_the_clock(storage):
+    segment = again(filled(storage, 2, at_ms=NOW), storage)
+    storage.open("p-0/00000000000000000000.log").overwrite(16, b"\x09")
+
+    assert segment.first_timestamp() == -1
+    assert segment.must_roll(SIZE, 2, NOW, NOW + HOUR) is False
+    assert segment.must_roll(SIZE, 2, NOW, NOW + HOUR + 1) is True
+
+
+def test_a_segment_without_a_batch_has_no_first_time_until_one_comes(storage):
+    segment = segment_of(storage)
+    assert segment.first_timestamp() == -1
+
+    put(segment, 0, at_ms=7)
+
+    assert segment.first_timestamp() == 7
+
+
+# ---------------------------------------------------------------- what it finds and remembers
+
+
+def test_sixteen_readers_are_remembered_and_who_was_longest_away_gives_way(storage):
+    segment = filled(storage, 20, limits=limits(index_interval_bytes=1 << 20))
+    for offset in range(17):
+        segment.slice(offset, 1, 20, 20, at_least_one=True, at_hand=0)
+
+    remembered = [offset for offset in range(1, 20) if segment.bytes_from(offset) == segment.size - offset * SIZE]
+
+    assert remembered == list(range(2, 18))
+    assert segment.bytes_from(1) == segment.size, "at least what there is"
+
+
+def test_where_a_segment_ends_before_the_next_one_begins_it_has_no_more(storage):
+    segment = filled(storage, 3)
+
+    assert segment.slice(3, 1 << 20, 9, 9, at_least_one=True, at_hand=0) == (None, True)
+    found, is_all = segment.slice(2, 1 << 20, 9, 9, at_least_one=True, at_hand=0)
+    assert (len(found), found.next_offset, is_all) == (SIZE, 3, True)
+
+
+def test_a_batch_that_is_too_large_hides_what_lies_behind_it(storage):
+    segment = filled(storage, 3)
+
+    assert segment.slice(0, SIZE - 1, 3, 3, at_least_one=False, at_hand=0) == (None, False)
+    found, is_all = segment.slice(0, SIZE, 3, 3, at_least_one=False, at_hand=0)
+    assert (len(found), found.next_offset, is_all) == (SIZE, 1, False)
+    assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, at_hand=0) == (None, False), "it begins at the end"
+
+
+def test_a_reader_goes_on_behind_records_that_are_lost():
+    stage = LogStage()
+    stage.fill(40)
+    first, second, third, *_ = [segment.base_offset for segment in stage.log.segments]
+    assert stage.topics.close() == []
+    for name in stage.files():
+        if name.startswith(f"{second:020d}.") and not name.endswith(".snapshot"):
+            stage.storage.delete(f"orders-0/{name}")
+    stage.crash()
+
+    for offset in (second, third - 1):
+        data = b"".join(stage.log.read(offset, 100))
+        assert parse_batch_header(data).base_offset == third > offset > first
+
+
+# ---------------------------------------------------------------- what it takes to the disk and gives back
+
+
+def test_a_segment_that_is_closed_for_appends_goes_to_the_disk_indexes_first(storage):
+    segment = filled(storage, 5)
+    assert not segment.is_flushed
+
+    segment.seal()
+
+    assert storage.flushes == ["index", "timeindex", "log"]
+    assert segment.is_flushed
+    segment.seal()
+    assert storage.flushes == ["index", "timeindex", "log", "index", "timeindex"], "its log is there"
+
+
+def test_an_empty_segment_is_on_the_disk_and_makes_no_file(storage):
+    segment = segment_of(storage)
+
+    segment.flush()
+    segment.seal()
+
+    assert segment.is_flushed
+    assert segment.is_flushed_to(0)
+    assert storage.files("p-0") == {}
+
+
+def test_who_closes_a_segment_holds_no_file(storage):
+    segment = filled(storage, 5)
+    assert storage.held == ["p-0/00000000000000000000.log"]
+
+    segment.close()
+
+    assert storage.held == []
+    assert not segment.is_open
+    segment.close()
+
+
+def test_a_segment_that_is_read_keeps_its_file_until_nobody_does(storage):
+    segment = again(filled(storage, 5), storage)
+    for _ in range(3):
+        segment.lend(0, SIZE)
+        assert segment.release() is False
+        assert segment.is_open
+
+    assert segment.release() is True
+    assert not segment.is_open
+    assert segment.release() is False, "there is nothing to give back"
+
+
+def test_a_segment_that_is_dropped_writes_nothing_more(storage):
+    segment = filled(storage, 5)
+
+    segment.drop()
+
+    assert (segment.is_open, storage.held) == (False, [])
+    segment.close()
+    assert list(storage.files("p-0")) == ["00000000000000000000.log"]
+    with pytest.raises(StorageError, match="was removed while it was read"):
+        segment.lend(0, SIZE)
+
+
+def test_of_a_segment_that_is_deleted_there_is_nothing_left(storage):
+    segment = again(filled(storage, 5), storage)
+    segment.index_entries()
+    storage.replace("p-0/00000000000000000000.txnindex", b"")
+
+    segment.delete()
+
+    assert (segment.size, segment.is_open, storage.files("p-0")) == (0, False, {})
+    segment.close()
+    assert storage.files("p-0") == {}
+
+
+def test_what_is_cut_off_is_forgotten(storage):
+    segment = filled(storage, 5, limits=limits(index_interval_bytes=1 << 20))
+    segment.slice(3, 1, 5, 5, at_least_one=True, at_hand=0)
+    assert segment.bytes_from(4) == SIZE
+
+    segment.truncate(3 * SIZE)
+
+    assert (segment.size, storage.files("p-0")["00000000000000000000.log"]) == (3 * SIZE, 3 * SIZE)
+    assert [header.base_offset for _, header in segment.headers()] == [0, 1, 2]
+    assert segment.bytes_from(4) == 3 * SIZE, "where a reader stopped is not known any more"

@@ -1,0 +1,48 @@
+"""The storage in memory lends what is large from memory that is used again, and copies what is small."""
+
+from kohort.log.storage import MemoryFile, MemoryStorage
+
+MEGABYTE = 1 << 20
+
+
+def with_file(size: int) -> MemoryFile:
+    storage = MemoryStorage()
+    storage.replace("f", bytes(range(256)) * (size // 256))
+    return storage.open("f")
+
+
+def test_pieces_from_128_kilobytes_on_are_lent():
+    file = with_file(MEGABYTE)
+
+    small, large = file.lend(3, 128 * 1024 - 1), file.lend(3, 128 * 1024)
+
+    assert isinstance(small, bytes)
+    assert isinstance(large, memoryview)
+    assert (small, bytes(large)) == (file.read(3, 128 * 1024 - 1), file.read(3, 128 * 1024))
+
+
+def test_memory_is_lent_again_as_soon_as_nobody_looks_into_it():
+    file = with_file(2 * MEGABYTE)
+    lent = file.lend(0, MEGABYTE)
+    first = lent.obj
+
+    assert file.lend(5, MEGABYTE).obj is not first, "it is in use"
+    del lent
+    assert file.lend(5, MEGABYTE).obj is first
+    assert bytes(file.lend(5, MEGABYTE)) == file.read(5, MEGABYTE)
+
+
+def test_however_much_is_lent_at_once_32_megabytes_are_kept_to_be_lent_again():
+    file = with_file(MEGABYTE)
+
+    lent = [file.lend(0, MEGABYTE) for _ in range(40)]
+
+    assert file._buffers.kept_bytes == 32 * MEGABYTE
+    assert all(piece[255:258] == b"\xff\x00\x01" for piece in lent)
+
+
+def test_a_piece_that_runs_past_the_end_is_what_there_is():
+    file = with_file(MEGABYTE)
+
+    assert len(file.lend(MEGABYTE - 10, MEGABYTE)) == 10
+    assert len(file.lend(10, 2 * MEGABYTE)) == MEGABYTE - 10
