@@ -233,6 +233,14 @@ def test_a_search_over_small_batches_reads_each_byte_about_once():
     assert sum(file.reads) < 1.1 * file.size
 
 
+def test_a_batch_without_records_at_the_end_of_what_was_read_is_not_read_again():
+    file = counted(200, 200)
+    file.append([build_batch([], base_offset=2)])
+
+    assert Search(file, file.size, 3).find(2, 0, 0) == file.size - HEADER_BYTES
+    assert file.reads == [file.size]
+
+
 def test_a_walk_over_small_batches_reads_little_more_than_it_hands_out():
     file = counted(*[200] * 2_000)
 

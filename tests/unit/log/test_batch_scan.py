@@ -63,6 +63,15 @@ def test_small_batches_are_read_once():
     assert file.reads == [file.size]
 
 
+@pytest.mark.parametrize("size", [WINDOW_BYTES - 1, WINDOW_BYTES])
+def test_a_batch_that_fills_a_window_is_read_once(size):
+    file, _ = laid(size)
+
+    assert len(list(checked_headers(file, file.size))) == 1
+
+    assert file.reads == [size]
+
+
 @pytest.mark.parametrize("which", range(len(LONG)))
 def test_a_flipped_bit_is_found_in_its_batch_wherever_windows_end(which):
     file, positions = laid(*LONG)
@@ -113,6 +122,7 @@ def test_a_piece_ends_where_the_log_ended_when_it_was_asked_for():
     file, positions = laid(200, 300, 400, 500)
 
     assert piece(file, positions[1], positions[3], 1 << 20) == [(0, 300), (300, 400)]
+    assert piece(file, positions[2], positions[3], 1 << 20) == [(0, 400)]
     with pytest.raises(CorruptRecord, match=r"^batch incomplete: 399 of 400 bytes$"):
         whole_batches(file, positions[2], positions[3] - 1, 1 << 20)
 
@@ -121,8 +131,10 @@ def test_a_piece_is_read_within_its_bound():
     file, positions = laid(*[300] * 20)
 
     whole_batches(file, positions[3], file.size, 1_000)
-
     assert file.reads == [1_000]
+
+    whole_batches(file, positions[3], file.size, 300)
+    assert file.reads == [1_000, 300], "a batch that fills it is read once"
 
 
 def test_a_flipped_bit_in_any_batch_of_a_piece_is_told():

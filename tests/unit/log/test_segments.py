@@ -20,6 +20,11 @@ LIMITS = SegmentLimits(
 )
 
 
+def limits(**other):
+    said = {name: getattr(LIMITS, name) for name in SegmentLimits.__slots__}
+    return SegmentLimits(**said | other)
+
+
 class RecordingStorage(MemoryStorage):
     """Says which files were sent to the disk, which are open, and refuses to read while it is told to."""
 
@@ -102,31 +107,40 @@ def again(segment, storage, limits=LIMITS):
 # ---------------------------------------------------------------- its indexes
 
 EVERY_THIRD = [(3, 300), (6, 600), (9, 900)]
-"""Where entries are: at the first batch behind each 299 bytes."""
+"""Where entries are: at the first batch behind each interval, which is more than two batches and less than three."""
+INTERVALS = [(299, EVERY_THIRD), (300, [(4, 400), (8, 800)])]
+"""Intervals by their bytes, and where entries are then: a batch that ends with an interval is not behind it."""
 
 
-def test_an_index_has_an_entry_behind_each_interval_of_bytes(storage):
-    assert filled(storage, 11).index_entries() == EVERY_THIRD
+@pytest.mark.parametrize(("interval", "entries"), INTERVALS)
+def test_an_index_has_an_entry_behind_each_interval_of_bytes(storage, interval, entries):
+    assert filled(storage, 11, limits=limits(index_interval_bytes=interval)).index_entries() == entries
 
 
+@pytest.mark.parametrize(("interval", "entries"), INTERVALS)
 @pytest.mark.parametrize("stopped_after", range(1, 11))
-def test_an_index_has_the_same_entries_wherever_the_broker_was_stopped(storage, stopped_after):
-    segment = again(filled(storage, stopped_after), storage)
+def test_an_index_has_the_same_entries_wherever_the_broker_was_stopped(storage, stopped_after, interval, entries):
+    bounds = limits(index_interval_bytes=interval)
+    segment = again(filled(storage, stopped_after, limits=bounds), storage, bounds)
 
     put(segment, *range(stopped_after, 11))
 
-    assert segment.index_entries() == EVERY_THIRD
+    assert segment.index_entries() == entries
 
 
+@pytest.mark.parametrize(("interval", "entries"), INTERVALS)
 @pytest.mark.parametrize("lost_after", range(1, 11))
-def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_same(storage, lost_after):
-    segment = again(filled(storage, lost_after, at_ms=5), storage)
+def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_same(
+    storage, lost_after, interval, entries
+):
+    bounds = limits(index_interval_bytes=interval)
+    segment = again(filled(storage, lost_after, limits=bounds, at_ms=5), storage, bounds)
     storage.delete("p-0/00000000000000000000.index")
 
     assert segment.max_timestamp == 5
     put(segment, *range(lost_after, 11), at_ms=6)
 
-    assert segment.index_entries() == EVERY_THIRD
+    assert segment.index_entries() == entries
     assert (segment.max_timestamp, segment.first_timestamp()) == (6, 5)
     assert [str(note) for note in segment.notes] == [
         "00000000000000000000.index is missing; made anew from 00000000000000000000.log"
@@ -166,11 +180,6 @@ def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_t
 # ---------------------------------------------------------------- when it is full
 
 
-def limits(**other):
-    said = {name: getattr(LIMITS, name) for name in SegmentLimits.__slots__}
-    return SegmentLimits(**said | other)
-
-
 def test_a_segment_may_be_filled_to_its_last_byte(storage):
     segment = filled(storage, 3, limits=limits(segment_bytes=5 * SIZE))
 
@@ -185,7 +194,7 @@ def test_no_segment_is_larger_than_an_index_can_say(storage):
 
 
 def test_a_batch_always_fits_into_an_empty_segment(storage):
-    assert not segment_of(storage, limits=limits(segment_bytes=10)).must_roll(SIZE, 3, -1, NOW)
+    assert segment_of(storage, limits=limits(segment_bytes=10)).must_roll(SIZE, 3, -1, NOW) is False
 
 
 @pytest.mark.parametrize("base_offset", [0, 100, 3_000_000_000])

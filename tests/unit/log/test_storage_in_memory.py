@@ -46,3 +46,11 @@ def test_a_piece_that_runs_past_the_end_is_what_there_is():
 
     assert len(file.lend(MEGABYTE - 10, MEGABYTE)) == 10
     assert len(file.lend(10, 2 * MEGABYTE)) == MEGABYTE - 10
+
+
+def test_what_is_in_memory_is_as_durable_as_it_gets_at_once():
+    file = with_file(1024)
+    file.append([b"more"])
+    file.start_flush()
+
+    assert (file.flushed, file.is_flushing) == (1028, False)
