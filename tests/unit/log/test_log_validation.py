@@ -100,13 +100,14 @@ def test_a_batch_must_fit_into_a_segment():
     assert refused(stage, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.parametrize("producer_id", [0, 7])
 @pytest.mark.parametrize(
-    "taken", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
+    "said", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
 )
-def test_a_producer_with_an_id_must_say_its_epoch_and_its_sequence(stage, taken):
-    said = f"producer 7 with epoch {taken['producer_epoch']} and sequence {taken['base_sequence']}$"
-    with pytest.raises(ApiError, match=said) as error:
-        stage.log.append(batch(producer_id=7, **taken), stage.now_ms)
+def test_a_producer_with_an_id_must_say_its_epoch_and_its_sequence(stage, said, producer_id):
+    words = f"producer {producer_id} with epoch {said['producer_epoch']} and sequence {said['base_sequence']}$"
+    with pytest.raises(ApiError, match=words) as error:
+        stage.log.append(batch(producer_id=producer_id, **said), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
 

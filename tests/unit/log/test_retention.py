@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.log.retention import below_start, too_many
+from kohort.log.retention import below_start, too_many, too_old
 from support.machines.log_stage import LogStage, values_from
 
 HOUR = 3_600_000
@@ -100,6 +100,14 @@ def test_a_segment_goes_where_what_stays_is_just_as_much_as_is_to_stay(spared, g
     rest = stage.log.size_bytes - stage.log.segments[0].size
 
     assert too_many(stage.log.segments, rest + spared) == gone
+
+
+def test_a_segment_stays_as_long_as_its_latest_record_is_to_stay_and_no_longer():
+    stage = LogStage()
+    stage.append("a")
+
+    assert too_old(stage.log.segments, stage.now_ms + HOUR, HOUR) == 0
+    assert too_old(stage.log.segments, stage.now_ms + HOUR + 1, HOUR) == 1
 
 
 def test_of_a_log_nothing_goes_that_lies_behind_its_start():
