@@ -80,6 +80,16 @@ def test_the_bound_holds_whether_pages_come_or_grow():
     assert (pages.used, pages.get(second, 0)) == (8, [entry(number) for number in range(6)])
 
 
+def test_of_all_partitions_forty_thousand_entries_are_kept_with_their_pages():
+    pages, of = AbortedPages(), object()
+    pages.put(of, 0, [entry(0)] * (40_000 - PAGE_ITSELF))
+    assert pages.used == 40_000
+
+    pages.add(of, 0, entry(1))
+
+    assert (pages.used, pages.get(of, 0)) == (0, None)
+
+
 def test_an_entry_of_a_page_that_is_not_kept_is_not_kept_either():
     pages = AbortedPages()
     pages.add(object(), 0, entry(0))
@@ -150,10 +160,10 @@ def test_what_a_producer_wrote_right_before_or_behind_is_not_taken_back():
 
 def test_one_that_is_known_is_not_written_again():
     kept = held(CountedReads())
-    for number in (0, 1, 1, 0):
-        kept.add(entry(number), segment_name(0))
+    for number, base in ((0, 0), (1, 0), (1, 0), (0, 0), (2, 20), (2, 20), (1, 20), (3, 20)):
+        kept.add(entry(number), segment_name(base))
 
-    assert (len(kept), list(kept)) == (2, [entry(0), entry(1)])
+    assert (len(kept), list(kept)) == (4, [entry(number) for number in range(4)])
 
 
 # ---------------------------------------------------------------- what is no such file

@@ -122,6 +122,14 @@ def test_a_batch_that_begins_within_the_one_before_it_is_no_answer(begins):
         search(file, 7).find(4, 0, 0)
 
 
+def test_a_batch_behind_a_gap_that_reaches_into_the_next_one_is_no_answer():
+    file, positions = laid((0, 1), (5, 3), (6, 4))
+
+    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 5 to 7 where 1 is next$"):
+        search(file, 10).find(6, 0, 0)
+    assert search(file, 10).readable(0, file.size, 0, 10) == (positions[1], 1)
+
+
 def test_who_looks_for_what_lies_behind_a_batch_with_a_wrong_place_is_not_stopped_by_it():
     file, positions = laid((0, 1), (1 << 40, 1), (2, 1))
 
@@ -231,6 +239,16 @@ def test_a_search_over_small_batches_reads_each_byte_about_once():
     Search(file, file.size, 2_000).find(1_999, 0, 0)
 
     assert sum(file.reads) < 1.1 * file.size
+
+
+def test_what_was_just_read_is_not_read_again():
+    file = counted(200, 200)
+    one = search(file, 2)
+
+    one.look(0, 4_096)
+
+    assert one.place(0)[:2] == (0, 0)
+    assert file.reads == [file.size]
 
 
 def test_a_batch_without_records_at_the_end_of_what_was_read_is_not_read_again():

@@ -135,6 +135,8 @@ def test_a_log_may_begin_at_time_and_offset_zero():
         struct.pack(">qiqi", 5, 3, 6, 2),
         struct.pack(">qi", -1, 2),
         struct.pack(">qi", 1, -2),
+        struct.pack(">qiqi", -1, 2, 5, 3),
+        struct.pack(">qiqi", 1, -2, 5, 3),
         struct.pack(">qiqiqi", 5, 3, 6, 4, 7, 2),
     ],
 )

@@ -102,6 +102,14 @@ def test_a_segment_goes_where_what_stays_is_just_as_much_as_is_to_stay(spared, g
     assert too_many(stage.log.segments, rest + spared) == gone
 
 
+def test_a_log_of_which_no_byte_is_to_stay_goes_whole():
+    stage = LogStage()
+    stage.fill(60)
+
+    assert too_many(stage.log.segments, 0) == len(stage.log.segments)
+    assert too_many(stage.log.segments, -1) == 0
+
+
 def test_a_segment_stays_as_long_as_its_latest_record_is_to_stay_and_no_longer():
     stage = LogStage()
     stage.append("a")

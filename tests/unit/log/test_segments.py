@@ -177,6 +177,15 @@ def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_t
         again(segment, storage).end_offset()
 
 
+def test_the_end_of_a_log_is_not_believed_where_its_last_indexed_batch_says_another_place(storage):
+    segment = again(filled(storage, 11), storage)
+    assert segment.end_offset() == 11
+    segment.move(900, 73)
+
+    with pytest.raises(CorruptLog, match=r"^00000000000000000000\.log: batch reaches offset 73, not 9$|not 9$"):
+        again(segment, storage).end_offset()
+
+
 # ---------------------------------------------------------------- when it is full
 
 
