@@ -402,3 +402,18 @@ def test_what_is_cut_off_is_forgotten(storage):
     assert (segment.size, storage.files("p-0")["00000000000000000000.log"]) == (3 * SIZE, 3 * SIZE)
     assert [header.base_offset for _, header in segment.headers()] == [0, 1, 2]
     assert segment.bytes_from(4) == 3 * SIZE, "where a reader stopped is not known any more"
+
+
+def test_what_is_on_the_disk_is_known_without_its_file_until_some_of_it_is_cut_off(storage):
+    segment = filled(storage, 5)
+    segment.flush()
+
+    segment.close()
+    assert segment.is_flushed
+    segment.flush()
+    assert storage.flushes == ["log"], "it is there"
+
+    segment.truncate(3 * SIZE)
+    assert not segment.is_flushed
+    segment.flush()
+    assert (storage.flushes, segment.is_flushed) == (["log", "log"], True)
