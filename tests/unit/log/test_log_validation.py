@@ -84,6 +84,13 @@ def test_a_header_that_contradicts_itself_is_refused(stage, at, layout, value, c
     assert refused(stage, forged(batch(["a", "b"], at_ms=1), at, layout, value)) is code
 
 
+def test_a_batch_without_records_is_refused_whatever_it_says_of_its_last(stage):
+    for delta in (-1, 0):
+        given = forged(forged(batch(["a"], at_ms=1), 57, ">i", 0), 23, ">i", delta)
+        with pytest.raises(ApiError, match=f"0 records with a last offset delta of {delta}$"):
+            stage.log.append(given, stage.now_ms)
+
+
 def test_a_batch_may_be_as_large_as_the_topic_allows():
     stage = LogStage(max_message_bytes="200")
     most = "x" * (200 - len(batch([""])))
