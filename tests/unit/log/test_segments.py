@@ -417,3 +417,11 @@ def test_what_is_on_the_disk_is_known_without_its_file_until_some_of_it_is_cut_o
     assert not segment.is_flushed
     segment.flush()
     assert (storage.flushes, segment.is_flushed) == (["log", "log"], True)
+
+
+def test_the_end_of_a_later_segment_is_told_by_offsets_of_the_log(storage):
+    segment = again(filled(storage, 11, 100), storage)
+    segment.move(900, 173)
+
+    with pytest.raises(CorruptLog, match=r"batch reaches offset 173, not 109$"):
+        again(segment, storage).end_offset()
