@@ -18,6 +18,10 @@ def held(epoch, *partitions):
     return {T: dict.fromkeys(partitions, epoch)}
 
 
+def of_both(epoch):
+    return {T: {1: epoch}, U: {0: epoch}}
+
+
 def wants(epoch, *partitions, topics=BOTH, changed=False):
     return Goal(epoch, {T: frozenset(partitions)} if partitions else {}, topics, changed)
 
@@ -92,6 +96,39 @@ CASES = {
     ),
     "an unsubscribed topic in an older target is not given": (
         at(4, 4, STABLE), wants(5, 1, topics={U}), None, (), at(5, 4, STABLE),
+    ),
+    "of two topics it does not subscribe any more to one": (
+        at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1], U: [0]}, (),
+        at(5, 5, UNREVOKED, held(5, 1), {U: {0: 5}}),
+    ),
+    "of two topics it does not subscribe any more to one, which it has given up": (
+        at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1]}, (),
+        at(5, 5, STABLE, held(5, 1)),
+    ),
+    "of two topics an older subscription had one": (
+        at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}), {T: [1], U: [0]}, (), None,
+    ),
+    "it gives something up, and does not subscribe any more to the rest": (
+        at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}, changed=True), None, (),
+        at(5, 5, UNREVOKED, held(5, 1), {T: {2: 4}, U: {0: 5}}),
+    ),
+    "it gives something up, and does not subscribe any more to the topic of it": (
+        at(5, 4, UNREVOKED, of_both(5), held(4, 2)), wants(6, topics={U}, changed=True), {T: [2]}, (),
+        at(5, 5, UNREVOKED, {U: {0: 5}}, {T: {1: 5, 2: 4}}),
+    ),
+    "it gives something up, and has said before what it does not subscribe to": (
+        at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}), None, (), None,
+    ),
+    "it gives something up, and subscribes to nothing any more": (
+        at(5, 4, UNREVOKED, {}, held(4, 2)), Goal(6, {}, frozenset(), subscription_changed=True, names_none=True),
+        None, (), None,
+    ),
+    "of what it is to revoke it has some": (
+        at(5, 4, STABLE, of_both(5)), wants(6), {U: [0]}, (), at(5, 5, UNREVOKED, {}, of_both(5)),
+    ),
+    "others have some of both topics": (
+        at(5, 4, STABLE), Goal(6, {T: frozenset({1, 2}), U: frozenset({3})}, BOTH), None, (1, 2),
+        at(6, 5, UNRELEASED, {U: {3: 6}}),
     ),
     "a subscription that grew changes nothing yet": (
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, changed=True), None, (), None,

@@ -1,0 +1,228 @@
+"""What epochs of a group say of topics that are subscribed to by expressions: a hash that is wrong would raise another
+epoch with the next heartbeat, and everybody would be dealt to once more."""
+
+import pytest
+
+from kohort.coordinator.consumer.group_epoch import hash_of_topics
+from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.journal import EpochRaised, TargetComputed
+from kohort.errors import StorageError
+from support.machines.coordinator_stage import CoordinatorStage, Topics
+
+NOT_WITHIN_MS = 10_000
+REFRESH_MS = 600_000
+
+
+def stage_of(**topics: int) -> CoordinatorStage:
+    return CoordinatorStage(topics=Topics(**topics), group_consumer_assignment_interval_ms=0)
+
+
+def come(stage: CoordinatorStage, member_id: str, regex: str, names: tuple[str, ...] = ()) -> None:
+    stage.come(member_id, subscribed_topic_names=list(names), subscribed_topic_regex=regex)
+
+
+def group(stage: CoordinatorStage):
+    return stage.coordinator.groups_beside("g").consumer["g"]
+
+
+def beat(stage: CoordinatorStage, member_id: str, **said) -> None:
+    """A heartbeat of a member at whatever epoch it is."""
+    member = group(stage).members[member_id]
+    assert stage.beat(member_id, member.epoch, **said).error_code == 0
+
+
+def is_hash_of(stage: CoordinatorStage, *names: str) -> bool:
+    """Whether the last epoch was written for these topics."""
+    written = [r.value for r in stage.records() if isinstance(r, EpochWritten) and r.value is not None]
+    return written[-1].metadata_hash == hash_of_topics(names, stage.topics)
+
+
+def events(stage: CoordinatorStage) -> list[str]:
+    return [entry.cause.event for entry in stage.entries(EpochRaised)]
+
+
+@pytest.fixture
+def stage() -> CoordinatorStage:
+    """A group of which one member subscribes to u by name."""
+    stage = stage_of(ta=1, tb=1, u=1)
+    stage.come("m1", "u")
+    return stage
+
+
+def test_the_topics_of_an_expression_go_with_its_last_user(stage):
+    come(stage, "m2", "t.*")
+    assert is_hash_of(stage, "ta", "tb", "u")
+
+    stage.beat("m2", -1)
+    assert is_hash_of(stage, "u")
+    raised = events(stage)
+    stage.topics.make("other", 1)
+    beat(stage, "m1")
+
+    assert events(stage) == raised
+
+
+def test_they_stay_with_another_who_uses_it(stage):
+    come(stage, "m2", "t.*")
+    come(stage, "m3", "t.*")
+
+    stage.beat("m2", -1)
+
+    assert is_hash_of(stage, "ta", "tb", "u")
+
+
+def test_they_go_with_both_that_leave_with_one_request(stage):
+    come(stage, "m2", "t.*")
+    come(stage, "m3", "t.*")
+
+    stage.leave("m2", "m3")
+
+    assert is_hash_of(stage, "u")
+
+
+def test_those_stay_that_another_expression_or_another_member_names(stage):
+    come(stage, "m2", "t.*")
+    stage.advance(NOT_WITHIN_MS)
+    come(stage, "m3", "ta")
+    come(stage, "m4", "", names=("tb",))
+
+    stage.beat("m2", -1)
+    assert is_hash_of(stage, "ta", "tb", "u")
+    stage.beat("m4", -1)
+    assert is_hash_of(stage, "ta", "u")
+
+
+def test_a_name_that_two_subscribe_to_goes_with_the_second(stage):
+    stage.come("m2", "u", "ta")
+
+    stage.beat("m2", -1)
+    assert is_hash_of(stage, "u")
+    stage.beat("m1", -1)
+    assert is_hash_of(stage)
+
+
+def test_the_only_user_of_an_expression_that_adds_a_name_keeps_what_it_matches(stage):
+    come(stage, "m2", "t.*")
+
+    beat(stage, "m2", subscribed_topic_names=["u"])
+
+    assert is_hash_of(stage, "ta", "tb", "u")
+
+
+def test_who_turns_to_another_expression_that_is_resolved_leaves_the_topics_of_the_first(stage):
+    come(stage, "m2", "ta")
+    stage.advance(NOT_WITHIN_MS)
+    come(stage, "m3", "tb")
+    assert is_hash_of(stage, "ta", "tb", "u")
+
+    beat(stage, "m2", subscribed_topic_regex="tb")
+
+    assert events(stage)[-1] == "subscription_changed"
+    assert is_hash_of(stage, "tb", "u")
+
+
+def test_who_turns_to_one_that_is_not_resolved_yet_leaves_its_topics_when_they_are_looked_at(stage):
+    come(stage, "m2", "ta")
+
+    beat(stage, "m2", subscribed_topic_regex="t[b]")
+    stage.topics.make("other", 1)
+    beat(stage, "m1")
+    assert (events(stage)[-1], is_hash_of(stage, "u")) == ("topics_changed", True)
+    stage.advance(NOT_WITHIN_MS)
+    beat(stage, "m1")
+
+    assert (events(stage)[-1], is_hash_of(stage, "tb", "u")) == ("regex_resolved", True)
+
+
+def test_what_is_found_for_a_second_expression_is_written_as_the_topics_are_then(stage):
+    """The names that a search tries are those that there were at its beginning; how many partitions they have is
+    asked when it ends."""
+    stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
+    come(stage, "m1", "t.*")
+    stage.advance(NOT_WITHIN_MS)
+    beat(stage, "m1")
+    come(stage, "m2", "t.+")
+    assert "t.+" not in group(stage).regexes
+
+    stage.topics.make("t0000", 5)
+    stage.advance(5)
+    assert "t.+" in group(stage).regexes
+    raised = events(stage)
+    beat(stage, "m1")
+    beat(stage, "m2")
+
+    assert raised[-1] == "regex_resolved"
+    assert events(stage) == raised, "the partitions are in the hash already"
+
+
+def test_a_target_is_timed_from_the_epoch_that_an_expression_made(stage):
+    come(stage, "m2", "t.*")
+    stage.advance(700)
+
+    beat(stage, "m1")
+
+    assert stage.entries(TargetComputed)[-1].after_ms == 700
+
+
+def test_a_target_is_timed_from_the_epoch_that_a_leave_made(stage):
+    stage.come("m2", "u")
+    stage.advance(100)
+    stage.beat("m2", -1)
+    stage.advance(600)
+
+    beat(stage, "m1")
+
+    assert stage.entries(TargetComputed)[-1].after_ms == 600
+
+
+class TestWhenExpressionsAreTriedAgain:
+    def test_ten_seconds_after_the_last_time_where_topics_were_made(self, stage):
+        come(stage, "m2", "t.*")
+        stage.topics.make("tc", 1)
+
+        stage.advance(NOT_WITHIN_MS - 1)
+        beat(stage, "m1")
+        assert group(stage).regexes["t.*"].topics == ["ta", "tb"]
+        stage.advance(1)
+        beat(stage, "m1")
+
+        assert group(stage).regexes["t.*"].topics == ["ta", "tb", "tc"]
+
+    def test_ten_minutes_after_it_where_none_were(self, stage):
+        come(stage, "m2", "t.*")
+
+        def with_what_it_may_know(pause_ms: int) -> list[str]:
+            stage.advance(pause_ms)
+            for member_id in ("m1", "m2"):
+                beat(stage, member_id, may_describe=lambda topic: topic != "tb")
+            return group(stage).regexes["t.*"].topics
+
+        for _ in range(REFRESH_MS // 40_000 - 1):
+            assert with_what_it_may_know(40_000) == ["ta", "tb"]
+        assert with_what_it_may_know(39_999) == ["ta", "tb"]
+        assert with_what_it_may_know(1) == ["ta"]
+
+    def test_not_while_they_are_being_tried(self):
+        stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
+        come(stage, "m1", "t.*")
+        search = group(stage).soft.resolving
+        assert search is not None
+
+        beat(stage, "m1")
+
+        assert group(stage).soft.resolving is search
+
+    def test_a_step_that_could_not_be_written_is_followed_by_the_next_without_a_heartbeat(self):
+        stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
+        come(stage, "m1", "t0.*")
+        come(stage, "m2", "t1.*")
+        stage.restart()
+        stage.refuse_with = StorageError("the disk is full")
+        beat(stage, "m1")  # both are looked for: the second step finds the first, which cannot be written
+        stage.advance(1)
+        assert group(stage).regexes == {}
+
+        stage.refuse_with = None
+        stage.advance(5)
+
+        assert list(group(stage).regexes) == ["t1.*"]
