@@ -1,0 +1,135 @@
+"""LeaveGroup in a modern group: whom it names, what each is told, and what the journal says of who asked for it."""
+
+import pytest
+
+from kohort.coordinator.consumer_records import EpochWritten, MemberWritten
+from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import MemberIdentity
+from support.machines.coordinator_stage import CoordinatorStage
+
+ADMIN = {"client_id": "admin", "client_host": "/10.0.0.9", "connection": 9}
+
+
+@pytest.fixture
+def stage() -> CoordinatorStage:
+    """A group of a member of the new protocol, a static one, and one of the classic protocol."""
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1", client_id="one")
+    stage.come("m2", client_id="two", instance_id="i")
+    stage.join("m3", client_id="three", version=3)
+    assert len(members(stage)) == 3
+    return stage
+
+
+def members(stage: CoordinatorStage) -> dict[str, object]:
+    found: dict[str, object] = stage.coordinator.groups_beside("g").consumer["g"].members
+    return found
+
+
+def last_cause(stage: CoordinatorStage):
+    entry = stage.entries(EpochRaised)[-1]
+    assert entry.cause.event == "member_left"
+    return entry.cause
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_before_version_3_one_leaves_and_the_answer_is_for_it_alone(stage, version):
+    refused = stage.answer(stage.leave("stranger", version=version))
+    left = stage.answer(stage.leave("m3", version=version))
+
+    assert (refused.error_code, refused.members) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
+    assert (left.error_code, left.members) == (ErrorCode.NONE, [])
+    assert members(stage).keys() == {"m1", "m2"}
+
+
+def test_from_version_3_on_each_is_answered_for_itself(stage):
+    fenced = MemberIdentity(member_id="m1", group_instance_id="i")
+    unknown = MemberIdentity(member_id="", group_instance_id="j")
+
+    answer = stage.answer(stage.leave("stranger", "m3", fenced, unknown, version=3))
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+        ("stranger", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m3", None, ErrorCode.NONE),
+        ("m1", "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    assert members(stage).keys() == {"m1", "m2"}
+
+
+def test_where_nobody_leaves_nothing_is_written(stage):
+    written = stage.appended
+
+    stage.leave("stranger", "nobody")
+
+    assert (stage.appended, len(members(stage))) == (written, 3)
+
+
+def test_who_is_named_twice_leaves_once(stage):
+    seen = len(stage.records())
+
+    answer = stage.answer(stage.leave("m3", "m3"))
+
+    assert [one.error_code for one in answer.members] == [ErrorCode.NONE, ErrorCode.NONE]
+    gone = [r.member_id for r in stage.records()[seen:] if isinstance(r, MemberWritten)]
+    assert gone == ["m3"]
+
+
+def test_several_leave_with_one_epoch_and_the_journal_has_all_of_them_and_the_first_reason(stage):
+    seen = len(stage.records())
+    stage.leave(
+        MemberIdentity(member_id="m1"),
+        MemberIdentity(member_id="m3", reason="closing"),
+        MemberIdentity(member_id="m2", reason="later"),
+        client_id="one",
+    )
+
+    cause = last_cause(stage)
+    assert (cause.who.member_id, [who.member_id for who in cause.others]) == ("m1", ["m3", "m2"])
+    assert (cause.reason, cause.by) == ("closing", None)
+    assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
+
+
+def test_who_leaves_by_itself_leaves_its_signs_of_life_and_its_connection_is_looked_at(stage):
+    stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
+    stage.advance(2_000)
+
+    stage.leave("m3", client_id="three", connection=3, reason="done")
+    stage.advance(500)
+    stage.coordinator.connection_closed(3, stage.now)
+    stage.check()
+
+    cause = last_cause(stage)
+    assert (cause.who.member_id, cause.who.client_id, cause.others, cause.by) == ("m3", "three", (), None)
+    assert cause.reason == "done"
+    assert (cause.vitals.session_timeout_ms, cause.vitals.last_seen_ms) == (10_000, stage.now - 2_500)
+    (closed,) = stage.entries(MemberDisconnected)
+    assert closed.who.member_id == "m3"
+
+
+LEFT_BY_OTHERS = {
+    "another client": MemberIdentity(member_id="m2", group_instance_id="i"),
+    "by the instance alone": MemberIdentity(member_id="", group_instance_id="i"),
+}
+
+
+@pytest.mark.parametrize("named", LEFT_BY_OTHERS.values(), ids=LEFT_BY_OTHERS.keys())
+def test_who_is_put_out_by_an_administrator_has_not_left_by_itself(stage, named):
+    stage.leave(named, **ADMIN)
+    stage.coordinator.connection_closed(9, stage.now)
+    stage.check()
+
+    cause = last_cause(stage)
+    assert (cause.who.member_id, cause.who.instance_id, cause.reason) == ("m2", "i", None)
+    assert (cause.by.client_id, cause.by.client_host) == ("admin", "/10.0.0.9")
+    assert stage.entries(MemberDisconnected) == []
+    assert members(stage).keys() == {"m1", "m3"}
+
+
+def test_an_administrator_with_the_client_id_of_the_member_names_its_instance_alone(stage):
+    stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="two", connection=9)
+
+    assert last_cause(stage).by.client_id == "two"

@@ -1,0 +1,186 @@
+"""Members of the classic protocol in a modern group: when they are told to join again, and how long they may not."""
+
+import pytest
+
+from kohort.coordinator.consumer.assignment import Current, ReconciliationState, value_of
+from kohort.coordinator.consumer_records import ConsumerGroupRecord, CurrentWritten
+from kohort.coordinator.journal import EpochRaised
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_protocol import parse_assignment
+from support.machines.coordinator_stage import CoordinatorStage
+from support.machines.written_groups import T, U, epochs, member, write
+
+STABLE, UNREVOKED, UNRELEASED = ReconciliationState
+
+
+def classic(epoch, state=STABLE, has=None, pending=None, target=None, **said) -> list[ConsumerGroupRecord]:
+    """The classic member, as a log has it: what it said, what it is to have, and how far it is."""
+    said_and_target = member("m1", epoch, has, target=target, classic=True, **said)[:2]
+    current = Current(epoch, epoch, state, has or {}, pending or {})
+    return [*said_and_target, CurrentWritten("g", "m1", value_of(current))]
+
+
+def waits_for(*partitions: int, topic: bytes = T) -> list[ConsumerGroupRecord]:
+    """The classic member has partition 0 of t, and waits for others."""
+    target = {T: frozenset({0}), topic: frozenset({*partitions, *({0} if topic == T else ())})}
+    return classic(6, UNRELEASED, {T: {0: 5}}, target=target, names=("t", "u"))
+
+
+def other(epoch: int, has=None, pending=None) -> list[ConsumerGroupRecord]:
+    return [*member("m2", epoch, has, pending=pending, instance_id="i")]
+
+
+HEARTBEATS = {
+    "it has what it is to have": (classic(6, has={T: {0: 5}}), other(6), ErrorCode.NONE),
+    "it is behind": (classic(5, has={T: {0: 5}}), other(6), ErrorCode.REBALANCE_IN_PROGRESS),
+    "it is to give something up": (
+        classic(6, UNREVOKED, pending={T: {0: 5}}), other(6), ErrorCode.REBALANCE_IN_PROGRESS,
+    ),
+    "another has what it waits for": (waits_for(1), other(6, {T: {1: 5}}), ErrorCode.NONE),
+    "another is yet to give that up": (waits_for(1), other(5, pending={T: {1: 5}}), ErrorCode.NONE),
+    "another that is away has it": (waits_for(1), other(-2, {T: {1: 0}}), ErrorCode.NONE),
+    "another that came back has it": (waits_for(1), other(0, {T: {1: 0}}), ErrorCode.NONE),
+    "another has some of it": (waits_for(1, 2), other(6, {T: {2: 5}}), ErrorCode.NONE),
+    "another has some of another topic": (waits_for(1, topic=U), other(6, {U: {1: 5}}), ErrorCode.NONE),
+    "nobody has it any more": (waits_for(1), other(6, {T: {2: 5}}), ErrorCode.REBALANCE_IN_PROGRESS),
+    "nobody has what it waits for of another topic": (
+        waits_for(1, topic=U), other(6, {T: {1: 5}}), ErrorCode.REBALANCE_IN_PROGRESS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("it", "beside", "code"), HEARTBEATS.values(), ids=HEARTBEATS.keys())
+def test_it_is_told_to_join_again_only_where_that_brings_it_on(stage, it, beside, code):
+    write(stage, epochs(6), it, beside)
+    (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
+
+    assert stage.heartbeat("m1", epoch) == code
+
+
+SYNCS = {
+    "it has what it is to have": (classic(6, has={T: {0: 5, 2: 6}}), ErrorCode.NONE, [("t", 0), ("t", 2)]),
+    "it is behind": (classic(5, has={T: {0: 5}}), ErrorCode.REBALANCE_IN_PROGRESS, None),
+    "it is behind, and to give something up": (
+        classic(5, UNREVOKED, {T: {0: 5}}, {T: {1: 5}}), ErrorCode.NONE, [("t", 0)],
+    ),
+    "it waits for others": (waits_for(1), ErrorCode.NONE, [("t", 0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("it", "code", "has"), SYNCS.values(), ids=SYNCS.keys())
+def test_its_sync_is_answered_at_once_with_what_it_may_have_now(stage, it, code, has):
+    write(stage, epochs(6), it, other(6, {T: {1: 5}} if has != [("t", 0)] else None))
+    (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
+
+    answer = stage.answer(stage.sync("m1", epoch))
+
+    assert answer.error_code == code
+    if has is not None:
+        assert sorted(parse_assignment(answer.assignment).partitions) == has
+        assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"protocol_type": None, "protocol_name": None, "version": 4}, ErrorCode.NONE),
+        ({}, ErrorCode.NONE),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect", "protocol_name": None, "version": 4}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_its_sync_names_the_protocol_that_it_put_first_or_none(stage, said, code):
+    write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
+
+    assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
+
+
+@pytest.mark.parametrize("generation", [5, 7])
+def test_requests_of_another_generation_are_refused(stage, generation):
+    write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
+
+    assert stage.heartbeat("m1", generation) == ErrorCode.ILLEGAL_GENERATION
+    assert stage.answer(stage.sync("m1", generation)).error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_member_without_a_protocol_is_none_of_the_classic_protocol(stage):
+    write(stage, epochs(6), classic(6, speaks=()), other(6))
+
+    assert stage.heartbeat("m1", 6) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def removed(stage: CoordinatorStage) -> list[str]:
+    """What members were removed for."""
+    timeouts = ("session_expired", "rejoin_timeout", "resync_timeout")
+    return [e.cause.event for e in stage.entries(EpochRaised) if e.cause.event in timeouts]
+
+
+@pytest.fixture
+def told() -> CoordinatorStage:
+    """A member of each protocol, of which the classic one was told just now that it is behind."""
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    write(stage, epochs(6), classic(5, has={T: {0: 5}}), member("m2", 6))
+    assert stage.heartbeat("m1", 5) == ErrorCode.REBALANCE_IN_PROGRESS
+    return stage
+
+
+def goes_on(stage: CoordinatorStage, until_ms: int) -> None:
+    """Let time pass, with heartbeats of both."""
+    epoch = 6
+    while stage.now < until_ms:
+        stage.advance(min(5_000, until_ms - stage.now))
+        epoch = stage.beat("m2", epoch).member_epoch
+        stage.heartbeat("m1", 5)
+
+
+def test_its_rebalance_timeout_counts_from_the_first_time_that_it_is_told(told):
+    goes_on(told, told.now + 59_999)
+    assert removed(told) == []
+
+    told.advance(1)
+
+    assert removed(told) == ["rejoin_timeout"]
+
+
+def test_after_a_join_it_counts_anew(told):
+    told.advance(4_000)
+    joined = told.answer(told.join("m1"))
+    generation = joined.generation_id
+    assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
+    told.come("m3")
+    told.advance(4_000)
+    assert told.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    epochs_of = {"m2": 6, "m3": 0}
+    until_ms = told.now + 59_999
+    while told.now < until_ms:
+        for member_id in epochs_of:
+            answer = told.beat(member_id, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
+            assert answer.error_code == ErrorCode.NONE
+        told.heartbeat("m1", generation)
+        told.advance(min(5_000, until_ms - told.now))
+    assert removed(told) == []
+
+    told.advance(1)
+
+    assert removed(told) == ["rejoin_timeout"]
+
+
+def test_whoever_joined_has_its_rebalance_timeout_to_sync_and_no_longer(stage):
+    write(stage, epochs(6), member("m2", 6))
+    generation = stage.answer(stage.join("m1", version=3, rebalance_ms=9_000)).generation_id
+
+    stage.advance(8_999)
+    assert stage.heartbeat("m1", generation) in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+    stage.advance(1)
+
+    assert removed(stage) == ["resync_timeout"]
+
+
+def test_a_rebalance_timeout_below_nothing_is_over_at_once(stage):
+    write(stage, epochs(6), member("m2", 6))
+
+    stage.join("m1", version=3, rebalance_ms=-1)
+
+    assert removed(stage) == ["resync_timeout"]
