@@ -157,6 +157,10 @@ def test_what_is_found_for_a_second_expression_is_written_as_the_topics_are_then
 
 def test_a_target_is_timed_from_the_epoch_that_an_expression_made(stage):
     come(stage, "m2", "t.*")
+    stage.topics.make("tc", 1)
+    stage.advance(NOT_WITHIN_MS)
+    beat(stage, "m1")
+    assert events(stage)[-1] == "regex_resolved"
     stage.advance(700)
 
     beat(stage, "m1")

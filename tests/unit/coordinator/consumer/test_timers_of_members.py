@@ -20,11 +20,12 @@ from kohort.coordinator.consumer.timers import (
 from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey
 from kohort.coordinator.remembered import Remembered
 from kohort.errors import StorageError
 from support.machines.coordinator_stage import CoordinatorStage, Topics
-from support.machines.written_groups import T, epochs, member, write
+from support.machines.written_groups import T, epochs, member, resolved, write
 
 NOW_MS = 5_000
 
@@ -253,11 +254,28 @@ def test_of_a_member_that_said_something_and_has_nothing_yet_the_epoch_before_is
     assert (written.value.member_epoch, written.value.previous_member_epoch) == (-2, 0)
 
 
-def test_what_is_left_of_a_group_that_was_removed_is_no_group(stage):
-    """A log that was compacted can hold the ends of a group alone."""
-    write(stage, [MemberWritten("g", "m1", None), CurrentWritten("g", "m1", None)])
+@pytest.mark.parametrize(
+    ("left", "stays"),
+    [
+        ([], False),
+        (epochs(2, 1)[:1], True),
+        (epochs(1, 2)[1:], True),
+        (member("m1", 5)[:1], True),
+        (resolved({"t.*": ["t"]}), True),
+        ([member("m1", 5)[0], MemberWritten("g", "m1", None)], False),
+    ],
+    ids=["nothing", "an epoch", "the epoch of a target", "a member", "what an expression matches", "who left"],
+)
+def test_of_a_group_of_which_nothing_is_left_nothing_is_kept(left, stays):
+    """A log that was compacted can hold the ends of a group alone, and what came just before them."""
+    groups = Groups()
+    groups.ensure_consumer("g")
+    for record in left:
+        replay_consumer_group(groups.consumer["g"], record)
 
-    assert stage.coordinator.groups_beside("g").consumer == {}
+    groups.maybe_forget("g")
+
+    assert ("g" in groups.consumer) is stays
 
 
 class TestIdsThatTheCoordinatorMakes:

@@ -46,6 +46,12 @@ def test_after_that_much_was_found_the_step_has_no_room_for_another_expression()
     assert steps(["x", "y"], NAMES // 2) == [["x"], ["y"]]
 
 
+def test_it_has_less_room_by_half_of_what_was_found():
+    """Of 4100 names the first expression matches 2000: the second one begins with what is left of the fourth step, 900
+    names, and ends with the 1200 that the sixth one begins with."""
+    assert steps(["t0[01].*", "x"], 4_100) == [[], [], [], ["t0[01].*"], [], ["x"]]
+
+
 def test_what_the_sender_may_not_describe_is_asked_once_for_each_name_and_left_out():
     asked: list[str] = []
 

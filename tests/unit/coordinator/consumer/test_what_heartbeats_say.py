@@ -2,8 +2,10 @@
 
 import pytest
 
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.coordinator.consumer_records import MemberWritten
-from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.journal import EpochRaised, TargetComputed
+from kohort.errors import ErrorCode, UsageError
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeGroup, ConsumerGroupDescribeRequest
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 
@@ -141,6 +143,38 @@ class TestAssignors:
         stage.come("m2", server_assignor="range")
 
         assert described(stage).assignor_name == "range"
+
+
+@pytest.mark.parametrize("order", [("range", "uniform"), ("uniform", "range")])
+def test_where_as_many_ask_for_each_the_target_is_of_the_same_whoever_has_it_computed(stage, order):
+    for member_id, assignor in zip(("m1", "m2"), order, strict=True):
+        stage.come(member_id, server_assignor=assignor, instance_id=member_id)
+    epochs_of = {"m1": 2, "m2": 3}
+    for partitions, member_id in enumerate(("m1", "m2", "m1"), start=5):
+        stage.topics.make("t", partitions)
+        epochs_of[member_id] = stage.beat(member_id, epochs_of[member_id], []).member_epoch
+    stage.topics.make("t", 9)
+    stage.beat("m2", -2, instance_id="m2")
+    stage.come("m3", instance_id="m2")
+
+    last = [entry.assignor for entry in stage.entries(TargetComputed)][-4:]
+    assert last == [described(stage).assignor_name] * 4
+
+
+def test_an_assignor_that_fails_is_told_of_and_nothing_is_written(stage, monkeypatch):
+    class Failing:
+        name = "uniform"
+
+        def assign(self, _members, _partition_counts):
+            raise UsageError("it cannot be")
+
+    monkeypatch.setitem(SERVER_ASSIGNORS, "uniform", Failing())
+
+    answer = stage.come("m1")
+
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.error_message == "Failed to compute a new target assignment for epoch 2: it cannot be"
+    assert stage.records() == []
 
 
 ALIKE = [("m3", [("t", 2)]), ("m4", [("u", 2)])]
