@@ -4,7 +4,8 @@ have, and their signs of life; and how large a group may be for it."""
 import pytest
 
 from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
-from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, Who
+from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, RoundOpened, Who
+from kohort.coordinator.migration.embedded import assignment_for
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import parse_assignment
@@ -15,7 +16,7 @@ from kohort.wire.messages.consumer_group_records import (
 )
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.consumer_protocol import assignment, subscription
-from support.machines.coordinator_stage import CoordinatorStage
+from support.machines.coordinator_stage import CoordinatorStage, Topics
 from support.machines.written_groups import T, U, epochs, member, write
 
 SPOKEN = (("range", subscription("u", "t", "t", rack="r")), ("roundrobin", subscription("t")))
@@ -235,6 +236,16 @@ class TestBackToTheClassicOne:
 
         assert bool(stage.entries(GroupConverted)) is converted
 
+    def test_who_comes_back_in_its_own_place_has_what_it_had_and_nobody_joins_again(self):
+        stage = newest()
+        stage.come("new", instance_id="i")
+
+        joined = stage.answer(stage.join("new", instance_id="i"))
+
+        assert stage.entries(GroupConverted)
+        assert stage.heartbeat("new", joined.generation_id, instance_id="i") == ErrorCode.NONE
+        assert stage.entries(RoundOpened) == []
+
     @pytest.mark.parametrize(("most", "converted"), [(1, False), (2, True)])
     def test_nor_where_a_static_member_comes_back_with_the_classic_protocol(self, most, converted):
         stage = newest(group_max_size=most)
@@ -259,6 +270,19 @@ class TestAssignmentsInTheFormOfTheMember:
         blob = version.to_bytes(2) + subscription("t")[2:]
 
         assert int.from_bytes(self.synced(stage, blob)[:2]) == written
+
+    @pytest.mark.parametrize(
+        ("protocol", "version"), [(None, 2), ("range", 2), ("roundrobin", 1), ("cut short", 0), ("unknown", 0)]
+    )
+    def test_where_a_protocol_was_chosen_they_are_of_the_version_that_was_said_for_it(self, protocol, version):
+        """What was cut short counts as the first version, as does what was never said: other hands may write a log."""
+        blobs = {"range": b"\x00\x02", "roundrobin": b"\x00\x01", "cut short": b"\x00"}
+        spoken = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
+
+        blob = assignment_for(ClassicMemberMetadata(supported_protocols=spoken), {T: {0}}, Topics(t=1), protocol)
+
+        assert int.from_bytes(blob[:2]) == version
+        assert parse_assignment(blob).partitions == [TopicPartition("t", 0)]
 
     def test_they_are_sorted_and_have_no_topics_that_are_gone(self):
         stage = newest()

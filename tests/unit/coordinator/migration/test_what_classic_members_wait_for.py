@@ -110,6 +110,26 @@ def test_a_member_without_a_protocol_is_none_of_the_classic_protocol(stage):
     assert stage.heartbeat("m1", 6) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("sign", ["heartbeat", "sync"])
+def test_when_it_is_put_out_its_last_sign_of_life_is_told_and_its_longest_silence(stage, sign):
+    write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
+    for silence_ms in (3_000, 7_000, 2_000):
+        stage.advance(silence_ms)
+        if sign == "sync":
+            assert stage.answer(stage.sync("m1", 6, connection=5)).error_code == ErrorCode.NONE
+        else:
+            assert stage.heartbeat("m1", 6, connection=5) == ErrorCode.NONE
+    last_ms = stage.now
+    stage.coordinator.connection_closed(5, stage.now)
+
+    stage.advance(10_000)
+
+    cause = stage.entries(EpochRaised)[-1].cause
+    assert (cause.event, cause.who.member_id) == ("session_expired", "m1")
+    assert (cause.vitals.last_seen_ms, cause.vitals.longest_gap_ms) == (last_ms, 7_000)
+    assert cause.vitals.connection_closed_at_ms == last_ms
+
+
 def removed(stage: CoordinatorStage) -> list[str]:
     """What members were removed for."""
     timeouts = ("session_expired", "rejoin_timeout", "resync_timeout")
@@ -141,6 +161,19 @@ def test_its_rebalance_timeout_counts_from_the_first_time_that_it_is_told(told):
     told.advance(1)
 
     assert removed(told) == ["rejoin_timeout"]
+
+
+def test_whoever_joined_in_time_is_waited_for_no_more(told):
+    told.advance(4_000)
+    generation = told.answer(told.join("m1")).generation_id
+    assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
+
+    epoch = 6
+    for _ in range(13):
+        told.advance(5_000)
+        epoch = told.beat("m2", epoch, []).member_epoch
+        assert told.heartbeat("m1", generation) == ErrorCode.NONE
+    assert removed(told) == []
 
 
 def test_after_a_join_it_counts_anew(told):
