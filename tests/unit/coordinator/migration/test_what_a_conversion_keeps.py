@@ -6,7 +6,7 @@ import pytest
 from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
 from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, RoundOpened, Who
 from kohort.coordinator.migration.embedded import assignment_for
-from kohort.errors import ErrorCode
+from kohort.errors import ErrorCode, StorageError
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.consumer_group_records import (
@@ -118,6 +118,14 @@ class TestToTheNewProtocol:
         words = answer.error_message
         assert words is None if told is None else words.endswith(told)
         assert bool(stage.entries(GroupConverted)) is (told is None)
+
+    def test_where_it_could_not_be_written_an_id_that_was_given_and_not_used_yet_is_none(self, classic):
+        given = classic.answer(classic.join()).member_id
+        classic.refuse_with = StorageError("the disk is full")
+        assert classic.come("new").error_code == ErrorCode.NOT_COORDINATOR
+        classic.refuse_with = None
+
+        assert classic.answer(classic.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_a_classic_member_may_come_in_its_own_place_though_the_group_is_full(self, classic):
         stage = newest(group_consumer_max_size=1)
