@@ -3,8 +3,14 @@
 import pytest
 
 from kohort.broker.group_journal import WAITING_MOST, WAITING_MOST_BYTES, GroupJournal
-from kohort.coordinator.journal import JournalEntry, Who
-from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.coordinator.journal import JournalEntry, RoundDropped, Who
+from kohort.coordinator.journal_events import (
+    CommitUnfenced,
+    MemberDisconnected,
+    MemberTurnedAway,
+    OptionsChanged,
+    PartitionsResumed,
+)
 
 TOPIC = "__kohort_journal"
 
@@ -33,6 +39,24 @@ def test_quiet_entries_wait_until_they_are_many(stage, journal):
     journal.append([quiet(WAITING_MOST)], 1)
 
     assert written(stage) == WAITING_MOST
+
+
+def test_what_happens_beside_rebalances_waits_for_what_happens_in_one(stage, journal):
+    who = Who("m")
+    beside = [
+        MemberTurnedAway(at_ms=1, group="g", who=who, members=2),
+        quiet(1),
+        CommitUnfenced(at_ms=1, group="g", who=who, offsets=()),
+        OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 50_000)}),
+        PartitionsResumed(at_ms=1, group="g", who=who, generation=1, partitions=()),
+    ]
+    for entry in beside:
+        journal.append([entry], 1)
+    assert written(stage) == 0
+
+    journal.append([RoundDropped(at_ms=1, group="g", error="X", generation=1)], 1)
+
+    assert written(stage) == len(beside) + 1
 
 
 def test_quiet_entries_of_long_names_wait_until_they_are_large(stage, journal):

@@ -13,7 +13,9 @@ from kohort.wire.messages.group_admin import (
     ListGroupsRequest,
 )
 from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import read_batch, split_batches
 from support.machines.broker_stage import BrokerStage
@@ -136,6 +138,19 @@ def test_offsets_of_a_deleted_topic_are_forgotten(stage):
     stage.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
 
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
+
+
+def test_who_only_asks_about_groups_does_not_have_the_topic_of_their_offsets_made(stage):
+    wire = stage.connect()
+
+    wire.ask(ListGroupsRequest(), 5)
+    wire.ask(DescribeGroupsRequest(groups=["g"]), 6)
+    wire.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1)
+    wire.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8)
+    assert stage.broker.state.topics.get("__consumer_offsets") is None
+
+    wire.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert stage.broker.state.topics.get("__consumer_offsets") is not None
 
 
 def test_an_answer_is_not_given_before_its_records_are_on_the_log(stage, monkeypatch):

@@ -1,0 +1,74 @@
+"""What a JoinGroup may say and how its version is understood, at the very bounds."""
+
+import pytest
+
+from kohort.coordinator.classic.protocols import rebalance_timeout_of
+from kohort.coordinator.outcome import GroupRequest
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import JoinGroupRequest
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+def test_a_member_may_offer_ten_thousand_protocols_and_no_more(stage):
+    def offered(count: int) -> int:
+        code: int = stage.answer(stage.join(protocols=[(f"p{number}", b"") for number in range(count)])).error_code
+        return code
+
+    assert offered(10_000) == ErrorCode.MEMBER_ID_REQUIRED
+    assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_leader_may_name_a_hundred_thousand_members_and_no_more(stage):
+    (a,), generation = stage.stable(1)
+    given = {str(number): b"" for number in range(100_000)}
+
+    assert stage.answer(stage.sync(a, generation, given)).error_code == ErrorCode.NONE
+    assert stage.answer(stage.sync(a, generation, given | {a: b""})).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_from_version_4_on_a_dynamic_member_comes_in_two_steps(stage):
+    assert stage.answer(stage.join(version=3, group="three")).error_code == ErrorCode.NONE
+    assert stage.answer(stage.join(version=4, group="four")).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+@pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
+def test_from_version_1_on_a_member_says_how_long_a_rebalance_may_take(version, timeout_ms):
+    message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
+    request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
+
+    assert rebalance_timeout_of(request, message) == timeout_ms
+
+
+class TestTheDelayOfAFirstRound:
+    @pytest.fixture
+    def stage(self):
+        return CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+
+    def test_is_cut_when_an_id_that_was_handed_out_is_given_back(self, stage):
+        _, waiting = stage.enter()
+        pending = stage.answer(stage.join()).member_id
+
+        stage.leave(pending)
+
+        assert stage.answer(waiting).generation_id == 1
+
+    def test_is_waited_out_when_a_member_goes_again(self, stage):
+        _, waiting = stage.enter()
+        member_id, _ = stage.enter()
+
+        stage.leave(member_id)
+        assert stage.answer(waiting) is None
+        stage.advance(3_000)
+        assert stage.answer(waiting) is None, "somebody came meanwhile"
+        stage.advance(3_000)
+
+        assert stage.answer(waiting).generation_id == 1
+
+    def test_is_waited_out_when_a_member_goes_with_an_id_that_was_handed_out(self, stage):
+        _, waiting = stage.enter()
+        member_id, _ = stage.enter()
+        pending = stage.answer(stage.join()).member_id
+
+        stage.leave(member_id, pending)
+
+        assert stage.answer(waiting) is None

@@ -1,0 +1,119 @@
+"""A group as its record on the log has it: members, timeouts and subscriptions are those that were written."""
+
+import pytest
+
+from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundClosed, RoundOpened
+from kohort.coordinator.records import GroupWritten, build_record
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import MemberIdentity
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import GROUP, RANGE
+
+
+def member(member_id: str, **fields: object) -> MemberMetadata:
+    """A member as it is written."""
+    said = {"session_timeout": 30_000, "rebalance_timeout": 60_000, "subscription": RANGE[0][1]} | fields
+    return MemberMetadata(member_id=member_id, client_id="app", client_host="/127.0.0.1", **said)
+
+
+def restart_on(stage, *members: MemberMetadata, leader: str, protocol_type: str = "consumer") -> None:
+    """Restart with a group of these members alone on the log, at generation 3."""
+    value = GroupMetadataValue(
+        protocol_type=protocol_type, generation=3, protocol="range", leader=leader, members=list(members)
+    )
+    stage.log[stage.coordinator.partition_of(GROUP)] = [build_record(GroupWritten(GROUP, value))]
+    stage.restart()
+
+
+@pytest.mark.parametrize(("written", "timeout_ms"), [(-1, 30_000), (0, 0), (1, 1), (90_000, 90_000)])
+def test_a_member_has_the_rebalance_timeout_that_is_written_or_else_its_session_timeout(stage, written, timeout_ms):
+    restart_on(stage, member("a", rebalance_timeout=written), leader="a")
+
+    stage.leave("a")
+
+    assert stage.entries(MemberRemoved)[-1].vitals.rebalance_timeout_ms == timeout_ms
+
+
+def test_time_moves_on_while_a_static_member_is_awaited_that_gives_a_rebalance_no_time(stage):
+    restart_on(stage, member("a", group_instance_id="i", rebalance_timeout=0), leader="a")
+    pending = stage.answer(stage.join()).member_id
+
+    stage.leave(pending)  # the group rebalances, of which the member does not know yet
+
+    assert stage.entries(RoundOpened)[-1].timeout_ms == 0
+    assert stage.coordinator.wake_at_ms == stage.now + 1
+    stage.advance(5)
+    assert stage.coordinator.wake_at_ms == stage.now + 1
+
+
+def test_who_leads_leads_on_in_the_next_generation_though_another_is_first_on_the_log(stage):
+    restart_on(stage, member("a"), member("b"), leader="b")
+    tickets = [stage.join("a", protocols=(("range", subscription("u")),)), stage.join("b")]
+
+    assert {stage.answer(ticket).leader for ticket in tickets} == {"b"}
+    assert stage.entries(RoundClosed)[-1].leader == "b"
+
+
+def test_a_leader_that_is_none_of_the_members_gives_way_to_the_first(stage):
+    restart_on(stage, member("a"), member("b"), leader="b")
+    stage.leave("b")
+    assert stage.answer(stage.join("a")).leader == "a"
+
+
+def test_members_subscribe_to_what_they_did_before(stage):
+    restart_on(stage, member("a"), leader="a")
+    topics = [
+        OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+        for name in ("t", "u")
+    ]
+
+    answer = stage.answer(stage.ask(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0))
+
+    codes = [topic.partitions[0].error_code for topic in answer.topics]
+    assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+
+
+def test_a_topic_that_grew_since_the_restart_is_evidence(stage):
+    restart_on(stage, member("a"), leader="a")
+    stage.topics.make("t", 8)
+
+    stage.join("a")
+
+    assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {"t": (4, 8)}
+
+
+def test_what_members_of_another_protocol_say_is_not_read_though_it_looks_like_a_subscription(stage):
+    restart_on(stage, member("a"), leader="a", protocol_type="connect")
+    stage.topics.make("t", 8)
+
+    stage.join("a", protocol_type="connect")
+
+    assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
+
+
+def test_of_two_members_under_one_instance_id_the_last_has_it(stage):
+    restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
+
+    stage.leave("a", client_id="admin")
+    assert stage.heartbeat("a", 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="admin")
+
+    gone = [(entry.who.member_id, entry.why) for entry in stage.entries(MemberRemoved)]
+    assert gone == [("a", "left"), ("b", "left")]
+
+
+def test_a_group_that_only_held_offsets_gets_its_first_assignment_from_nobody(stage):
+    stage.commit({("t", 0): 5})
+
+    (a,), generation = stage.stable(1)
+
+    (written,) = stage.entries(AssignmentWritten)
+    assert (written.generation, written.partitions) == (generation, {a: {"t": (0,)}})
+    assert written.moves == (Move("t", 0, None, a),)
+    assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))

@@ -1,0 +1,316 @@
+"""A round step by step: how long it waits, who is told of what and when, what the generation's record says."""
+
+import pytest
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    MemberArrived,
+    MemberRemoved,
+    Move,
+    RequestFenced,
+    RoundOpened,
+    RoundSettled,
+    Who,
+)
+from kohort.errors import ErrorCode
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+class TestAnInitialDelay:
+    def enter_every_two_seconds(self, stage: CoordinatorStage, **said: object) -> int:
+        """Have members come until the first is answered; how long that took."""
+        began_ms = stage.now
+        _, waiting = stage.enter(**said)
+        for _ in range(20):
+            for _ in range(2_000):
+                if stage.answer(waiting) is not None:
+                    return stage.now - began_ms
+                stage.advance(1)
+            stage.enter(**said)
+        raise AssertionError("the round goes on and on")
+
+    @pytest.mark.parametrize(
+        ("rebalance_ms", "took_ms"),
+        [(1_000, 3_000), (3_000, 3_000), (3_001, 3_001), (4_500, 4_500), (8_000, 8_000), (9_000, 9_000)],
+    )
+    def test_is_extended_while_members_come_up_to_the_rebalance_timeout(self, rebalance_ms, took_ms):
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+
+        assert self.enter_every_two_seconds(stage, rebalance_ms=rebalance_ms) == took_ms
+
+    def test_is_not_extended_for_those_who_came_to_the_one_before(self):
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+        first, _ = stage.enter()
+        second, _ = stage.enter()
+        pending = stage.answer(stage.join()).member_id
+        stage.leave(pending)  # which cuts the delay
+        stage.leave(first, second)
+        _, waiting = stage.enter()
+
+        stage.advance(2_999)
+        assert stage.answer(waiting) is None
+        stage.advance(1)
+
+        assert stage.answer(waiting).error_code == ErrorCode.NONE
+
+    def test_is_cut_when_an_id_that_was_handed_out_is_forgotten(self):
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=10_000)
+        _, waiting = stage.enter()
+        stage.join(session_ms=6_000)
+
+        stage.advance(5_999)
+        assert stage.answer(waiting) is None
+        stage.advance(1)
+
+        assert stage.answer(waiting).generation_id == 1
+
+
+class TestAnAssignment:
+    def test_took_from_the_end_of_the_join_phase_and_settles_with_the_last_who_asks(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.advance(1_000)
+        stage.join(a)
+        stage.join(b)
+        joined_ms = stage.now
+        stage.journal.clear()
+
+        stage.advance(300)
+        stage.sync(a, generation + 1, {a: assignment(("t", 1)), b: assignment(("t", 0), ("t", 2))})
+        stage.advance(200)
+        stage.sync(b, generation + 1)
+
+        (written,) = stage.entries(AssignmentWritten)
+        assert (written.generation, written.took_ms) == (generation + 1, 300)
+        assert written.moves == (Move("t", 0, a, b), Move("t", 1, b, a), Move("t", 2, None, b))
+        (settled,) = stage.entries(RoundSettled)
+        assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
+        assert stage.records()[-1].value.current_state_timestamp == joined_ms
+
+    def test_is_settled_at_once_if_the_leader_asks_last(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+        stage.join(b)
+        stage.sync(b, generation + 1)
+        stage.journal.clear()
+        stage.advance(250)
+
+        stage.sync(a, generation + 1, {a: b"", b: b""})
+
+        (settled,) = stage.entries(RoundSettled)
+        assert (settled.took_ms, settled.last.member_id) == (0, a)
+
+    def test_is_settled_once_however_often_members_ask_again(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.journal.clear()
+
+        for member_id in (a, b, a):
+            stage.sync(member_id, generation)
+
+        assert stage.entries(RoundSettled) == []
+
+    def test_is_settled_by_a_static_member_that_came_back_before_it_asked(self, stage):
+        first = stage.answer(stage.join(instance_id="ia")).member_id
+        stage.join(instance_id="ib")
+        stage.join(first, instance_id="ia")
+        stage.sync(first, 2, {}, instance_id="ia")
+        stage.journal.clear()
+        back = stage.answer(stage.join(instance_id="ib")).member_id
+        assert stage.entries(RoundSettled) == []
+
+        stage.sync(back, 2, instance_id="ib")
+
+        (settled,) = stage.entries(RoundSettled)
+        assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
+
+
+class TestAStaticMemberThatIsBack:
+    def test_has_its_session_begin_anew(self, stage):
+        first = stage.answer(stage.join(instance_id="i")).member_id
+        stage.sync(first, 1, {}, instance_id="i")
+        stage.advance(9_000)
+
+        again = stage.answer(stage.join(instance_id="i")).member_id
+        stage.advance(9_999)
+
+        assert stage.heartbeat(again, 1, instance_id="i") == ErrorCode.NONE
+
+    def test_is_written_with_what_it_says_now(self, stage):
+        first = stage.answer(stage.join(instance_id="i")).member_id
+        stage.sync(first, 1, {}, instance_id="i")
+        says = (("range", subscription("u")),)
+
+        stage.join(
+            instance_id="i",
+            protocols=says,
+            session_ms=20_000,
+            rebalance_ms=30_000,
+            client_id="new",
+            client_host="/10.0.0.9",
+        )
+
+        (member,) = stage.records()[-1].value.members
+        assert (member.client_id, member.client_host) == ("new", "/10.0.0.9")
+        assert (member.session_timeout, member.rebalance_timeout) == (20_000, 30_000)
+        assert member.subscription == says[0][1]
+
+    def test_arrives_in_a_round_that_is_open(self, stage):
+        first = stage.answer(stage.join(instance_id="ia")).member_id
+        stage.join(instance_id="ib")
+        stage.join(first, instance_id="ia")
+        stage.sync(first, 2, {}, instance_id="ia")
+        stage.join(first, instance_id="ia")
+        stage.journal.clear()
+        stage.advance(40)
+
+        back = stage.answer(stage.join(instance_id="ib")).member_id
+
+        (arrived,) = stage.entries(MemberArrived)
+        assert (arrived.who.member_id, arrived.who.instance_id, arrived.after_ms) == (back, "ib", 40)
+
+
+class TestSignsOfLife:
+    @pytest.mark.parametrize("how", ["heartbeat", "sync", "join", "commit"])
+    def test_are_requests_of_a_member_with_the_connections_that_they_came_on(self, stage, how):
+        (a, b), generation = stage.stable(2)
+        stage.advance(5_000)
+        if how == "heartbeat":
+            stage.heartbeat(b, generation, connection=8)
+        elif how == "sync":
+            stage.sync(b, generation, connection=8)
+        elif how == "join":
+            stage.join(b, connection=8)
+        else:
+            stage.commit({("t", 1): 1}, member_id=b, generation=generation, connection=8)
+        seen_ms = stage.now
+        stage.advance(2_000)
+        stage.coordinator.connection_closed(8, stage.now)
+
+        stage.leave(b, client_id="admin")
+
+        vitals = stage.entries(MemberRemoved)[-1].vitals
+        assert (vitals.last_seen_ms, vitals.longest_gap_ms) == (seen_ms, 5_000)
+        assert vitals.connection_closed_at_ms == stage.now
+        assert a != b
+
+
+class TestWhatARejoinSaysOtherwise:
+    def change(self, stage):
+        return stage.entries(RoundOpened)[-1].trigger.change
+
+    def test_is_no_topic_where_it_cannot_be_read(self, stage):
+        (a,), _ = stage.stable(1)
+        stage.join(a, protocols=(("range", b"\xff"),))
+        unreadable = self.change(stage)
+        assert (unreadable.topics_added, unreadable.topics_removed) == ((), ())
+        assert (unreadable.owned_changed, unreadable.racks) == (False, None)
+
+        stage.join(a)
+
+        readable = self.change(stage)
+        assert (readable.topics_added, readable.topics_removed) == ((), ())
+        assert (readable.owned_changed, readable.racks) == (False, None)
+
+    @pytest.mark.parametrize(("rack", "racks"), [("a", None), ("b", ("a", "b")), (None, ("a", None))])
+    def test_is_its_rack_if_it_moved(self, stage, rack, racks):
+        (a,), _ = stage.stable(1, protocols=(("range", subscription("t", rack="a")),))
+
+        stage.join(a, protocols=(("range", subscription("t", rack=rack)),))
+
+        assert self.change(stage).racks == racks
+
+    def test_is_what_it_owns_whatever_the_order(self, stage):
+        owned = [("t", 0), ("t", 1)]
+        (a,), _ = stage.stable(1, protocols=(("range", subscription("t", owned=owned)),))
+
+        stage.join(a, protocols=(("range", subscription("t", owned=owned[::-1])),))
+        assert not self.change(stage).owned_changed
+        stage.join(a, protocols=(("range", subscription("t", owned=owned[:1])),))
+        assert self.change(stage).owned_changed
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_are_topics_that_were_not_there_or_are_no_more(self, stage, restarted):
+        (a,), _ = stage.stable(1, protocols=(("range", subscription("t", "u", "later")),))
+        if restarted:
+            stage.restart()
+        stage.topics.make("later", 3)
+        stage.topics.delete("u")
+
+        stage.join(a, protocols=(("range", subscription("t", "u", "later")),))
+
+        assert self.change(stage).partitions_changed == {"later": (0, 3), "u": (2, 0)}
+
+
+def test_a_stale_member_is_told_of_again_in_the_next_generation(stage):
+    (a,), generation = stage.stable(1)
+    for _ in range(2):
+        stage.heartbeat("zombie", generation)
+
+    stage.join(a)
+    stage.heartbeat("zombie", generation)
+
+    told = [(entry.who.member_id, entry.current) for entry in stage.entries(RequestFenced)]
+    assert told == [("zombie", generation), ("zombie", generation + 1)]
+
+
+def test_a_former_self_that_is_fenced_is_told_with_its_instance_id(stage):
+    first = stage.answer(stage.join(instance_id="i")).member_id
+    stage.sync(first, 1, {}, instance_id="i")
+    stage.join(instance_id="i")
+
+    stage.heartbeat(first, 1, instance_id="i")
+
+    (entry,) = stage.entries(RequestFenced)
+    assert (entry.who.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
+
+
+def test_an_id_that_is_given_back_is_told_with_who_gave_it_back_and_why(stage):
+    pending = stage.answer(stage.join()).member_id
+
+    stage.leave(pending, reason="never mind", version=5, client_id="late", client_host="/10.0.0.1")
+
+    (entry,) = stage.entries(MemberRemoved)
+    assert (entry.who, entry.why) == (Who(pending, "late", "/10.0.0.1"), "pending_left")
+    assert (entry.reason, entry.api_version, entry.by, entry.vitals) == ("never mind", 5, None, None)
+
+
+def test_whoever_is_out_of_a_full_group_is_told_with_the_version_that_it_asked_in():
+    stage = CoordinatorStage(group_max_size=3)
+    (a, b, c), _ = stage.stable(3)
+    stage.config = CoordinatorStage(group_max_size=2).config
+    stage.restart()
+    for member_id in (a, b, c):
+        stage.join(member_id, version=8)
+
+    removed = stage.entries(MemberRemoved)[-1]
+    assert (removed.who.member_id, removed.why, removed.reason, removed.api_version) == (c, "group_full", None, 8)
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "taken"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
+)
+def test_a_session_may_be_as_short_and_as_long_as_the_options_say(stage, session_ms, taken):
+    code = stage.answer(stage.join(session_ms=session_ms)).error_code
+
+    assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def test_members_may_say_sixteen_mebibytes_or_as_much_as_a_batch_may_have():
+    small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
+
+    def said(stage: CoordinatorStage, size: int) -> int:
+        code: int = stage.answer(stage.join(protocols=[("range", bytes(size))])).error_code
+        return code
+
+    taken, refused = ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [said(small, size) for size in (16 << 20, (16 << 20) + 1)] == [taken, refused]
+    assert [said(large, size) for size in (17 << 20, (17 << 20) + 1)] == [taken, refused]
+
+
+@pytest.mark.parametrize(
+    ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
+)
+def test_generation_0_is_a_generation(stage, group, code):
+    stage.commit({("t", 0): 1})
+
+    assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

@@ -1,0 +1,94 @@
+"""What nobody waits for any more has no timer."""
+
+from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_admin import DeleteGroupsRequest
+from kohort.wire.messages.group_classic import MemberIdentity
+from support.machines.coordinator_stage import GROUP
+
+
+def waits(stage):
+    return set(stage.coordinator.timers_of(GROUP))
+
+
+def test_an_id_that_is_given_back_is_not_waited_for(stage):
+    pending = stage.answer(stage.join()).member_id
+    assert waits(stage) == {pending_timer(GROUP, pending)}
+
+    stage.leave(pending)
+
+    assert waits(stage) == set()
+
+
+def test_a_static_member_under_a_new_id_has_one_session(stage):
+    first = stage.answer(stage.join(instance_id="i")).member_id
+    stage.sync(first, 1, {}, instance_id="i")
+    assert waits(stage) == {session_timer(GROUP, first)}
+
+    again = stage.answer(stage.join(instance_id="i")).member_id
+
+    assert waits(stage) == {session_timer(GROUP, again)}
+
+
+def test_a_round_that_opens_waits_for_no_sync_of_the_generation_before(stage):
+    a = stage.answer(stage.join(version=3)).member_id
+    second = stage.join(version=3)
+    stage.join(a, version=3)
+    b = stage.answer(second).member_id
+    stage.sync(a, 2, {})
+    sessions = {session_timer(GROUP, a), session_timer(GROUP, b)}
+    assert waits(stage) == sessions | {sync_timer(GROUP)}, "b has not asked"
+
+    stage.join(a)
+
+    assert waits(stage) == sessions | {round_timer(GROUP)}
+
+
+def test_a_group_that_is_deleted_waits_for_nobody(stage):
+    pending = stage.answer(stage.join(session_ms=1_000_000)).member_id
+    assert waits(stage) == {pending_timer(GROUP, pending)}
+
+    stage.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+
+    assert waits(stage) == set()
+
+
+def test_a_group_that_is_somebody_elses_now_waits_for_nobody(stage):
+    (a, b), _ = stage.stable(2)
+    stage.join()
+    stage.join(a)
+    assert {key.kind for key in waits(stage)} == {"round", "session", "pending"}
+    assert b
+
+    stage.unload()
+
+    assert waits(stage) == set()
+
+
+def test_a_round_that_could_not_be_written_leaves_no_wait_for_whom_it_knew_alone(stage):
+    a = stage.answer(stage.join(version=3)).member_id
+    stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    pending = stage.answer(stage.join()).member_id
+    assert pending_timer(GROUP, pending) in waits(stage)
+
+    stage.sync(a, 1, {})
+
+    assert waits(stage) == set()
+
+
+def test_a_static_member_that_was_the_last_to_be_awaited_completes_the_round(stage):
+    first = stage.answer(stage.join(instance_id="ia")).member_id
+    other = stage.join(instance_id="ib")
+    leader = stage.answer(stage.join(first, instance_id="ia"))
+    assert stage.answer(other).generation_id == leader.generation_id == 2
+    stage.sync(first, 2, {}, instance_id="ia")
+    rejoin = stage.join(first, instance_id="ia")
+    assert stage.answer(rejoin) is None
+
+    back = stage.join(instance_id="ib")
+
+    assert stage.answer(rejoin).generation_id == stage.answer(back).generation_id == 3
+    stage.leave(
+        MemberIdentity(member_id="", group_instance_id="ia"), MemberIdentity(member_id="", group_instance_id="ib")
+    )
+    assert waits(stage) == set()

@@ -1,0 +1,248 @@
+"""What the journal knows of members when they go, are refused or are turned away: who, since when, how silent."""
+
+import pytest
+
+from kohort.coordinator.journal import MemberArrived, MemberRemoved, RequestFenced, RoundOpened, Who
+from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import MemberIdentity
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+
+
+def last_vitals(stage):
+    return stage.entries(MemberRemoved)[-1].vitals
+
+
+class TestHowSilentAMemberWas:
+    def test_is_not_at_all_if_it_goes_as_soon_as_it_came(self):
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
+        member_id, _ = stage.enter()
+
+        stage.leave(member_id)
+
+        assert last_vitals(stage).longest_gap_ms == 0
+
+    def test_is_not_at_all_if_it_goes_as_soon_as_its_generation_began(self, stage):
+        member_id, _ = stage.enter()
+
+        stage.leave(member_id)
+
+        assert last_vitals(stage).longest_gap_ms == 0
+
+    def test_counts_from_its_generation_on_and_not_from_the_one_before(self, stage):
+        (a,), generation = stage.stable(1)
+        stage.advance(7_000)
+        stage.heartbeat(a, generation)
+        stage.advance(2_000)
+        stage.join(a)
+        stage.advance(1_000)
+        stage.heartbeat(a, generation + 1)
+
+        stage.leave(a)
+
+        assert last_vitals(stage).longest_gap_ms == 1_000
+
+    def test_ends_with_a_commit(self, stage):
+        (a,), generation = stage.stable(1)
+        stage.advance(4_000)
+        stage.commit({("t", 0): 1}, member_id=a, generation=generation, connection=8)
+        committed_ms = stage.now
+        stage.advance(2_000)
+        stage.coordinator.connection_closed(8, stage.now)
+
+        stage.leave(a, client_id="admin")
+
+        vitals = last_vitals(stage)
+        assert (vitals.last_seen_ms, vitals.last_commit_ms, vitals.commits) == (committed_ms, committed_ms, 1)
+        assert vitals.longest_gap_ms == 4_000
+        assert vitals.connection_closed_at_ms == stage.now
+
+    def test_ends_with_a_static_member_that_is_back(self, stage):
+        first = stage.answer(stage.join(instance_id="i"))
+        stage.sync(first.member_id, 1, {}, instance_id="i")
+        stage.advance(5_000)
+
+        answer = stage.answer(stage.join(instance_id="i", connection=9, client_id="new", client_host="/10.0.0.9"))
+        stage.coordinator.connection_closed(9, stage.now)
+        back_ms = stage.now
+        stage.advance(3_000)
+        stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="admin")
+
+        removed = stage.entries(MemberRemoved)[-1]
+        assert removed.who == Who(answer.member_id, "new", "/10.0.0.9", "i")
+        assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
+        assert removed.vitals.connection_closed_at_ms == back_ms
+
+    def test_is_told_of_one_that_let_others_wait_for_half_a_second_and_of_no_other(self, stage):
+        (a, b, c), _ = stage.stable(3)
+        stage.journal.clear()
+        stage.advance(100)
+        stage.join(a)
+        stage.advance(499)
+        stage.join(b)
+        stage.advance(1)
+        stage.join(c)
+
+        told = {entry.who.member_id: entry.vitals for entry in stage.entries(MemberArrived)}
+        assert (told[a], told[b]) == (None, None)
+        assert told[c].last_seen_ms == stage.now - 600
+
+    def test_a_member_from_the_log_has_no_connection_that_could_have_closed(self, stage):
+        (a,), _ = stage.stable(1)
+        stage.restart()
+        stage.coordinator.connection_closed(0, stage.now)
+        stage.coordinator.connection_closed(1, stage.now)
+
+        stage.leave(a, client_id="admin")
+
+        assert last_vitals(stage).connection_closed_at_ms is None
+
+
+class TestWhoLeaves:
+    def test_did_so_itself_only_if_it_named_its_id_under_its_client_id(self, stage):
+        (a, b, c), _ = stage.stable(3)
+        static = stage.answer(stage.join(instance_id="i")) or None
+        assert static is None, "it waits for the others"
+
+        stage.leave(a)
+        stage.leave(b, client_id="admin")
+        stage.leave(MemberIdentity(member_id="", group_instance_id="i"))
+
+        by = [entry.by and entry.by.client_id for entry in stage.entries(MemberRemoved)]
+        assert by == [None, "admin", "app"]
+        assert stage.heartbeat(c, 0) == ErrorCode.ILLEGAL_GENERATION
+
+    def test_with_others_at_once_is_told_first_and_the_others_beside_it(self, stage):
+        (a, b, c, _), _ = stage.stable(4)
+
+        stage.leave(a, b, c)
+
+        trigger = stage.entries(RoundOpened)[-1].trigger
+        assert (trigger.event, trigger.leader_lost) == ("member_left", False)
+        assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
+
+    @pytest.mark.parametrize("version", [3, 4, 5])
+    def test_may_name_several_from_version_3_on(self, stage, version):
+        (a, b), _ = stage.stable(2)
+
+        answer = stage.answer(stage.leave(a, b, version=version))
+
+        assert [(member.member_id, member.error_code) for member in answer.members] == [(a, 0), (b, 0)]
+
+    def test_as_the_last_has_a_round_opened_that_waits_for_nobody(self, stage):
+        (a,), _ = stage.stable(1)
+
+        stage.leave(a)
+
+        opened = stage.entries(RoundOpened)[-1]
+        assert (opened.members, opened.timeout_ms) == ((), 0)
+
+
+class TestWhoDidNotAskForItsAssignment:
+    def test_is_told_with_what_was_known_of_the_first_of_them(self, stage):
+        a = stage.answer(stage.join(version=3, rebalance_ms=20_000, session_ms=30_000)).member_id
+        second = stage.join(version=3, rebalance_ms=20_000, session_ms=40_000, client_id="other")
+        stage.join(a, version=3, rebalance_ms=20_000, session_ms=30_000)
+        b = stage.answer(second).member_id
+        stage.advance(20_000)
+
+        trigger = stage.entries(RoundOpened)[-1].trigger
+        assert (trigger.event, trigger.leader_lost) == ("sync_timeout", True)
+        assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b])
+        assert trigger.vitals.session_timeout_ms == 30_000
+
+    def test_did_not_lead_if_the_leader_asked(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a, rebalance_ms=5_000, session_ms=30_000)
+        stage.join(b, rebalance_ms=5_000, session_ms=30_000)
+        stage.sync(a, generation + 1, {})
+        stage.advance(5_000)
+
+        trigger = stage.entries(RoundOpened)[-1].trigger
+        assert (trigger.event, trigger.who.member_id, trigger.others) == ("sync_timeout", b, ())
+        assert not trigger.leader_lost
+
+
+class TestWhoIsRefused:
+    def test_is_counted_by_group_api_and_error_however_often_it_asks(self, stage):
+        stage.stable(1)
+
+        for _ in range(3):
+            stage.heartbeat("zombie", 1)
+
+        kind = ("Heartbeat", "UNKNOWN_MEMBER_ID")
+        assert stage.coordinator.fenced.by_kind == {kind: 3}
+        assert stage.coordinator.fenced.by_group == {GROUP: {kind: 3}}
+
+    def test_is_told_once_with_the_generation_that_it_named_and_that_there_is(self, stage):
+        (a,), generation = stage.stable(1)
+
+        for _ in range(2):
+            stage.heartbeat(a, generation + 4, client_id="late", client_host="/10.0.0.1")
+
+        (entry,) = stage.entries(RequestFenced)
+        assert (entry.who, entry.api, entry.error) == (
+            Who(a, "late", "/10.0.0.1"),
+            "Heartbeat",
+            "ILLEGAL_GENERATION",
+        )
+        assert (entry.generation, entry.current) == (generation + 4, generation)
+        assert (entry.offsets, entry.more) == ((), 0)
+
+    def test_without_a_generation_in_its_request_is_told_without_one(self, stage):
+        stage.stable(1)
+
+        stage.join("stranger")
+
+        (entry,) = stage.entries(RequestFenced)
+        assert (entry.api, entry.who.member_id, entry.generation) == ("JoinGroup", "stranger", -1)
+
+    def test_under_no_id_is_no_stale_member(self, stage):
+        stage.stable(1)
+
+        assert stage.commit({("t", 0): 1}) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+        assert stage.entries(RequestFenced) == []
+        assert not stage.coordinator.fenced.by_kind
+
+    def test_because_the_group_rebalances_is_no_stale_member(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+
+        answer = stage.answer(stage.sync(b, generation))
+
+        assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.entries(RequestFenced) == []
+        assert not stage.coordinator.fenced.by_kind
+
+    def test_is_one_of_a_hundred_at_most_that_are_told_in_a_generation(self, stage):
+        stage.stable(1)
+
+        for number in range(102):
+            stage.heartbeat(f"zombie-{number}", 1)
+
+        told = [entry.who.member_id for entry in stage.entries(RequestFenced)]
+        assert told == [f"zombie-{number}" for number in range(100)]
+
+
+class TestWhoIsTurnedAway:
+    @pytest.fixture
+    def stage(self):
+        stage = CoordinatorStage(group_max_size=2)
+        stage.stable(2)
+        return stage
+
+    def test_is_told_once_with_who_it_is_and_how_many_there_are(self, stage):
+        for _ in range(3):
+            ticket = stage.join(instance_id="i", client_id="late", client_host="/10.0.0.1")
+            assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+        (entry,) = stage.entries(MemberTurnedAway)
+        assert (entry.who, entry.members) == (Who("", "late", "/10.0.0.1", "i"), 2)
+
+    def test_is_told_beside_others_and_of_a_hundred_at_most(self, stage):
+        for number in range(102):
+            stage.join(client_id=f"late-{number}")
+
+        told = [entry.who.client_id for entry in stage.entries(MemberTurnedAway)]
+        assert told == [f"late-{number}" for number in range(100)]

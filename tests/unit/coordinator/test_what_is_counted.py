@@ -1,0 +1,196 @@
+"""What is counted and remembered, up to which bound: refusals of groups, what was passed over, turns, bytes."""
+
+import pytest
+
+from kohort.coordinator.context import SearchTurns
+from kohort.coordinator.counters import FencedCounters
+from kohort.coordinator.invariants import InvariantBroken, check_state
+from kohort.coordinator.journal import RoundOpened, parse_entry
+from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_join, added_by_sync
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.skipped import Skipped
+from kohort.wire.messages.group_classic import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from support.machines.coordinator_stage import GROUP
+
+KIND = ("Heartbeat", "UNKNOWN_MEMBER_ID")
+
+
+class TestRefusalsByGroup:
+    def test_are_kept_of_ten_thousand_groups_the_first_of_which_give_way(self):
+        counters = FencedCounters()
+        for number in range(10_001):
+            counters.refused(f"g{number}", *KIND)
+
+        assert len(counters.by_group) == 10_000
+        assert "g0" not in counters.by_group
+        assert counters.by_group["g10000"] == {KIND: 1}
+        assert counters.by_kind == {KIND: 10_001}
+
+    def test_are_kept_of_names_of_four_mebibytes_together(self):
+        counters = FencedCounters()
+        names = [f"{number:0>32768}" for number in range(130)]
+
+        for name in names[:128]:
+            counters.refused(name, *KIND)
+        assert list(counters.by_group) == names[:128]
+        for name in names[128:]:
+            counters.refused(name, *KIND)
+
+        assert list(counters.by_group) == names[2:]
+
+    def test_have_room_again_when_groups_are_gone(self):
+        counters = FencedCounters()
+        names = [f"{number:0>32768}" for number in range(256)]
+        for name in names[:128]:
+            counters.refused(name, *KIND)
+        counters.keep(())
+        assert counters.by_group == {}
+
+        for name in names[128:]:
+            counters.refused(name, *KIND)
+
+        assert list(counters.by_group) == names[128:]
+
+    def test_go_on_where_they_are(self):
+        counters = FencedCounters()
+        for _ in range(3):
+            counters.refused("g", *KIND)
+
+        assert counters.by_group == {"g": {KIND: 3}}
+
+
+class TestWhatWasPassedOver:
+    def test_is_nothing_to_speak_of_where_all_could_be_read(self):
+        assert Skipped().told_of("log") == []
+
+    @pytest.mark.parametrize(
+        ("count", "words"),
+        [
+            (1, "1 in all: no. 0"),
+            (3, "3 in all: no. 0; no. 1; no. 2"),
+            (4, "4 in all: no. 0; no. 1; no. 2; and 1 more"),
+            (9, "9 in all: no. 0; no. 1; no. 2; and 6 more"),
+        ],
+    )
+    def test_is_told_in_words_of_the_first_three(self, count, words):
+        skipped = Skipped()
+        for number in range(count):
+            skipped.add(f"no. {number}")
+
+        (note,) = skipped.told_of("log")
+        assert note.text == f"log: passed over what cannot be read, {words}"
+
+    def test_is_cut_where_it_has_more_than_two_hundred_letters(self):
+        skipped = Skipped()
+        skipped.add("x" * 200 + "y")
+
+        (note,) = skipped.told_of("log")
+        assert note.text.endswith(": " + "x" * 200)
+
+
+class TestTurnsToSearch:
+    def test_are_kept_by_one_group_until_it_was_not_heard_of_for_a_second(self):
+        turns = SearchTurns()
+        assert turns.takes("a", 5_000)
+
+        assert not turns.takes("b", 5_999)
+        assert turns.takes("b", 6_000)
+        assert not turns.takes("a", 6_001)
+
+    def test_are_one_step_a_millisecond_whoevers_they_are(self):
+        turns = SearchTurns()
+        assert turns.takes("a", 5_000)
+        assert not turns.takes("a", 5_000)
+        assert turns.takes("a", 5_001)
+
+        turns.done()
+        assert not turns.takes("b", 5_001)
+        assert turns.takes("b", 5_002)
+
+    def test_begin_at_once(self):
+        assert SearchTurns().takes("a", 0)
+
+    def test_are_asked_for_again_at_moments_of_their_own(self):
+        turns = SearchTurns()
+
+        assert [turns.next_ms(now_ms) for now_ms in (100, 100, 100, 102, 200)] == [101, 102, 103, 104, 201]
+
+
+class TestWhatIsAlwaysTaken:
+    """Up to 16 KiB of whoever is there already; what is more counts as new."""
+
+    @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 6)), (16_385, Added(16_385, 0))])
+    def test_of_what_a_member_says_again(self, stage, size, added):
+        member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
+        message = JoinGroupRequest(
+            group_id=GROUP,
+            member_id=member_id,
+            protocols=[JoinGroupRequestProtocol(name="r", metadata=bytes(size - 1))],
+        )
+
+        assert added_by_join(asked(message), groups_of(stage)) == added
+
+    @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 5)), (16_385, Added(16_385, 0))])
+    def test_of_what_a_leader_gives_again(self, stage, size, added):
+        member_id = stage.answer(stage.join(version=3)).member_id
+        stage.sync(member_id, 1, {member_id: b"12345"})
+        message = SyncGroupRequest(
+            group_id=GROUP,
+            member_id=member_id,
+            assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(size))],
+        )
+
+        assert added_by_sync(asked(message), groups_of(stage)) == added
+
+    def test_is_no_less_than_nothing_where_a_member_says_less(self, stage):
+        member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
+        message = JoinGroupRequest(group_id=GROUP, member_id=member_id)
+
+        assert added_by_join(asked(message), groups_of(stage)) == Added()
+
+
+def asked(message):
+    return GroupRequest(message, 5, "app", "/127.0.0.1", reply_to=1)
+
+
+def groups_of(stage) -> Groups:
+    groups = stage.coordinator.groups_beside(GROUP)
+    assert groups is not None
+    return groups
+
+
+def test_groups_are_looked_at_again_after_a_second():
+    budget = MemoryBudget(10_000)
+    assert budget.takes(Added(6_000), [], 0)
+    assert budget.takes(Added(6_000), [], 5_000), "nothing is there, as a look finds"
+
+    assert not budget.takes(Added(6_000), [], 5_999)
+    assert budget.takes(Added(6_000), [], 6_000)
+    assert budget.refused == 1
+
+
+def test_a_stable_group_without_members_is_noticed(stage):
+    stage.stable(1)
+    group = groups_of(stage).by_id[GROUP]
+    members = dict(group.round.members)
+    group.round.members.clear()
+
+    with pytest.raises(InvariantBroken, match="no members"):
+        check_state(group)
+    group.round.members.update(members)
+
+
+def test_a_journal_that_does_not_say_that_the_leader_was_lost_says_that_it_was_not():
+    entry = parse_entry(
+        b'{"kind":"round_opened","at_ms":1,"group":"g","trigger":{"event":"sync_timeout"},'
+        b'"from_generation":1,"members":[],"timeout_ms":1}'
+    )
+
+    assert isinstance(entry, RoundOpened)
+    assert (entry.trigger.leader_lost, entry.trigger.others, entry.initial, entry.observed) == (False, (), False, False)
