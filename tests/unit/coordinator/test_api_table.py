@@ -56,3 +56,9 @@ def test_a_commit_that_cannot_be_written_keeps_what_partitions_were_refused_for(
 
     codes = [p.error_code for p in answer.message.topics[0].partitions]
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_what_only_asks_about_groups_is_served_without_making_the_topic_of_their_offsets():
+    asking = {kind.__name__.removesuffix("Request") for kind, api in GROUP_APIS.items() if api.read_only}
+
+    assert asking == {"OffsetFetch", "DescribeGroups", "ConsumerGroupDescribe", "ListGroups"}

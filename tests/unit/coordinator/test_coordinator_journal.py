@@ -5,17 +5,25 @@ import json
 import pytest
 
 from kohort.coordinator.journal import (
+    KINDS,
     AssignmentWritten,
+    AwaitedPartition,
     Change,
+    EpochCause,
+    GivenPartition,
     Move,
     RoundDropped,
     RoundOpened,
+    SeenMember,
+    SignsOfLife,
     Trigger,
     Vitals,
     Who,
     build_entry,
     parse_entry,
 )
+from kohort.coordinator.journal_events import OffsetMove, ResumedPartition
+from kohort.coordinator.member_said import MemberSaid
 
 WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
 OPENED = RoundOpened(
@@ -63,6 +71,22 @@ def test_what_has_its_default_value_is_left_out():
 
 def _fields(entry):
     return {name: getattr(entry, name) for name in ("at_ms", "group", "from_generation", "members", "timeout_ms")}
+
+
+PARTS = (Who, Vitals, Change, Trigger, Move, SignsOfLife, EpochCause, GivenPartition, AwaitedPartition, SeenMember,
+         OffsetMove, ResumedPartition, MemberSaid)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *PARTS])
+def test_nobody_changes_an_entry_that_others_hold_too(kind):
+    assert kind.__struct_config__.frozen
+
+
+def test_nobody_changes_whom_a_member_waits_for():
+    awaited = AwaitedPartition("t", 0, "m1")
+
+    with pytest.raises(AttributeError):
+        awaited.owner = "m2"
 
 
 def test_a_field_of_a_newer_journal_is_ignored():

@@ -1,0 +1,147 @@
+"""Evidence beside the groups: of how many it is kept, for how long, and what it says at the very bounds."""
+
+import pytest
+
+from kohort.coordinator.journal import Who
+from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.coordinator.member_said import MemberSaid, SaidByMembers
+from kohort.coordinator.memorable_names import are_memorable, beginning_of
+from kohort.coordinator.remembered import BrokerStalls, ClosedConnections, Leavers, OutsideCommitters, Stall
+
+WHO = Who("m", "app", "/h")
+
+
+class TestClosedConnections:
+    def test_are_the_latest_ten_thousand(self):
+        closed = ClosedConnections()
+        for number in range(10_001):
+            closed.add(number, number + 5)
+
+        assert closed.closed_at_ms(0) is None
+        assert closed.closed_at_ms(1) == 6
+        assert closed.closed_at_ms(10_000) == 10_005
+
+    def test_are_none_of_those_that_are_open(self):
+        assert ClosedConnections().closed_at_ms(7) is None
+
+
+class TestTimesInWhichTheBrokerStoodStill:
+    def test_count_as_far_as_a_member_was_silent_in_them(self):
+        stalls = BrokerStalls()
+        stalls.add(Stall(1_000, 2_000))
+        stalls.add(Stall(4_000, 4_500))
+
+        assert stalls.since(0, 9_000) == (1_500, 1_000)
+        assert stalls.since(1_600, 9_000) == (900, 1_600)
+        assert stalls.since(1_600, 4_100) == (500, 1_600)
+        assert stalls.since(2_000, 9_000) == (500, 4_000)
+        assert stalls.since(2_000, 4_000) == (0, None)
+
+    def test_are_the_latest_hundred(self):
+        stalls = BrokerStalls()
+        for number in range(101):
+            stalls.add(Stall(10 * number, 10 * number + 1))
+
+        assert stalls.since(0, 10_000) == (100, 10)
+
+
+class TestWhoLeft:
+    def test_is_one_of_the_latest_thousand(self):
+        leavers = Leavers()
+        for connection in range(1_001):
+            leavers.add(connection, "g", WHO, 5)
+
+        assert leavers.closed(0, 9) is None
+        assert leavers.closed(1, 9) == MemberDisconnected(at_ms=9, group="g", who=WHO, after_ms=4)
+        assert leavers.closed(1, 9) is None, "it was told"
+
+    @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
+    def test_is_remembered_by_a_thousand_letters_in_all(self, group, told):
+        leavers = Leavers()
+        leavers.add(1, group, WHO, 5)
+
+        assert (leavers.closed(1, 9) is not None) == told
+
+
+class TestWhoCommitsFromOutside:
+    @pytest.mark.parametrize(
+        ("after_ms", "backwards", "news"),
+        [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
+    )
+    def test_is_told_of_again_after_an_hour_and_of_offsets_that_go_back_after_a_second(self, after_ms, backwards, news):
+        committers = OutsideCommitters()
+        assert committers.is_news("g", WHO, 50, backwards=False)
+
+        assert committers.is_news("g", WHO, 50 + after_ms, backwards=backwards) == news
+
+    def test_is_known_by_group_client_and_host(self):
+        committers = OutsideCommitters()
+        others = [("h", WHO), ("g", Who("m", "other", "/h")), ("g", Who("m", "app", "/i"))]
+        assert committers.is_news("g", WHO, 1, backwards=False)
+
+        assert [committers.is_news(group, who, 2, backwards=False) for group, who in others] == [True] * 3
+        assert not committers.is_news("g", Who("n", "app", "/h"), 3, backwards=False)
+
+    def test_is_one_of_the_latest_thousand_that_were_told(self):
+        committers = OutsideCommitters()
+        for number in range(1_000):
+            committers.is_news(f"g{number}", WHO, 1, backwards=False)
+        assert not committers.is_news("g0", WHO, 2, backwards=False)
+        assert committers.is_news("g0", WHO, 2_000, backwards=True), "which makes it the latest"
+
+        assert committers.is_news("g1000", WHO, 2_001, backwards=False)
+
+        assert not committers.is_news("g0", WHO, 2_002, backwards=False)
+        assert not committers.is_news("g2", WHO, 2_002, backwards=False)
+        assert committers.is_news("g1", WHO, 2_002, backwards=False)
+
+
+class TestWhatMembersSaid:
+    def test_is_of_the_latest_ten_thousand(self):
+        said = SaidByMembers()
+        people = [Who(f"m{number}", "app", "/h") for number in range(10_001)]
+        for who in people:
+            said.add("c", who, MemberSaid(at_ms=1))
+
+        assert said.of(people[0]) is None
+        assert said.of(people[1]) == said.of(people[-1]) == MemberSaid(at_ms=1)
+
+    @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
+    def test_by_two_clients_that_name_no_member_is_known_if_the_first_is_silent_for_five_minutes(self, after_ms, known):
+        said, nobody = SaidByMembers(), Who("", "app", "/h")
+        said.add("first", nobody, MemberSaid(at_ms=10))
+        said.add("second", nobody, MemberSaid(at_ms=10 + after_ms))
+
+        assert (said.of(WHO) is not None) == known
+
+    def test_by_one_client_is_known_however_often_it_says_something(self):
+        said, nobody = SaidByMembers(), Who("", "app", "/h")
+        for at_ms in (10, 20):
+            said.add("first", nobody, MemberSaid(at_ms=at_ms))
+
+        assert said.of(WHO) == MemberSaid(at_ms=20)
+
+    def test_by_two_clients_that_name_a_member_is_the_latest(self):
+        said = SaidByMembers()
+        said.add("first", WHO, MemberSaid(at_ms=10))
+        said.add("second", WHO, MemberSaid(at_ms=20))
+
+        assert said.of(WHO) == MemberSaid(at_ms=20)
+        assert said.of(Who("other", "app", "/h")) is None
+
+    def test_under_its_own_id_comes_before_what_its_host_said(self):
+        said = SaidByMembers()
+        said.add("first", WHO, MemberSaid(at_ms=10))
+        said.add("other", Who("", "app", "/h"), MemberSaid(at_ms=20))
+
+        assert said.of(WHO) == MemberSaid(at_ms=10)
+        assert said.of(Who("n", "app", "/h")) == MemberSaid(at_ms=20)
+
+
+def test_names_of_a_thousand_letters_together_are_remembered():
+    assert are_memorable("x" * 600, None, "y" * 400)
+    assert not are_memorable("x" * 600, None, "y" * 401)
+
+
+def test_a_name_is_told_apart_by_three_hundred_letters():
+    assert beginning_of("x" * 300 + "y") == "x" * 300
