@@ -1,0 +1,144 @@
+"""What the rest of the broker can see of a coordinator, and tells it: lags, parked requests, stalls, what is here."""
+
+import pytest
+
+from kohort.coordinator.classic.timers import session_timer
+from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
+from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.coordinator.member_said import MemberSaid
+from kohort.notes import Level
+from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+
+
+class TestTheLagOfAGroup:
+    @pytest.fixture
+    def stage(self, stage):
+        stage.commit({("t", 0): 60, ("t", 1): 10, ("u", 0): 7})
+        stage.topics.ends = {("t", 0): 100, ("t", 1): 9, ("t", 2): 50}
+        return stage
+
+    @pytest.mark.parametrize(
+        ("places", "lag"),
+        [
+            ([("t", 0)], 40),
+            ([("t", 1)], 0),  # what it has committed lies behind the end
+            ([("t", 0), ("t", 1)], 40),
+            ([("t", 2)], None),  # nothing is committed there
+            ([("u", 0)], None),  # the end is not known
+            ([("t", 0), ("t", 2), ("u", 0)], 40),
+            ([], None),
+        ],
+    )
+    def test_is_of_the_places_that_it_has_committed_and_whose_ends_are_known(self, stage, places, lag):
+        assert stage.coordinator.lag_of(GROUP, places) == lag
+
+    def test_is_not_known_of_a_group_that_has_committed_nothing(self, stage):
+        assert stage.coordinator.lag_of("other", [("t", 0)]) is None
+
+    def test_is_not_known_where_the_group_is_elsewhere(self, stage):
+        stage.unload()
+
+        assert stage.coordinator.lag_of(GROUP, [("t", 0)]) is None
+        assert stage.coordinator.committed(GROUP) is None
+        assert stage.coordinator.groups_beside(GROUP) is None
+
+
+def test_requests_that_wait_are_seen(stage):
+    (a, b), generation = stage.stable(2)
+    assert list(stage.coordinator.parked()) == []
+    stage.join(a)
+    assert [type(asked.message) for asked in stage.coordinator.parked()] == [JoinGroupRequest]
+    stage.join(b)
+
+    stage.sync(b, generation + 1)
+
+    (waiting,) = stage.coordinator.parked()
+    assert isinstance(waiting.message, SyncGroupRequest)
+    assert waiting.message.member_id == b
+
+
+def test_each_group_has_its_own_timers_also_in_one_partition():
+    stage = CoordinatorStage(offsets_topic_num_partitions=1)
+    (a,), _ = stage.stable(1, group="a")
+    (b,), _ = stage.stable(1, group="b")
+
+    assert stage.coordinator.timers_of("a") == [session_timer("a", a)]
+    assert stage.coordinator.timers_of("b") == [session_timer("b", b)]
+    assert stage.coordinator.timers_of("none") == []
+
+
+def test_a_partition_is_coordinated_from_when_it_loads_until_it_is_given_up(stage):
+    coordinator, partition = stage.coordinator, stage.coordinator.partition_of(GROUP)
+    stage.unload()
+    assert not coordinator.coordinates(partition)
+
+    coordinator.start_loading(partition)
+    assert coordinator.coordinates(partition)
+    assert list(coordinator.all_groups()) == []
+    coordinator.finish_loading(partition, stage.now)
+    assert [at for at, _ in coordinator.all_groups()] == [partition]
+
+    assert coordinator.unload(partition, stage.now) == []
+    assert coordinator.unload(partition, stage.now) == [], "it was given up already"
+    assert not coordinator.coordinates(partition)
+
+
+def test_a_partition_that_is_given_up_while_it_loads_has_told_of_no_group(stage):
+    stage.stable(1)
+    partition = stage.coordinator.partition_of(GROUP)
+    stage.unload()
+    assert [entry.group for entry in stage.coordinator.take_journal() if isinstance(entry, GroupUnloaded)] == [GROUP]
+    stage.coordinator.start_loading(partition)
+
+    assert stage.coordinator.unload(partition, stage.now) == []
+
+    assert stage.coordinator.take_journal() == []
+    assert stage.coordinator.wake_at_ms is None
+
+
+def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are_told_with_it(stage):
+    (a,), _ = stage.stable(1)
+    began_ms = stage.now + 1_000
+    stage.clock.advance(9_500)
+    stage.coordinator.stood_still(began_ms, stage.now)
+
+    (note,) = stage.coordinator.take_notes()
+    assert note.level is Level.WARNING
+    assert note.text == "this broker stood still for 8.5 s: members may be put out that it did not hear"
+    assert stage.coordinator.take_notes() == [], "it is said once"
+    stage.leave(a)
+    vitals = stage.entries(MemberRemoved)[-1].vitals
+    assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)
+
+
+def test_what_a_client_pushed_of_itself_is_told_of_its_member(stage):
+    (a,), _ = stage.stable(1)
+    words = MemberSaid(at_ms=stage.now, longest_poll_gap_ms=400_000)
+    stage.coordinator.client_said("c", Who(a, "app", "/127.0.0.1"), words)
+
+    stage.leave(a)
+
+    assert stage.entries(MemberRemoved)[-1].vitals.said == words
+
+
+def test_the_connection_of_a_member_that_left_is_told_when_it_closes(stage):
+    (a,), _ = stage.stable(1)
+    stage.leave(a, connection=6)
+    stage.advance(70)
+
+    for connection in (5, 6, 6):
+        stage.coordinator.connection_closed(connection, stage.now)
+    stage.check()
+
+    (entry,) = stage.entries(MemberDisconnected)
+    assert (entry.who.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
+
+
+def test_an_entry_of_another_part_of_the_broker_goes_into_the_journal(stage):
+    entry = RoundDropped(at_ms=1, group=GROUP, error="X", generation=1)
+
+    stage.coordinator.note(entry)
+
+    assert stage.coordinator.take_journal() == [entry]
+    assert stage.coordinator.take_journal() == []
