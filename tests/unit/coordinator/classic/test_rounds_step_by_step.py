@@ -168,6 +168,23 @@ class TestAStaticMemberThatIsBack:
         (arrived,) = stage.entries(MemberArrived)
         assert (arrived.who.member_id, arrived.who.instance_id, arrived.after_ms) == (back, "ib", 40)
 
+    def test_leads_no_more_if_it_led_and_was_late(self, stage):
+        said = {"rebalance_ms": 5_000, "session_ms": 60_000}
+        first = stage.answer(stage.join(instance_id="ia", **said)).member_id
+        other = stage.join(instance_id="ib", **said)
+        assert stage.answer(stage.join(first, instance_id="ia", **said)).leader == first
+        second = stage.answer(other).member_id
+        stage.sync(first, 2, {}, instance_id="ia")
+        stage.sync(second, 2, instance_id="ib")
+        changed = stage.join(second, instance_id="ib", protocols=(("range", subscription("u")),), **said)
+        assert stage.answer(changed) is None
+
+        stage.advance(5_000)
+
+        answer = stage.answer(changed)
+        assert (answer.generation_id, answer.leader) == (3, second)
+        assert [member.member_id for member in answer.members] == [first, second]
+
 
 class TestSignsOfLife:
     @pytest.mark.parametrize("how", ["heartbeat", "sync", "join", "commit"])
