@@ -123,6 +123,25 @@ class TestAnAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
 
+    def test_that_is_given_up_has_the_sessions_begin_of_those_who_waited_for_it(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+        stage.join(b)
+        waiting = stage.sync(b, generation + 1)
+        for _ in range(4):
+            stage.advance(5_000)
+            assert stage.heartbeat(a, generation + 1) == ErrorCode.NONE
+
+        stage.join(a, protocols=(("range", subscription("u")),))
+        assert stage.answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        stage.journal.clear()
+        stage.advance(9_999)
+        assert stage.entries(MemberRemoved) == []
+        stage.advance(1)
+
+        (removed,) = stage.entries(MemberRemoved)
+        assert (removed.who.member_id, removed.why) == (b, "session_expired")
+
 
 class TestAStaticMemberThatIsBack:
     def test_has_its_session_begin_anew(self, stage):
