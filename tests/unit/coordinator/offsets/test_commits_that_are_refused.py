@@ -1,0 +1,88 @@
+"""A commit of a stale member is refused, and told of with what it tried: members that are believed dead show here."""
+
+import pytest
+
+from kohort.coordinator.journal import RequestFenced
+from kohort.coordinator.journal_events import OffsetMove
+from kohort.errors import ErrorCode
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
+
+
+@pytest.fixture
+def stage():
+    return CoordinatorStage(topics=Topics(t=30, u=30))
+
+
+def fenced(stage) -> RequestFenced:
+    (entry,) = stage.entries(RequestFenced)
+    assert isinstance(entry, RequestFenced)
+    return entry
+
+
+def test_it_is_told_with_the_generation_and_the_offsets_beside_what_is_committed(stage):
+    (a,), generation = stage.stable(1)
+    stage.commit({("t", 0): 7}, member_id=a, generation=generation)
+
+    codes = stage.commit({("t", 0): 5, ("u", 1): 9}, member_id="zombie", generation=generation)
+
+    assert codes == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    entry = fenced(stage)
+    assert (entry.api, entry.error, entry.generation) == ("OffsetCommit", "UNKNOWN_MEMBER_ID", generation)
+    assert (entry.offsets, entry.more) == ((OffsetMove("t", 0, 5, 7), OffsetMove("u", 1, 9)), 0)
+    assert stage.coordinator.fenced.by_group == {GROUP: {("OffsetCommit", "UNKNOWN_MEMBER_ID"): 1}}
+
+
+@pytest.mark.parametrize(("count", "more"), [(19, 0), (20, 0), (21, 1), (30, 10)])
+def test_twenty_offsets_are_told_and_how_many_more_there_were(stage, count, more):
+    _, generation = stage.stable(1)
+
+    stage.commit({("t", partition): partition for partition in range(count)}, member_id="zombie", generation=generation)
+
+    entry = fenced(stage)
+    assert entry.offsets == tuple(OffsetMove("t", partition, partition) for partition in range(count - more))
+    assert entry.more == more
+
+
+def test_topics_that_go_by_id_are_told_by_name_or_by_the_id_that_nobody_knows(stage):
+    stage.stable(1)
+    unknown = b"\x09" * 16
+    p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
+    topics = [OffsetCommitRequestTopic(topic_id=each, partitions=[p]) for each in (stage.topics.ids["u"], unknown)]
+
+    message = OffsetCommitRequest(group_id=GROUP, member_id="zombie", generation_id_or_member_epoch=1, topics=topics)
+    stage.ask(message, 10)
+
+    assert [(move.topic, move.after) for move in fenced(stage).offsets] == [("u", 2), (unknown.hex(), 2)]
+
+
+def test_it_leaves_what_is_committed_and_the_member_that_is_there_alone(stage):
+    (a,), generation = stage.stable(1)
+    stage.commit({("t", 0): 7}, member_id=a, generation=generation)
+
+    assert stage.commit({("t", 0): 5}, member_id=a, generation=generation - 1) == [ErrorCode.ILLEGAL_GENERATION]
+
+    committed = stage.coordinator.committed(GROUP)
+    assert committed is not None
+    assert committed.get("t", 0).offset == 7
+    entry = fenced(stage)
+    assert (entry.generation, entry.current) == (generation - 1, generation)
+
+
+def test_of_a_commit_that_moves_one_of_two_offsets_forward_the_member_is_at_work(stage):
+    (a, _), generation = stage.stable(2)
+    stage.commit({("t", 0): 5, ("t", 1): 5}, member_id=a, generation=generation)
+    stage.advance(1_000)
+    stage.commit({("t", 0): 5, ("t", 1): 4}, member_id=a, generation=generation)
+    groups = stage.coordinator.groups_beside(GROUP)
+    assert groups is not None
+    member = groups.by_id[GROUP].round.members[a]
+    assert member.last_progress_ms == stage.now - 1_000
+
+    stage.commit({("t", 0): 5, ("t", 1): 6}, member_id=a, generation=generation)
+
+    assert member.last_progress_ms == stage.now
