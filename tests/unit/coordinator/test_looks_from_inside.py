@@ -3,12 +3,14 @@
 import pytest
 
 from kohort.coordinator.classic.timers import session_timer
+from kohort.coordinator.consumer.timers import regex_timer
 from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.coordinator.member_said import MemberSaid
 from kohort.notes import Level
+from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
-from support.machines.coordinator_stage import GROUP, CoordinatorStage
+from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
 
 class TestTheLagOfAGroup:
@@ -142,3 +144,14 @@ def test_an_entry_of_another_part_of_the_broker_goes_into_the_journal(stage):
 
     assert stage.coordinator.take_journal() == [entry]
     assert stage.coordinator.take_journal() == []
+
+
+def test_a_modern_group_that_is_deleted_while_it_looks_for_topics_waits_for_nothing():
+    stage = CoordinatorStage(topics=Topics(**{f"t{number}": 1 for number in range(3_000)}))
+    stage.come("m", subscribed_topic_names=[], subscribed_topic_regex="t.*")
+    stage.beat("m", -1)
+    assert stage.coordinator.timers_of(GROUP) == [regex_timer(GROUP)]
+
+    stage.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+
+    assert stage.coordinator.timers_of(GROUP) == []

@@ -104,3 +104,16 @@ def test_of_a_modern_group_it_is_the_retention_time_after_the_commit():
         stage.beat("m", epoch)
 
     assert committed() == [1]
+
+
+def test_of_a_simple_group_a_sweep_takes_what_is_as_old_as_the_option_says_in_minutes():
+    stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
+    stage.commit({("t", 0): 1})
+    stage.advance(1)
+    stage.commit({("t", 1): 1})
+
+    stage.advance(299_999)
+
+    held = stage.coordinator.committed("g")
+    assert held is not None
+    assert [partition for _, partition, _ in held] == [1]

@@ -101,3 +101,11 @@ def test_two_groups_of_one_partition_lose_what_is_pending_with_its_abort():
     stage.end_transaction(PRODUCER, commit=False, group="a")
 
     assert stage.coordinator.committed("a") is not None
+
+
+def test_an_offset_is_pending_whichever_of_two_open_transactions_has_committed_it():
+    pending = PendingOffsets()
+    pending.put(PRODUCER, "t", 0, OffsetCommitValue(offset=1))
+    pending.put(PRODUCER + 1, "u", 0, OffsetCommitValue(offset=1))
+
+    assert [pending.holds(topic, 0) for topic in ("t", "u", "v")] == [True, True, False]

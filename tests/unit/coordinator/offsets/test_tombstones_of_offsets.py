@@ -1,0 +1,101 @@
+"""Which offsets a deletion takes, and that a deletion that cannot be written leaves everything else as it was."""
+
+import pytest
+
+from kohort.coordinator.records import OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+
+FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def committed(stage) -> list[tuple[str, int]]:
+    held = stage.coordinator.committed(GROUP)
+    return [] if held is None else sorted((topic, partition) for topic, partition, _ in held)
+
+
+def delete(stage, topic: str, *partitions: int) -> list[int]:
+    asked = [OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
+    topics = [OffsetDeleteRequestTopic(name=topic, partitions=asked)]
+    answer = stage.answer(stage.ask(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0))
+    return [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+def test_partitions_count_from_0_up_to_their_number(stage):
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    stage.commit({("t", 3): 1})
+
+    assert delete(stage, "t", -1, 0, 3, 4) == [unknown, 0, 0, unknown]
+    assert committed(stage) == []
+
+
+@pytest.mark.parametrize("gone", ["a", "b", "c"])
+def test_a_deleted_topic_takes_its_own_offsets_wherever_they_stand_among_others(stage, gone):
+    for topic in ("a", "b", "c"):
+        stage.topics.make(topic, 2)
+    stage.commit({(topic, partition): 1 for topic in ("a", "b", "c") for partition in (0, 1)})
+    stage.topics.delete(gone)
+
+    stage.coordinator.topics_deleted([gone], stage.now)
+
+    assert committed(stage) == [
+        (topic, partition) for topic in ("a", "b", "c") if topic != gone for partition in (0, 1)
+    ]
+
+
+def test_a_deletion_that_cannot_be_written_has_nobody_join_again(stage):
+    (a, b), generation = stage.stable(2)
+    stage.commit({("u", 0): 1, ("u", 1): 1}, member_id=a, generation=generation)
+    rejoin = stage.join(a)
+    stage.refuse_with = FULL
+
+    delete(stage, "u", 0)
+    assert stage.answer(rejoin) is None
+    stage.topics.delete("u")
+    stage.coordinator.topics_deleted(["u"], stage.now)
+    stage.check()
+
+    assert stage.answer(rejoin) is None
+    assert committed(stage) == [("u", 0), ("u", 1)]
+    stage.refuse_with = None
+    stage.join(b)
+    assert stage.answer(rejoin).generation_id == generation + 1
+
+
+def test_an_expiry_that_cannot_be_written_is_tried_again_and_has_nobody_join_again():
+    stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
+    (a, b), generation = stage.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000)
+    stage.commit({("u", 0): 1}, member_id=a, generation=generation, version=4, retention_ms=1_000)
+    rejoin = stage.join(a, session_ms=1_800_000, rebalance_ms=1_800_000)
+    stage.refuse_with = FULL
+    stage.advance(300_000)
+    assert stage.answer(rejoin) is None
+    assert committed(stage) == [("u", 0)]
+
+    stage.refuse_with = None
+    stage.advance(300_000)
+
+    assert committed(stage) == []
+    assert stage.answer(rejoin) is None
+    tombstones = [record for record in stage.records() if isinstance(record, OffsetCommitted) and record.value is None]
+    assert [(record.topic, record.partition) for record in tombstones] == [("u", 0)]
+    stage.join(b, session_ms=1_800_000, rebalance_ms=1_800_000)
+    assert stage.answer(rejoin).generation_id == generation + 1
+
+
+def test_a_group_of_offsets_alone_goes_with_the_last_of_several():
+    stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
+    stage.commit({("t", 0): 1, ("t", 1): 1}, version=4, retention_ms=1_000)
+    stage.commit({("t", 2): 1}, version=4, retention_ms=400_000)
+
+    stage.advance(300_000)
+    assert committed(stage) == [("t", 2)]
+    stage.advance(300_000)
+
+    assert stage.coordinator.committed(GROUP) is None
