@@ -32,7 +32,7 @@ def change_of(this: Round, member: Member, protocols: Protocols, ctx: Context) -
         and after is not None
         and sorted(before.owned_partitions) != sorted(after.owned_partitions),
         partitions_changed={topic: (was, now) for topic, (was, now) in counts.items() if was != now},
-        topics_made=tuple(t for t in added if (topics.made_at_ms(t) or 0) >= this.opened_at_ms),
+        topics_made=tuple(t for t in added if (at := topics.made_at_ms(t)) is not None and at >= this.opened_at_ms),
         topics_gone=tuple(t for t in removed if topics.partition_count(t) is None),
         racks=racks if racks[0] != racks[1] else None,
     )

@@ -117,3 +117,13 @@ def test_a_group_that_only_held_offsets_gets_its_first_assignment_from_nobody(st
     assert (written.generation, written.partitions) == (generation, {a: {"t": (0,)}})
     assert written.moves == (Move("t", 0, None, a),)
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
+
+
+def test_a_topic_that_was_there_before_is_not_told_as_made_though_the_group_says_no_time(stage):
+    stage.topics.make("old", 1)
+    restart_on(stage, member("a"), leader="a")
+
+    stage.join("a", protocols=(("range", subscription("t", "old")),))
+
+    change = stage.entries(RoundOpened)[-1].trigger.change
+    assert (change.topics_added, change.topics_made) == (("old",), ())
