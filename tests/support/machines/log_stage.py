@@ -14,7 +14,7 @@ from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.log.topics import Topics
 from kohort.wire.compression import Codec
-from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches, with_offset
 
 OPTIONS = {"segment.bytes": "1024", "index.interval.bytes": "100"}
 
@@ -68,6 +68,15 @@ class LogStage:
         for name in names:
             self.append(name, key=key)
         return names
+
+    def begin_segments_at(self, *base_offsets: int) -> None:
+        """Have a batch of its own key at each of these offsets, in a segment of its own, as a start finds them."""
+        self.topics.close()
+        for base in base_offsets:
+            stored = b"".join(with_offset(batch(at_ms=self.now_ms, key=b"%d" % base), base, 0))
+            self.storage.replace(f"orders-0/{base:020d}.log", stored)
+        self.storage.delete(".kafka_cleanshutdown")
+        self.crash()
 
     def crash(self) -> list[str]:
         """The process is gone, and another starts; what it said at start."""

@@ -8,8 +8,9 @@ from kohort.errors import ApiError, CorruptLog, ErrorCode
 from kohort.log.aborted import AbortedTransaction, AbortedTransactions
 from kohort.log.aborted_pages import ENTRY_BYTES, PAGE_ENTRIES, AbortedPages
 from kohort.log.segment import segment_name
-from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.log.storage import MemoryStorage
 from kohort.wire.control_records import Marker
+from support.machines.counted_reads import CountedReads
 from support.machines.log_stage import LogStage
 
 EVERY = 10
@@ -102,26 +103,6 @@ def test_any_history_is_answered_as_from_a_list(storage, seed):
         start = rng.randrange(stable)
         end = rng.randrange(start, stable) + 1
         assert kept.between(start, end) == [e for e in known if e.last_offset >= start and e.first_offset < end]
-
-
-class CountedReads(MemoryStorage):
-    """Counts the bytes that are read of its files."""
-
-    def __init__(self):
-        super().__init__()
-        self.read_bytes = 0
-        self.make_folder("p-0")
-
-    def open(self, name):
-        storage = self
-
-        class File(MemoryFile):
-            def read(self, at, size):
-                data = super().read(at, size)
-                storage.read_bytes += len(data)
-                return data
-
-        return File(super().open(name)._data)
 
 
 def test_a_look_reads_no_more_of_the_disk_than_it_needs():

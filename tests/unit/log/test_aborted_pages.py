@@ -7,34 +7,14 @@ import pytest
 from kohort.log.aborted import AbortedTransaction, AbortedTransactions
 from kohort.log.aborted_pages import PAGE_ENTRIES, PAGE_ITSELF, AbortedPages, build_entry, parse_page
 from kohort.log.segment import segment_name
-from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.control_records import Marker
+from support.machines.counted_reads import CountedReads
 from support.machines.log_stage import LogStage
 
 
 def entry(number: int) -> AbortedTransaction:
     """One of many that follow one another, each over ten offsets."""
     return AbortedTransaction(number, number * 10, number * 10 + 9, number * 10 + 10)
-
-
-class CountedReads(MemoryStorage):
-    """Counts the bytes that are read of its files."""
-
-    def __init__(self):
-        super().__init__()
-        self.read_bytes = 0
-        self.make_folder("p-0")
-
-    def open(self, name):
-        storage = self
-
-        class File(MemoryFile):
-            def read(self, at, size):
-                data = super().read(at, size)
-                storage.read_bytes += len(data)
-                return data
-
-        return File(super().open(name)._data)
 
 
 def held(storage, pages=None):

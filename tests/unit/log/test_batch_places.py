@@ -9,6 +9,7 @@ from kohort.log.batch_positions import Search, check_place, true_base
 from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.storage import MemoryFile
 from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, build_batch, parse_batch_header
+from support.machines.counted_reads import CountedFile
 from support.machines.log_stage import batch
 
 THREE = parse_batch_header(batch(["a", "b", "c"]))
@@ -209,21 +210,6 @@ def test_a_batch_without_records_that_compaction_left_is_handed_out():
 
 
 # ---------------------------------------------------------------- what a search costs
-
-
-class CountedFile(MemoryFile):
-    """Notes how much is read of it at a time."""
-
-    __slots__ = ("reads",)
-
-    def __init__(self, data: bytearray) -> None:
-        super().__init__(data)
-        self.reads: list[int] = []
-
-    def read(self, at, size):
-        data = super().read(at, size)
-        self.reads.append(len(data))
-        return data
 
 
 def counted(*sizes: int) -> CountedFile:

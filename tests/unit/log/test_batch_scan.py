@@ -5,22 +5,8 @@ import pytest
 from kohort.errors import CorruptRecord
 from kohort.log.batch_scan import WINDOW_BYTES, checked_headers, whole_batches
 from kohort.log.storage import MemoryFile
+from support.machines.counted_reads import CountedFile
 from support.machines.log_stage import batch
-
-
-class CountedFile(MemoryFile):
-    """Notes how much is read of it at a time."""
-
-    __slots__ = ("reads",)
-
-    def __init__(self, data: bytearray) -> None:
-        super().__init__(data)
-        self.reads: list[int] = []
-
-    def read(self, at, size):
-        data = super().read(at, size)
-        self.reads.append(len(data))
-        return data
 
 
 def sized(size: int) -> bytes:

@@ -14,7 +14,7 @@ from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.control_records import Marker, build_marker
-from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, read_batch, split_batches, with_offset
+from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, read_batch, split_batches
 from support.machines.log_stage import LogStage, batch, offsets_in, values_from
 
 LAST_POSITION = 2**31 - 1
@@ -212,12 +212,7 @@ def test_a_step_unpacks_about_sixty_four_kilobytes():
 def of_segments(*base_offsets):
     """A log with a batch of its own key at each of these offsets, in a segment of its own."""
     stage = stage_of(MemoryStorage())
-    stage.topics.close()
-    for base in base_offsets:
-        stored = b"".join(with_offset(batch(at_ms=stage.now_ms, key=b"%d" % base), base, 0))
-        stage.storage.replace(f"orders-0/{base:020d}.log", stored)
-    stage.storage.delete(".kafka_cleanshutdown")
-    stage.crash()
+    stage.begin_segments_at(*base_offsets)
     return stage
 
 

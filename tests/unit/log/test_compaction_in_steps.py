@@ -8,8 +8,8 @@ from kohort.log.compaction import ENTRY_BYTES, FLUSH_STEPS, Compaction
 from kohort.log.dirty import dirty_part
 from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.storage import MemoryFile, MemoryStorage
-from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, split_batches, with_offset
-from support.machines.log_stage import LogStage, batch, offsets_in
+from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, split_batches
+from support.machines.log_stage import LogStage, offsets_in
 
 PAD = "x" * 600
 FAR = 3 * RELATIVE_OFFSET_MAX
@@ -38,12 +38,7 @@ def bases(stage):
 def of_segments(*base_offsets):
     """A log with a batch of its own key at each of these offsets, in a segment of its own."""
     stage = stage_of()
-    stage.topics.close()
-    for base in base_offsets:
-        stored = b"".join(with_offset(batch(at_ms=stage.now_ms, key=b"%d" % base), base, 0))
-        stage.storage.replace(f"orders-0/{base:020d}.log", stored)
-    stage.storage.delete(".kafka_cleanshutdown")
-    stage.crash()
+    stage.begin_segments_at(*base_offsets)
     assert bases(stage) == list(base_offsets)
     return stage
 

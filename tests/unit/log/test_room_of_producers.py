@@ -65,12 +65,18 @@ def test_who_was_silent_for_a_quarter_of_an_hour_gives_way():
     assert ids(producers) == [2]
 
 
-def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence():
+def room_that_refused():
+    """There was no room for a second producer, and there is again."""
     room, (producers,) = room_of(1)
     write(producers, 1, NOW)
     refused(producers, 2, NOW)
     producers.expire(NOW, 0)
     room.count()
+    return room, producers
+
+
+def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence():
+    room, producers = room_that_refused()
 
     said = refused(producers, 2, NOW + 59_999, sequence=1)
     assert said.endswith("(kohort.producer.max.ids); it may try again")
@@ -81,11 +87,7 @@ def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence
 
 
 def test_in_the_minute_after_a_refusal_the_first_batch_of_a_producer_is_taken():
-    room, (producers,) = room_of(1)
-    write(producers, 1, NOW)
-    refused(producers, 2, NOW)
-    producers.expire(NOW, 0)
-    room.count()
+    _, producers = room_that_refused()
 
     write(producers, 2, NOW + 1, sequence=0)
 
