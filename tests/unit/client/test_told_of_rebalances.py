@@ -12,7 +12,7 @@ from kohort.client.group.callbacks import CallbackNeeded
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, ErrorCode, UnsupportedVersion, UsageError
 from kohort.testing.machines.scripted import SILENCE
-from kohort.wire.consumer_protocol import Assignment, build_assignment
+from kohort.wire.consumer_protocol import Assignment, build_assignment, parse_subscription
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.offsets import OffsetCommitRequest
 from support.machines.consumer_stage import ConsumerStage, User, names, tp
@@ -213,6 +213,45 @@ def test_a_topic_that_the_leader_has_found_first_is_no_reason_to_join_again():
 
     assert user.told == [("assigned", "t-0 u-0")]
     assert reasons(stage) == ["the consumer subscribed"]
+
+
+def test_what_was_to_go_and_is_wanted_again_is_read_on():
+    stage = ConsumerStage()
+    stage.topic("t", 1)
+    stage.topic("u", 1)
+    user = stage.user(["t", "u"], group_id="g", auto_offset_reset="earliest", **COOPERATIVE)
+    stage.until(lambda: user.owned == "t-0 u-0")
+    user.machine.subscribe(["t"])
+    user.poll()  # what was read of u-0 is being committed
+
+    user.machine.subscribe(["t", "u"])
+    stage.produce("u", 0, b"after that")
+
+    stage.until(lambda: user.values() == [b"after that"])
+    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "nobody was told that it goes"
+
+
+def test_a_join_that_is_sent_again_says_what_is_wanted_then_and_what_it_said_counts():
+    stage = ScriptedCoordinator()
+    stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    user = stage.user(["t", "u"], group_id="g", **COOPERATIVE)
+    stage.until(lambda: stage.sent(JoinGroupRequest))
+    user.machine.subscribe(["t"])
+    stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 2)
+
+    user.machine.subscribe(["t", "u"])
+    stage.polls(10_000)
+
+    said = [[sorted(topics_of(request)), request.reason] for request in stage.sent(JoinGroupRequest)]
+    assert said == [
+        [["t", "u"], "the consumer subscribed"],
+        [["t"], "the consumer subscribed"],
+        [["t", "u"], "the subscription has changed since the last join"],
+    ]
+
+
+def topics_of(request: JoinGroupRequest) -> list[str]:
+    return parse_subscription(bytes(request.protocols[0].metadata)).topics
 
 
 # Joins that fail

@@ -45,11 +45,14 @@ class MemberMessages:
         self._assignors = assignors
         self._subscription = subscription
         self._cooperative = all(a.cooperative for a in assignors)
+        self.said_topics: frozenset[str] = frozenset()
+        """What the last JoinGroup said that is subscribed to: one that is sent again says what holds by then."""
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, adopted: Adopted, reason: str) -> JoinGroupRequest:
         """Build a JoinGroup. ``reason``: why, in words, for the group's journal (KIP-800)."""
         config = self._config
+        self.said_topics = self._subscription.topics
         return JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=config.session_timeout_ms,

@@ -107,6 +107,11 @@ class ClassicMembership:
         self.state = MemberState.PREPARING_REBALANCE
         self._request.succeeded()
 
+    @property
+    def said_topics(self) -> frozenset[str]:
+        """What the group was last told that this member subscribes to."""
+        return self._messages.said_topics
+
     def take_assignment(self) -> list[TopicPartition] | None:
         taken, self.new_assignment = self.new_assignment, None
         return taken

@@ -138,6 +138,8 @@ class ClassicRebalance:
         elif self._cooperative:
             gone = self._not_wanted()
             keep = [p for p in owned if p not in set(gone)]
+            for partition in keep:  # one that was to go, and was wanted again while its commit was under way
+                self._subscription.assigned[partition].pending_revocation = False
             self._tell("revoked", tuple(gone), even_if_empty=False, then=lambda: self._join(keep=keep))
         else:
             again, self._told_eagerly = self._told_eagerly, True
@@ -177,7 +179,7 @@ class ClassicRebalance:
     def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
         self._subscription.assign_from_group(assigned)
         # What the leader knew of a pattern counts as said. What the user has wanted since the join was not said.
-        self._joined_topics = (self._joined_topics or frozenset()) | {p.topic for p in assigned}
+        self._joined_topics = self._membership.said_topics | {p.topic for p in assigned}
         self._membership.adopt(assigned)
         self.callback = CallbackNeeded("assigned", added)
 
