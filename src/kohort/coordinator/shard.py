@@ -77,6 +77,8 @@ class Shard:
                 )
             if this.state is GroupState.STABLE and len(this.members) > ctx.config.group_max_size:
                 open_round(group, ctx, out, Trigger(event="over_capacity"))
+            elif group.is_unled:
+                open_round(group, ctx, out, Trigger(event="downgraded"))
             yield group_id, out
         for group_id, consumer in list(self.groups.consumer.items()):
             yield group_id, begin_consumer_group(consumer, ctx)

@@ -390,7 +390,10 @@ def _append_failed(this: Rebalance) -> Finding:
 
 
 def _downgraded(this: Rebalance) -> Finding:
-    clause = f"{_who(this)}, the last of the new protocol, went, and the group is a classic one again"
+    if this.trigger.who is None:
+        clause = "the group became a classic one again, and was loaded before its members had joined it"
+    else:
+        clause = f"{_who(this)}, the last of the new protocol, went, and the group is a classic one again"
     evidence = (Evidence("converted", f"to the classic protocol, at {this.from_generation}", this.opened_at_ms),)
     return Finding("PROTOCOL_MIGRATION", "proof", clause, evidence)
 

@@ -55,19 +55,26 @@ class ClassicGroup:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{generation_id}; it is {self.round.generation_id}")
 
     @property
+    def is_unled(self) -> bool:
+        """Whether its members are written without a leader, as where a modern group became classic: what one had that
+        went is nobody's before they have joined again."""
+        return self.written is not None and bool(self.written.members) and self.written.leader is None
+
+    @property
     def is_blank(self) -> bool:
         """Nothing is written of it, nobody is in it and nobody is on the way: it need not be remembered."""
         return self.written is None and not self.round.members and not self.round.pending_join
 
 
-def generation_of(this: Round, since_ms: int | None = None) -> GroupMetadataValue:
+def generation_of(this: Round, since_ms: int | None = None, *, is_led: bool = True) -> GroupMetadataValue:
     """Return the record that makes ``this`` round the written generation; only the selected protocol's metadata is
-    kept. ``since_ms`` is since when it is in its state, if not since that began."""
+    kept. ``since_ms`` is since when it is in its state, if not since that began. One that is not led is over: whoever
+    reads it after a crash has its members join again, too."""
     return GroupMetadataValue(
         protocol_type=this.protocol_type,
         generation=this.generation_id,
         protocol=this.protocol_name,
-        leader=this.leader,
+        leader=this.leader if is_led else None,
         current_state_timestamp=this.state_since_ms if since_ms is None else since_ms,
         members=[
             MemberMetadata(

@@ -298,7 +298,7 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
     out.journal.append(RoundDropped(at_ms=ctx.now_ms, group=group.group_id, error=code.name, generation=generation_id))
     announced = group.last_generation_id
     begin_sessions(group, ctx, out)
-    if group.state is GroupState.STABLE and announced > group.round.generation_id:
+    if group.state is GroupState.STABLE and (announced > group.round.generation_id or group.is_unled):
         open_round(group, ctx, out, Trigger(event="append_failed", error=code.name))
     return out
 

@@ -102,8 +102,9 @@ def _convert(
     groups: Groups, group: ModernGroup, after: _Remains, by: ConsumerMember, out: Outcome, ctx: Context
 ) -> Outcome:
     this = _round_of(group, after, ctx)
+    written = generation_of(this, is_led=after.is_current)
     instead = Outcome(
-        records=[*group_tombstones(group), GroupWritten(group.group_id, generation_of(this))],
+        records=[*group_tombstones(group), GroupWritten(group.group_id, written)],
         replies=out.replies,
         timers=[*(change for change in out.timers if isinstance(change, CancelTimer))],
         journal=[entry for entry in out.journal if not entry.CLAIMS_WRITTEN],
@@ -122,7 +123,7 @@ def _convert(
         classic.round = this
         then = Outcome()
         begin_sessions(classic, ctx, then)
-        if len(after.members) < len(group.members) or not after.is_current:
+        if not after.is_current:
             open_round(classic, ctx, then, Trigger(event="downgraded", who=by.who))
         return then
 

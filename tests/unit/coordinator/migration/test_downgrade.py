@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, RegexResolved
-from kohort.coordinator.journal import GroupConverted, RequestFenced, RoundOpened
+from kohort.coordinator.journal import GroupConverted, RequestFenced, RoundOpened, Trigger
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode, StorageError
 from kohort.wire.consumer_protocol import parse_assignment
@@ -84,8 +84,34 @@ def test_a_failover_finds_the_classic_group(stage):
 
     stage.restart()
 
-    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # what is written is the generation as it was
     assert stage.come("again").error_code == ErrorCode.NONE
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_failover_before_all_have_joined_again_has_them_join_again(stage):
+    """What the member had that went is nobody's: without a round, for as long as the group does nothing else."""
+    classic, epoch = beside(stage)
+    stage.beat("new", -1)
+
+    stage.restart()
+
+    assert stage.entries(RoundOpened)[-1].trigger == Trigger(event="downgraded")
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = stage.answer(stage.join(classic))
+    assert (joined.generation_id, joined.leader) == (epoch + 1, classic)
+    stage.restart()
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS, "no generation came of that"
+
+
+def test_a_failover_after_that_moves_nothing(stage):
+    classic, _ = beside(stage)
+    stage.beat("new", -1)
+    joined = stage.answer(stage.join(classic))
+    stage.sync(classic, joined.generation_id, {classic: b"all"})
+
+    stage.restart()
+
+    assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.NONE
 
 
 def test_where_groups_may_not_go_back_the_group_stays_modern():
