@@ -7,12 +7,14 @@ other (a session that outlives the round, a round that outlives the session).
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker", "refuse writes", "torn write",
           "clog", "scale", "slow handler", "leave", "one-way cut", "deploy", "double", "clock jump",
           "admin")  # fmt: skip
 FAULTS_OF_STRANGERS = ("impostor", "kick")
+CHANGES_MIND = "change mind"
+"""A member subscribes to one topic for a while, where there are two."""
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
@@ -90,7 +92,7 @@ def plan_of(seed: int) -> Plan:
     share = rng.choice([0.0, 0.2, 0.45, 0.45, 0.45, 0.7])
     topics = {f"t{i}": rng.choice([1, 2, 3, 6]) for i in range(rng.choice([1, 1, 2]))}
     faults_of_strangers = {f for f in FAULTS_OF_STRANGERS if later.random() < (0.3 if share else 0.0)}
-    return Plan(
+    plan = Plan(
         seed=seed,
         consumers=rng.choice([1, 2, 3, 3, 4, 5]),
         topics=topics,
@@ -117,3 +119,6 @@ def plan_of(seed: int) -> Plan:
         forgets=later.random() < 0.3,
         cleans_often=later.random() < 0.5,
     )
+    # As in Kafka, a static member that comes back with other topics changes nothing in a stable group (KIP-345).
+    minds = bool(share) and len(topics) > 1 and not plan.static and later.random() < 0.5
+    return replace(plan, faults=plan.faults | {CHANGES_MIND}) if minds else plan

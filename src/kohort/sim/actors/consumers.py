@@ -10,7 +10,7 @@ from kohort.client.requests.io import Tick
 from kohort.client.requests.promise import Promise
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.model import Record, TopicPartition
+from kohort.model import Record, SubscriptionPattern, TopicPartition
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.stage import Stage
 
@@ -49,6 +49,7 @@ class ConsumerActor(EngineActor):
         """Whether its listener works, for longer than a moment: the user is in poll(), and gets nothing else done."""
         self._config = config
         self._topics = topics
+        self._changes_to: Wanted | None = None
         self._watcher = stage.checks
         self._polling = False
         self._poll_ends_ms = 0
@@ -65,6 +66,7 @@ class ConsumerActor(EngineActor):
         self._life += 1
         self.machine = ConsumerMachine(self._config, self.rng)
         self.machine.subscribe(self._topics)
+        self._changes_to = None
         self._polling, self._leaving, self.stopped = False, None, False
         self.listens = False
         self.left_poll_ms = self.world.now_ms
@@ -153,6 +155,11 @@ class ConsumerActor(EngineActor):
         life = self._life
         self.world.after(delay_ms, lambda: self._poll(life))
 
+    def change_mind(self, topic: str | None) -> None:
+        """Have the user subscribe to ``topic`` alone before its next poll; None: to all that it was started with."""
+        by_pattern = isinstance(self._topics, SubscriptionPattern)
+        self._changes_to = self._topics if topic is None else SubscriptionPattern(topic) if by_pattern else [topic]
+
     def _poll(self, life: int) -> None:
         if self._life != life or self.machine is None or self._leaving is not None:
             return
@@ -162,9 +169,16 @@ class ConsumerActor(EngineActor):
         self._polling = True
         self._kicked = False
         self._poll_ends_ms = self.world.now_ms + POLL_MS
+        self._subscribe_again(self.machine)
         self.machine.enter_poll(self.world.now_ms)
         self._pump(entering=True)
         self.world.after(POLL_MS, lambda: self._poll_times_out(life))
+
+    def _subscribe_again(self, machine: ConsumerMachine) -> None:
+        if self._changes_to is not None:
+            self.history.add(self.name, "subscribes to", str(self._changes_to))
+            machine.subscribe(self._changes_to)
+            self._changes_to = None
 
     def _poll_times_out(self, life: int) -> None:
         if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:

@@ -11,7 +11,7 @@ from typing import Protocol
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.disk import DiskWeather, FaultyDisk
 from kohort.sim.stage import Stage
-from kohort.sim.swarm import Plan
+from kohort.sim.swarm import CHANGES_MIND, Plan
 
 LEAVE_ENDS_MS = 6_000
 
@@ -73,6 +73,7 @@ class Faults:
             "one-way cut": lambda: network.deafen_some(self._rng.choice([0.2, 0.5, 1.0])),
             "deploy": self._deploy,
             "double": self._start_double,
+            CHANGES_MIND: self._change_mind,
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
         }
         self._strikes |= own.of_nobody
@@ -174,6 +175,10 @@ class Faults:
             victim.leave()
         else:
             victim.start()
+
+    def _change_mind(self) -> None:
+        victim, only = self._victim(), self._rng.choice(sorted(self._plan.topics))
+        self._for_a_while(lambda: victim.change_mind(only), lambda: victim.change_mind(None))
 
     def _meddle(self, act: Callable[[ConsumerActor], None]) -> None:
         victim = self._victim()

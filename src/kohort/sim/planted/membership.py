@@ -128,3 +128,35 @@ def revoked_without_commit(patch: Patch) -> None:
         real(rebalance, leaving, [], now_ms)
 
     patch.method(ClassicRebalance, "_start_commit", start)
+
+
+@bug("membership", "what was to go and is wanted again before it went is read no more")
+def wanted_again_stays_silent(patch: Patch) -> None:
+    def give_up(real: Any, rebalance: ClassicRebalance) -> None:
+        marked = {p: state.pending_revocation for p, state in rebalance._subscription.assigned.items()}
+        real(rebalance)
+        for partition, was_to_go in marked.items():
+            rebalance._subscription.assigned[partition].pending_revocation = was_to_go
+
+    patch.method(ClassicRebalance, "_give_up", give_up)
+
+
+@bug("membership", "what the user subscribed to since the join counts as said")
+def wanted_since_join_counts_as_said(patch: Patch) -> None:
+    def adopt(real: Any, rebalance: ClassicRebalance, added: Any, assigned: Any) -> None:
+        real(rebalance, added, assigned)
+        rebalance._joined_topics = rebalance._subscription.topics
+
+    patch.method(ClassicRebalance, "_adopt", adopt)
+
+
+@bug("membership", "a join that is sent again counts as having said what the first one said")
+def first_join_counts_as_said(patch: Patch) -> None:
+    first: dict[ClassicMembership, frozenset[str]] = {}
+
+    def join(real: Any, rebalance: ClassicRebalance, keep: Any) -> None:
+        first[rebalance._membership] = rebalance._subscription.topics
+        real(rebalance, keep)
+
+    patch.method(ClassicRebalance, "_join", join)
+    patch.method(ClassicMembership, "said_topics", lambda _real, membership: first[membership])

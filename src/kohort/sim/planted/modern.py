@@ -7,6 +7,7 @@ from typing import Any, Final
 from kohort.client.group.heartbeat_fields import HeartbeatFields
 from kohort.client.group.membership_consumer import ConsumerMembership
 from kohort.client.group.reconciliation import Reconciliation
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import (
     arrival,
     committing,
@@ -241,3 +242,8 @@ def new_epoch_not_taken(patch: Patch) -> None:
 @bug(AREA, "a member stays in the group though its user does not poll", WORLD)
 def modern_zombie(patch: Patch) -> None:
     patch.method(ConsumerMembership, "_leave_for_not_polling", lambda *_: None)
+
+
+@bug(AREA, "a group that has just become classic is loaded as one that has shared", WORLD)
+def loaded_as_shared(patch: Patch) -> None:
+    patch.method(ClassicGroup, "is_unled", lambda *_: False)
