@@ -71,7 +71,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/python tools/campaign.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
-	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
+	$(BIN)/pytest tests/unit tests/tidy -m 'not heavy' -n $(JOBS) --dist worksteal
 	$(BIN)/kohort sim run --seeds 0..10
 
 seeds: $(SYNCED) ## Sweep seeds of every simulated world, and go on where that was interrupted: SEEDS=0..20000 WORLDS="group modern" JOBS=2.

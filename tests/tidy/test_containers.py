@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 KOHORT = ROOT / "src" / "kohort"
 REGISTER = Path(__file__).parent / "containers.txt"
@@ -134,7 +136,7 @@ def found() -> dict[Place, None]:
     """Return everything that can grow, in order."""
     places: dict[Place, None] = {}
     for path in sorted(p for package in PACKAGES for p in (KOHORT / package).rglob("*.py")):
-        tree, file = ast.parse(path.read_text()), path.relative_to(KOHORT).as_posix()
+        tree, file = tree_of(path), path.relative_to(KOHORT).as_posix()
         nodes = list(ast.walk(tree))
         for node in nodes:
             if isinstance(node, ast.ClassDef) and not is_value(node):

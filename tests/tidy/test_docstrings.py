@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 NO_VERBS = {
     *("What", "Whether", "Where", "Who", "Whom", "Whose", "How", "When", "Why", "Which"),
@@ -18,7 +20,7 @@ def test_no_function_is_a_riddle():
     riddles = [
         f"{path.relative_to(ROOT)}: {node.name}: {text.splitlines()[0]}"
         for path in sorted((ROOT / "src").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (text := ast.get_docstring(node))
         and not is_property(node)

@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 SOURCES = Path(__file__).parents[2] / "src"
 KOHORT = SOURCES / "kohort"
 LINES = 70
@@ -26,7 +28,7 @@ def functions() -> list[tuple[str, Function]]:
     return [
         (f"{path.relative_to(KOHORT if KOHORT in path.parents else SOURCES)}:{node.name}", node)
         for path in sorted(SOURCES.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, Function)
     ]
 

@@ -4,6 +4,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 KOHORT = Path(__file__).parents[2] / "src" / "kohort"
 KNOWN = Path(__file__).parent / "names_in_two_packages.txt"
 
@@ -12,7 +14,7 @@ def packages_by_class() -> dict[str, set[str]]:
     """Return, for each public class of a module, the packages of ``kohort`` that define one of this name."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(KOHORT.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].add(path.relative_to(KOHORT).parts[0])
     return found

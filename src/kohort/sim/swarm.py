@@ -15,6 +15,10 @@ FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker"
 FAULTS_OF_STRANGERS = ("impostor", "kick")
 CHANGES_MIND = "change mind"
 """A member subscribes to one topic for a while, where there are two."""
+UNSUBSCRIBES = "unsubscribe"
+"""A member leaves the group and comes back to it, in one process."""
+PAUSES = "pause"
+"""A member takes nothing of one partition for a while."""
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
@@ -49,6 +53,8 @@ class Plan:
     index_interval_bytes: int
     forgets: bool
     """Whether offsets of an empty group expire within a minute."""
+    poll_ms: int
+    """How long a user's poll waits for records."""
     cleans_often: bool
     """Whether logs are compacted every second, and tombstones and markers go soon after what they end."""
 
@@ -118,7 +124,13 @@ def plan_of(seed: int) -> Plan:
         index_interval_bytes=later.choice([4_096, 4_096, 4_096, 128]),
         forgets=later.random() < 0.3,
         cleans_often=later.random() < 0.5,
+        poll_ms=1_000,
     )
     # As in Kafka, a static member that comes back with other topics changes nothing in a stable group (KIP-345).
-    minds = bool(share) and len(topics) > 1 and not plan.static and later.random() < 0.5
-    return replace(plan, faults=plan.faults | {CHANGES_MIND}) if minds else plan
+    # And offsets of a topic that nobody in the group reads expire while it has members.
+    minds = bool(share) and len(topics) > 1 and not (plan.static or plan.forgets) and later.random() < 0.5
+    of_users = {CHANGES_MIND} if minds else set()
+    of_users |= {UNSUBSCRIBES} if share and not plan.static and later.random() < 0.2 else set()
+    of_users |= {PAUSES} if share and later.random() < 0.2 else set()
+    # What a user does between two polls finds more under way where they are short.
+    return replace(plan, faults=plan.faults | of_users, poll_ms=later.choice([1_000, 100]) if of_users else 1_000)

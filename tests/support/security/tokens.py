@@ -123,7 +123,7 @@ def token_service(issuer: Issuer) -> Iterator[TokenService]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     service.address = f"127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield service

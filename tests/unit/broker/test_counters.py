@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, LOOK_US, BrokerCounters, Durations
 from kohort.coordinator.counters import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
@@ -135,6 +137,7 @@ def test_bytes_connections_and_their_ends_are_counted(stage):
     assert stage.broker.connections.opened == 1
 
 
+@pytest.mark.heavy
 def test_offsets_are_counted_as_they_are_written_and_expire(stage):
     ann = RawMember(stage.connect(), "g", ["t"])
     ann.wire.create("t", 2)

@@ -10,6 +10,9 @@ from support.machines.guarded_stage import GuardedStage, ask, state_of
 from support.security.api_levels import at_both_ends, ends_not_asked
 from support.security.api_requests import Right, Things, calls, denials_in
 
+pytestmark = pytest.mark.heavy
+
+
 KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
 OF_IDS = (Operation.WRITE, Operation.DESCRIBE)
 SINGLE: list[Right] = [

@@ -63,6 +63,7 @@ def ask(peer, message, version):
     return peer.take()
 
 
+@pytest.mark.heavy
 def test_others_are_served_while_a_long_request_is(stage, peer):
     other = stage.connect()
     peer.send(unknown_names(), 9)
@@ -90,6 +91,7 @@ def test_a_long_request_is_answered_whole_and_the_connection_goes_on(stage, peer
     assert short.topics == []
 
 
+@pytest.mark.heavy
 def test_two_long_requests_take_turns(stage, peer):
     other = stage.connect()
     peer.send(unknown_names(), 9)
@@ -378,6 +380,7 @@ def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(stage, wide):
     assert [p.partition_index for p in topic.partitions if p.records] == [2_500]
 
 
+@pytest.mark.heavy
 def test_what_comes_while_a_wide_fetch_looks_around_is_seen(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     other = stage.connect()
@@ -390,6 +393,7 @@ def test_what_comes_while_a_wide_fetch_looks_around_is_seen(stage, peer):
     assert [p.partition_index for p in peer.take().responses[0].partitions if p.records] == [0]
 
 
+@pytest.mark.heavy
 def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)

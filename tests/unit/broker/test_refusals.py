@@ -45,6 +45,7 @@ def collector_off() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
 )
@@ -65,6 +66,7 @@ def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
     assert left == []
 
 
+@pytest.mark.heavy
 def test_a_refused_bomb_leaves_nothing_behind():
     peer = BrokerStage().connect()
     peer.create("bombed", cleanup_policy="compact")

@@ -62,6 +62,7 @@ def test_an_id_that_is_there_adds_partitions_up_to_twice_the_limit():
     assert producer.end(commit=True) == 0
 
 
+@pytest.mark.heavy
 def test_ids_that_nobody_used_for_a_day_go_for_new_ones_the_longest_unused_first(stage, peer):
     attack(peer, 10, "old")
     stage.advance(LOOK_EVERY_MS)

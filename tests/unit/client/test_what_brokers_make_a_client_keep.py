@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import LEARNT_MOST, Metadata
 from kohort.client.requests.notes import Notes
@@ -43,6 +45,7 @@ def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
     assert ("address", 2 * KNOWN_MOST - 1) in troubles._known
 
 
+@pytest.mark.heavy
 def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
     clock, asker, rng = ManualClock(), Asker(), random.Random(1)
     config = AdminConfig(bootstrap_servers=["nobody:9092"])

@@ -25,6 +25,7 @@ print(found.column("value").to_pylist())
 """
 
 
+@pytest.mark.heavy
 def test_what_was_compiled_once_needs_no_compiler():
     for _ in range(2):  # the first may be the first on this machine
         subprocess.run(
@@ -78,6 +79,7 @@ def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, m
     ]
 
 
+@pytest.mark.heavy
 def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
     assert address_of_kernel(section_rows.scan.function)
@@ -93,6 +95,7 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
     assert stored(first.name, [tmp_path]) != other
 
 
+@pytest.mark.heavy
 def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
     assert address_of_kernel(section_rows.scan.function)

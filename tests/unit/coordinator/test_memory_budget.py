@@ -1,5 +1,7 @@
 """What groups may hold in memory, and what is refused beyond it."""
 
+import pytest
+
 from kohort.coordinator.memory_budget import (
     GROUP_BYTES,
     LOOK_EVERY_MS,
@@ -154,6 +156,7 @@ def test_commits_in_a_transaction_to_groups_of_new_names_are_refused_too():
     assert commit_code("g0") == ErrorCode.NONE, "a group that is there"
 
 
+@pytest.mark.heavy
 def test_a_group_that_is_there_goes_beyond_the_limit_by_its_offsets_and_not_beyond_twice_the_limit():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}) == [0]
@@ -167,6 +170,7 @@ def test_a_group_that_is_there_goes_beyond_the_limit_by_its_offsets_and_not_beyo
     assert "twice" in stage.coordinator.take_notes()[0].text
 
 
+@pytest.mark.heavy
 def test_a_stranger_with_long_texts_in_groups_that_are_there_is_refused_and_others_go_on():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=1_000_000)
     (member,), generation = stage.stable(1)
@@ -182,6 +186,7 @@ def test_a_stranger_with_long_texts_in_groups_that_are_there_is_refused_and_othe
     assert stage.commit({("t", 1_999): 3}, group="s", metadata=text) == [REFUSED]
 
 
+@pytest.mark.heavy
 def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_ends():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}, group="g0") == [0]

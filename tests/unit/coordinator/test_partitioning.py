@@ -21,6 +21,7 @@ def test_the_partition_of_a_group_follows_from_javas_hash_of_its_name(group_id, 
     assert partition_of(group_id, 50) == partition
 
 
+@pytest.mark.heavy
 def test_long_names_that_strangers_make_up_are_not_kept():
     tracemalloc.start()
     try:

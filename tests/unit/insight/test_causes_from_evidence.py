@@ -459,6 +459,7 @@ class TestWhoLetTheOthersWait:
         assert f"not_rejoined {short_id(ids[1])} did not" in " ".join(f"{f.kind} {f.value}" for f in this.evidence)
 
 
+@pytest.mark.heavy
 def test_a_client_that_crashes_thousands_of_times_is_told_each_time():
     entries = []
     for turn in range(3000):

@@ -150,6 +150,7 @@ def test_other_errors_have_their_verdict(error, verdict):
     assert found.sentence.isprintable()
 
 
+@pytest.mark.heavy
 def test_ten_thousand_culprits_are_found_at_once():
     entries = []
     for n in range(10_000):

@@ -316,6 +316,7 @@ def test_a_name_is_what_replicas_have_in_common(client_id, prefix):
     assert prefix_of(MemberRef(member_id="m", client_id=client_id)) == prefix
 
 
+@pytest.mark.heavy
 def test_hostile_names_neither_break_a_line_nor_take_long(group):
     for _ in range(2000):
         member_id = group.after(1).comes("-" * 200 + "\x1b[2J\n", "/h\x07")

@@ -21,6 +21,9 @@ from kohort.model import TopicPartition
 from kohort.wire.record_batch import read_batch, split_batches
 from support.machines.consumer_stage import ConsumerStage, User
 
+pytestmark = pytest.mark.heavy
+
+
 CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
 WAYS = [*(("classic", name) for name in CLASSIC), ("consumer", "uniform"), ("consumer", "range")]
 each_way = pytest.mark.parametrize(("protocol", "assignor"), WAYS)

@@ -136,6 +136,7 @@ def test_partitions_that_the_disk_refused_can_be_added_later(storage):
     assert len(topics.add_partitions("t", 3, NOW).partitions) == 3
 
 
+@pytest.mark.heavy
 def test_a_topic_that_is_made_anew_while_its_old_folders_go_has_them_out_of_its_way_first(storage):
     topics = opened(storage)
     old = topics.create("t", 600, {}, NOW)

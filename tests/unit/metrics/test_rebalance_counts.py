@@ -267,6 +267,7 @@ def test_what_is_counted_does_not_depend_on_when_somebody_looks(seed):
     assert sum(rebalances(at_once).values()) > 20
 
 
+@pytest.mark.heavy
 def test_more_entries_than_are_kept_lose_no_rebalance():
     entries = [entry for number in range(ENTRIES_MOST) for entry in a_round(1_000 * number, number + 1)]
 
@@ -276,6 +277,7 @@ def test_more_entries_than_are_kept_lose_no_rebalance():
     assert page.value("kohort_group_rebalance_duration_seconds", "g", "sync", end="_count") == ENTRIES_MOST
 
 
+@pytest.mark.heavy
 def test_entries_are_kept_by_their_bytes_too():
     counts = RebalanceCounts()
     many = tuple(Who(f"m-{number}", "c" * 500) for number in range(1_000))
@@ -295,6 +297,7 @@ def test_entries_are_kept_by_their_bytes_too():
     assert sum(counted.values()) == 200
 
 
+@pytest.mark.heavy
 def test_a_group_that_never_settles_is_counted_and_does_not_fill_memory(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))

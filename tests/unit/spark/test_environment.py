@@ -62,6 +62,7 @@ def test_a_connect_server_that_ends_says_why(tmp_path: Path) -> None:
         raise AssertionError("there is no server")
 
 
+@pytest.mark.heavy
 def test_a_connect_server_that_never_starts_is_given_up_and_leaves_nothing_behind(tmp_path: Path) -> None:
     said = tmp_path / "pid"
     here = {"JAVA_HOME": java_that(f"echo $$ > {said}; exec sleep 600", tmp_path / "java"), "PATH": "/usr/bin:/bin"}

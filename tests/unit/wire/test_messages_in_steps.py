@@ -42,6 +42,7 @@ def steps_of(steps):
         pauses += 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 30_000), (30_000, 1), (150, 200)])
 def test_what_is_read_in_steps_is_what_is_read_at_once(topics, partitions):
     body = encode_bytes(asked(topics, partitions), 7)
@@ -132,6 +133,7 @@ class Watched(ListOffsetsPartition):
     __slots__ = ("__weakref__",)
 
 
+@pytest.mark.heavy
 def test_letting_go_frees_everything_and_changes_nothing():
     shared = [ListOffsetsPartition(partition_index=i) for i in range(5)]
     watched = Watched()

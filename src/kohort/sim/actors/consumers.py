@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kohort.client.consumer import ConsumerMachine, Wanted
@@ -14,7 +15,6 @@ from kohort.model import Record, SubscriptionPattern, TopicPartition
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.stage import Stage
 
-POLL_MS = 1000
 RESTART_MS = (20, 3000)
 DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
@@ -28,6 +28,8 @@ class UserPace:
     slow_ms: tuple[int, int] = (1000, 4000)
     commit_each_poll: float = 0.2
     most_records: int = 500
+    poll_ms: int = 1000
+    """How long a poll waits for records."""
     polls_on: bool = False
     """Whether the user polls on after it was told that it may not read."""
     commits: list[Promise[Offsets]] = field(default_factory=list)
@@ -49,7 +51,8 @@ class ConsumerActor(EngineActor):
         """Whether its listener works, for longer than a moment: the user is in poll(), and gets nothing else done."""
         self._config = config
         self._topics = topics
-        self._changes_to: Wanted | None = None
+        self._wishes: list[Callable[[ConsumerMachine], None]] = []
+        self._away_ms = 0
         self._watcher = stage.checks
         self._polling = False
         self._poll_ends_ms = 0
@@ -66,7 +69,7 @@ class ConsumerActor(EngineActor):
         self._life += 1
         self.machine = ConsumerMachine(self._config, self.rng)
         self.machine.subscribe(self._topics)
-        self._changes_to = None
+        self._wishes, self._away_ms = [], 0
         self._polling, self._leaving, self.stopped = False, None, False
         self.listens = False
         self.left_poll_ms = self.world.now_ms
@@ -155,10 +158,53 @@ class ConsumerActor(EngineActor):
         life = self._life
         self.world.after(delay_ms, lambda: self._poll(life))
 
+    # What it may do before its next poll
+
     def change_mind(self, topic: str | None) -> None:
         """Have the user subscribe to ``topic`` alone before its next poll; None: to all that it was started with."""
+        self._wishes.append(lambda machine: self._subscribe(machine, topic))
+
+    def _subscribe(self, machine: ConsumerMachine, topic: str | None) -> None:
         by_pattern = isinstance(self._topics, SubscriptionPattern)
-        self._changes_to = self._topics if topic is None else SubscriptionPattern(topic) if by_pattern else [topic]
+        only: Wanted = SubscriptionPattern(topic or "") if by_pattern else [topic or ""]
+        self.history.add(self.name, "subscribes to", topic or "all")
+        machine.subscribe(self._topics if topic is None else only)
+
+    def pause_one(self) -> None:
+        """Have the user take nothing of one partition from its next poll on."""
+        self._wishes.append(self._pause_one)
+
+    def _pause_one(self, machine: ConsumerMachine) -> None:
+        if owned := sorted(machine.subscription.assigned):
+            partition = self.rng.choice(owned)
+            self.history.add(self.name, "pauses", str(partition))
+            machine.subscription.set_paused([partition], paused=True)
+
+    def resume(self) -> None:
+        """Have the user go on with what it has paused."""
+        self._wishes.append(lambda machine: machine.subscription.set_paused(self.assigned, paused=False))
+
+    def unsubscribe_for(self, away_ms: int) -> None:
+        """Have the user unsubscribe before its next poll, and subscribe again ``away_ms`` later."""
+        self._away_ms = away_ms
+
+    def _unsubscribe(self, machine: ConsumerMachine, life: int) -> None:
+        away_ms, self._away_ms = self._away_ms, 0
+        self.history.add(self.name, "unsubscribes", f"for {away_ms} ms")
+        needed = machine.prepare_leave()
+        if needed is not None:
+            self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
+        machine.leave("the consumer unsubscribed from all topics")
+        self.step(Tick())
+        self.world.after(away_ms, lambda: self._come_back(life))
+
+    def _come_back(self, life: int) -> None:
+        if self._life == life and self.machine is not None and self._leaving is None:
+            if self.frozen:
+                self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._come_back(life))
+                return
+            self._subscribe(self.machine, None)
+            self._poll(life)
 
     def _poll(self, life: int) -> None:
         if self._life != life or self.machine is None or self._leaving is not None:
@@ -166,19 +212,17 @@ class ConsumerActor(EngineActor):
         if self.frozen:
             self._after_thinking(self.frozen_until_ms - self.world.now_ms)
             return
+        if self._away_ms:
+            self._unsubscribe(self.machine, life)
+            return
         self._polling = True
         self._kicked = False
-        self._poll_ends_ms = self.world.now_ms + POLL_MS
-        self._subscribe_again(self.machine)
+        self._poll_ends_ms = self.world.now_ms + self.pace.poll_ms
+        while self._wishes:
+            self._wishes.pop(0)(self.machine)
         self.machine.enter_poll(self.world.now_ms)
         self._pump(entering=True)
-        self.world.after(POLL_MS, lambda: self._poll_times_out(life))
-
-    def _subscribe_again(self, machine: ConsumerMachine) -> None:
-        if self._changes_to is not None:
-            self.history.add(self.name, "subscribes to", str(self._changes_to))
-            machine.subscribe(self._changes_to)
-            self._changes_to = None
+        self.world.after(self.pace.poll_ms, lambda: self._poll_times_out(life))
 
     def _poll_times_out(self, life: int) -> None:
         if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:

@@ -11,7 +11,7 @@ from typing import Protocol
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.disk import DiskWeather, FaultyDisk
 from kohort.sim.stage import Stage
-from kohort.sim.swarm import CHANGES_MIND, Plan
+from kohort.sim.swarm import CHANGES_MIND, PAUSES, UNSUBSCRIBES, Plan
 
 LEAVE_ENDS_MS = 6_000
 
@@ -74,6 +74,8 @@ class Faults:
             "deploy": self._deploy,
             "double": self._start_double,
             CHANGES_MIND: self._change_mind,
+            UNSUBSCRIBES: lambda: self._victim().unsubscribe_for(self._rng.randint(10, 8_000)),
+            PAUSES: self._pause,
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
         }
         self._strikes |= own.of_nobody
@@ -178,7 +180,15 @@ class Faults:
 
     def _change_mind(self) -> None:
         victim, only = self._victim(), self._rng.choice(sorted(self._plan.topics))
-        self._for_a_while(lambda: victim.change_mind(only), lambda: victim.change_mind(None))
+        victim.change_mind(only)
+        for_ms = self._rng.randint(*self._rng.choice([(100, 1_500), (200, 5_000)]))
+        if for_ms < 1_500:  # so that what comes of the first change is under way at the second
+            self._world.after(self._rng.randint(1, for_ms), lambda: self._broker.freeze(for_ms))
+        self._world.after(for_ms, lambda: victim.change_mind(None))
+
+    def _pause(self) -> None:
+        victim = self._victim()
+        self._for_a_while(victim.pause_one, victim.resume)
 
     def _meddle(self, act: Callable[[ConsumerActor], None]) -> None:
         victim = self._victim()

@@ -148,15 +148,3 @@ def wanted_since_join_counts_as_said(patch: Patch) -> None:
         rebalance._joined_topics = rebalance._subscription.topics
 
     patch.method(ClassicRebalance, "_adopt", adopt)
-
-
-@bug("membership", "a join that is sent again counts as having said what the first one said")
-def first_join_counts_as_said(patch: Patch) -> None:
-    first: dict[ClassicMembership, frozenset[str]] = {}
-
-    def join(real: Any, rebalance: ClassicRebalance, keep: Any) -> None:
-        first[rebalance._membership] = rebalance._subscription.topics
-        real(rebalance, keep)
-
-    patch.method(ClassicRebalance, "_join", join)
-    patch.method(ClassicMembership, "said_topics", lambda _real, membership: first[membership])

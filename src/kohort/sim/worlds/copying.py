@@ -79,7 +79,7 @@ class CopyingGroup(Simulation):
             delivery_timeout_ms=plan.request_timeout_ms + 5_000,
         )
         made = Processor(name, self.stage, consuming, list(plan.topics), producing=producing, output=OUTPUT)
-        made.pace.most_records = plan.poll_records
+        made.pace = self.pace()
         made.speaks_newest = plan.seed % 3 > 0
         return made
 

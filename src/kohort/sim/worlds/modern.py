@@ -141,7 +141,7 @@ class ModernGroups(ThreeNodes):
         mixed = random.Random(f"protocol {plan.seed} {name}").choice([CLASSIC, CONSUMER])
         protocol = mixed if options.protocols == "mixed" else options.protocols
         made = EitherProtocol(name, self.stage, configs, wants, protocol)
-        made.pace.most_records = plan.poll_records
+        made.pace = self.pace()
         return made
 
     def _modern_config(self, name: str, instance_id: str) -> ConsumerConfig:

@@ -14,7 +14,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.client import ConsumerConfig
 from kohort.log.topics import Topics
 from kohort.sim.actors.clients import ProducerActor
-from kohort.sim.actors.consumers import ConsumerActor
+from kohort.sim.actors.consumers import ConsumerActor, UserPace
 from kohort.sim.actors.faults import BrokerProcess, Faults
 from kohort.sim.checks.calm import check_settled
 from kohort.sim.checks.durability import Durability
@@ -123,8 +123,12 @@ class Simulation(ABC):
             name, instance_id, auto_commit_interval_ms=self.plan.auto_commit_interval_ms, metadata_max_age_ms=10_000
         )
         consumer = ConsumerActor(name, self.stage, config, list(self.plan.topics))
-        consumer.pace.most_records = self.plan.poll_records
+        consumer.pace = self.pace()
         return consumer
+
+    def pace(self) -> UserPace:
+        """Return how a user works by the plan."""
+        return UserPace(most_records=self.plan.poll_records, poll_ms=self.plan.poll_ms)
 
     def topics(self) -> Topics | None:
         """Return the topics, or None while no broker is up."""

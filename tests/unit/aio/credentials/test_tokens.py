@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def issuer() -> Iterator[TokenEndpoint]:
     with TokenEndpoint() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
         server.shutdown()
 

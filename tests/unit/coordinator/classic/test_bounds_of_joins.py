@@ -18,6 +18,7 @@ def test_a_member_may_offer_ten_thousand_protocols_and_no_more(stage):
     assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+@pytest.mark.heavy
 def test_a_leader_may_name_a_hundred_thousand_members_and_no_more(stage):
     (a,), generation = stage.stable(1)
     given = {str(number): b"" for number in range(100_000)}

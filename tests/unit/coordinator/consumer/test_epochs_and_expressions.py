@@ -134,6 +134,7 @@ def test_who_turns_to_one_that_is_not_resolved_yet_leaves_its_topics_when_they_a
     assert (events(stage)[-1], is_hash_of(stage, "tb", "u")) == ("regex_resolved", True)
 
 
+@pytest.mark.heavy
 def test_what_is_found_for_a_second_expression_is_written_as_the_topics_are_then(stage):
     """The names that a search tries are those that there were at its beginning; how many partitions they have is
     asked when it ends."""

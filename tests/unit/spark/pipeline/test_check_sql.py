@@ -99,6 +99,7 @@ def test_behind_a_step_in_python_only_what_sql_says_is_known(tmp_path: Path) -> 
     check_sql(parse_pipeline(text, tmp_path / "clicks.yaml", {}))
 
 
+@pytest.mark.heavy
 def test_validate_needs_no_spark_and_says_which_extra_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(CLICKS)
