@@ -31,6 +31,9 @@ PRUNE_SHARE: Final = 10
 ENTRY_BYTES: Final = 100
 """What an entry takes in the file besides its group's name and its value, about."""
 BUSY_S: Final = 10.0
+MOST_BYTES: Final = 1 << 27
+"""Of a value: what is remembered of the largest group is a tenth of it. A damaged file says any length."""
+OUT_OF_MEMORY: Final = "it asks for more memory than there is"
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -79,6 +82,7 @@ class WatchStore:
             path.chmod(0o600)
             self._lock = _locked(path.with_suffix(".lock"))
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
         try:
             self._begin()
         except BaseException:
@@ -205,7 +209,9 @@ class WatchStore:
                     break
                 part = max(1, count // PRUNE_SHARE)
                 (first,) = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
-                gone += self._delete("id < ?", first)
+                if not (found := self._delete("id < ?", first)):
+                    raise sqlite3.DatabaseError("entries that are there are not found by their ids; move it away")
+                gone += found
         return gone
 
     def _delete(self, where: str, bound: int) -> int:
@@ -245,8 +251,10 @@ class WatchStore:
         """Tell what is wrong with the file in one sentence."""
         try:
             yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:  # of a damaged file SQLite cannot even tell the names
-            raise StorageError(f"the watcher's store {self.path} cannot be used: {error}") from error
+        # Of a damaged file SQLite cannot even tell the names, or asks for as much memory as it says.
+        except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
+            why = str(error) or OUT_OF_MEMORY
+            raise StorageError(f"the watcher's store {self.path} cannot be used: {why}") from error
 
 
 def _locked(path: Path) -> int:

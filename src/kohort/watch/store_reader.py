@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kohort.coordinator.journal import JournalEntry
 from kohort.errors import StorageError
-from kohort.watch.store import BUSY_S, group_key, parsed_entries
+from kohort.watch.store import BUSY_S, MOST_BYTES, OUT_OF_MEMORY, group_key, parsed_entries
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
@@ -24,6 +24,7 @@ class StoreReader:
         with self._told():
             where = f"{path.absolute().as_uri()}?mode=ro"
             self._db = sqlite3.connect(where, uri=True, timeout=BUSY_S, check_same_thread=False)
+            self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
 
     def about(self, name: str) -> str | None:
         """Return a fact about the whole: of which cluster it is, until when it watched."""
@@ -72,5 +73,6 @@ class StoreReader:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeError) as error:
-            raise StorageError(f"the watcher's store {self.path} cannot be read: {error}") from error
+        except (sqlite3.Error, UnicodeError, MemoryError) as error:
+            why = str(error) or OUT_OF_MEMORY
+            raise StorageError(f"the watcher's store {self.path} cannot be read: {why}") from error

@@ -237,6 +237,28 @@ def test_names_in_a_damaged_file_that_are_no_text_are_told_as_the_rest(path):
         WatchStore(path)
 
 
+def test_entries_that_do_not_go_are_told_and_not_tried_for_ever(path):
+    """As where a damaged file has its ids out of order: what is there is not found by them."""
+    store = WatchStore(path, max_bytes=500)
+    store.save([PlacedEntry(entry(), 0, at, 0) for at in range(20)], {0: 20}, NOTHING, 5)
+    changed(path, "CREATE TRIGGER kept BEFORE DELETE ON entries BEGIN SELECT RAISE(IGNORE); END")
+
+    with pytest.raises(StorageError, match=r"c\.sqlite cannot be used: entries that are there .* move it away"):
+        store.prune(5)
+    store.close()
+
+
+def test_a_value_of_any_length_that_a_damaged_file_says_is_told_as_the_rest(path, monkeypatch):
+    store = WatchStore(path)
+    store.save([PlacedEntry(entry(), 0, 0, 0)], {}, NOTHING, 5)
+    store.close()
+    changed(path, "UPDATE entries SET value = CAST(zeroblob(3000000) AS TEXT)")
+    monkeypatch.setattr("kohort.watch.store.MOST_BYTES", 1_000_000)
+
+    with pytest.raises(StorageError, match=r"c\.sqlite cannot be used: string or blob too big"):
+        WatchStore(path)
+
+
 def test_a_store_of_another_version_is_left_alone(path):
     WatchStore(path).close()
     with sqlite3.connect(path) as db:
