@@ -4,11 +4,13 @@ import ast
 import sys
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 HISTORY = Path(__file__).parents[2] / "src" / "kohort" / "history"
 
 
 def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -132,5 +132,7 @@ def plan_of(seed: int) -> Plan:
     of_users = {CHANGES_MIND} if minds else set()
     of_users |= {UNSUBSCRIBES} if share and not plan.static and later.random() < 0.2 else set()
     of_users |= {PAUSES} if share and later.random() < 0.2 else set()
+    if not of_users:
+        return plan
     # What a user does between two polls finds more under way where they are short.
-    return replace(plan, faults=plan.faults | of_users, poll_ms=later.choice([1_000, 100]) if of_users else 1_000)
+    return replace(plan, faults=plan.faults | of_users, poll_ms=later.choice([1_000, 100]))

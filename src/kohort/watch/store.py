@@ -33,7 +33,8 @@ ENTRY_BYTES: Final = 100
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
 """Of a value: what is remembered of the largest group is a tenth of it. A damaged file says any length."""
-OUT_OF_MEMORY: Final = "it asks for more memory than there is"
+DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
+"""What comes of a damaged file: SQLite cannot even tell the names, or asks for as much memory as it says."""
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -251,10 +252,14 @@ class WatchStore:
         """Tell what is wrong with the file in one sentence."""
         try:
             yield
-        # Of a damaged file SQLite cannot even tell the names, or asks for as much memory as it says.
-        except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
-            why = str(error) or OUT_OF_MEMORY
-            raise StorageError(f"the watcher's store {self.path} cannot be used: {why}") from error
+        except (OSError, *DAMAGED) as error:
+            raise refusal(self.path, "used", error) from error
+
+
+def refusal(path: Path, done: str, error: Exception) -> StorageError:
+    """Return what is wrong with the file in one sentence. ``done``: what cannot be done with it."""
+    why = str(error) or "it asks for more memory than there is"
+    return StorageError(f"the watcher's store {path} cannot be {done}: {why}")
 
 
 def _locked(path: Path) -> int:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kohort.coordinator.journal import JournalEntry
-from kohort.errors import StorageError
-from kohort.watch.store import BUSY_S, MOST_BYTES, OUT_OF_MEMORY, group_key, parsed_entries
+from kohort.watch.store import BUSY_S, DAMAGED, MOST_BYTES, group_key, parsed_entries, refusal
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
@@ -73,6 +72,5 @@ class StoreReader:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeError, MemoryError) as error:
-            why = str(error) or OUT_OF_MEMORY
-            raise StorageError(f"the watcher's store {self.path} cannot be read: {why}") from error
+        except DAMAGED as error:
+            raise refusal(self.path, "read", error) from error

@@ -9,6 +9,7 @@ import pytest
 import kohort.insight
 from kohort.errors import ErrorCode
 from kohort.insight.catalogue.table import CAUSES, advice_for, explain_error, find_cause_entry, find_error, suggestion
+from support.source_trees import tree_of
 
 INSIGHT = Path(kohort.insight.__file__).parent
 OTHER_WORDS = {code.name for code in ErrorCode}
@@ -36,7 +37,7 @@ def emitted() -> set[str]:
         node.value
         for pattern in FINDERS
         for path in INSIGHT.glob(pattern)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     found = {word for word in words if word in SINGLE or re.fullmatch(r"[A-Z]+(_[A-Z]+)+(\.[a-z_]+)?", word)}

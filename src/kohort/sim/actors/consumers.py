@@ -196,15 +196,8 @@ class ConsumerActor(EngineActor):
             self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
         machine.leave("the consumer unsubscribed from all topics")
         self.step(Tick())
-        self.world.after(away_ms, lambda: self._come_back(life))
-
-    def _come_back(self, life: int) -> None:
-        if self._life == life and self.machine is not None and self._leaving is None:
-            if self.frozen:
-                self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._come_back(life))
-                return
-            self._subscribe(self.machine, None)
-            self._poll(life)
+        self.change_mind(None)
+        self.world.after(away_ms, lambda: self._poll(life))
 
     def _poll(self, life: int) -> None:
         if self._life != life or self.machine is None or self._leaving is not None:
@@ -212,14 +205,14 @@ class ConsumerActor(EngineActor):
         if self.frozen:
             self._after_thinking(self.frozen_until_ms - self.world.now_ms)
             return
+        while self._wishes:
+            self._wishes.pop(0)(self.machine)
         if self._away_ms:
             self._unsubscribe(self.machine, life)
             return
         self._polling = True
         self._kicked = False
         self._poll_ends_ms = self.world.now_ms + self.pace.poll_ms
-        while self._wishes:
-            self._wishes.pop(0)(self.machine)
         self.machine.enter_poll(self.world.now_ms)
         self._pump(entering=True)
         self.world.after(self.pace.poll_ms, lambda: self._poll_times_out(life))
