@@ -45,6 +45,10 @@ class AllChecks(Watcher):
         for watcher in self._watchers:
             watcher.read(consumer, records)
 
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        for watcher in self._watchers:
+            watcher.sought(consumer, partition, offset)
+
     def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for watcher in self._watchers:
             watcher.committed(consumer, offsets)

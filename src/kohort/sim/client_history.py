@@ -110,6 +110,9 @@ class MembersSeen(Watcher):
         listed = [(p.topic, p.partition) for p in sorted(partitions)]
         client.held(kind, self.now_us(), "g", listed, closing=leaves)
 
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        self.client(consumer.name).write("seek", topic=partition.topic, partition=partition.partition, offset=offset)
+
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         client = self.client(consumer.name)
         by_partition: dict[tuple[str, int], list[tuple[int, str]]] = {}

@@ -19,6 +19,8 @@ UNSUBSCRIBES = "unsubscribe"
 """A member leaves the group and comes back to it, in one process."""
 PAUSES = "pause"
 """A member takes nothing of one partition for a while."""
+SEEKS = "seek"
+"""A member goes back in one partition, and reads it again from there."""
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
@@ -132,7 +134,7 @@ def plan_of(seed: int) -> Plan:
     of_users = {CHANGES_MIND} if minds else set()
     of_users |= {UNSUBSCRIBES} if share and not plan.static and later.random() < 0.2 else set()
     of_users |= {PAUSES} if share and later.random() < 0.2 else set()
-    if not of_users:
-        return plan
     # What a user does between two polls finds more under way where they are short.
-    return replace(plan, faults=plan.faults | of_users, poll_ms=later.choice([1_000, 100]))
+    poll_ms = later.choice([1_000, 100]) if of_users else plan.poll_ms
+    of_users |= {SEEKS} if share and later.random() < 0.15 else set()
+    return replace(plan, faults=plan.faults | of_users, poll_ms=poll_ms)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from kohort.client.consumer import ConsumerMachine, Wanted
 from kohort.client.group.commits import Offsets
+from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Reset
 from kohort.client.requests.io import Tick
 from kohort.client.requests.promise import Promise
 from kohort.config.client import ConsumerConfig
@@ -123,6 +125,17 @@ class ConsumerActor(EngineActor):
         return group is None or group.rebalance.is_due or not group.membership.is_stable
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it owns what the group agreed on, and knows of no more to come."""
+        return self.machine is not None and self.machine.is_stable
+
+    @property
+    def held_back(self) -> set[TopicPartition]:
+        """What it owns and hands out nothing of, as it is to go."""
+        owned = self.machine.subscription.assigned if self.machine is not None else {}
+        return {partition for partition, state in owned.items() if state.pending_revocation}
+
+    @property
     def identity(self) -> str:
         """Who it is to the group: a static member is the same one under every member id."""
         return self._config.group_instance_id or self.member_id
@@ -179,6 +192,24 @@ class ConsumerActor(EngineActor):
             partition = self.rng.choice(owned)
             self.history.add(self.name, "pauses", str(partition))
             machine.subscription.set_paused([partition], paused=True)
+
+    def go_back(self) -> None:
+        """Have the user read one partition again before its next poll, from the begin or from somewhere behind it."""
+        self._wishes.append(self._go_back)
+
+    def _go_back(self, machine: ConsumerMachine) -> None:
+        subscription = machine.subscription
+        if not subscription.assigned:
+            return
+        partition = self.rng.choice(sorted(subscription.assigned))
+        position = subscription.assigned[partition].position
+        offset = self.rng.randint(0, position.offset if position is not None else 0)
+        self.history.add(self.name, "goes back", f"to {offset} of {partition}")
+        if offset:
+            subscription.seek(partition, Position(offset))
+        else:
+            subscription.seek_to([partition], Reset.EARLIEST)
+        self._watcher.sought(self, partition, offset)
 
     def resume(self) -> None:
         """Have the user go on with what it has paused."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.disk import DiskWeather, FaultyDisk
 from kohort.sim.stage import Stage
-from kohort.sim.swarm import CHANGES_MIND, PAUSES, UNSUBSCRIBES, Plan
+from kohort.sim.swarm import CHANGES_MIND, PAUSES, SEEKS, UNSUBSCRIBES, Plan
 
 LEAVE_ENDS_MS = 6_000
 
@@ -76,6 +76,7 @@ class Faults:
             CHANGES_MIND: self._change_mind,
             UNSUBSCRIBES: lambda: self._victim().unsubscribe_for(self._rng.randint(10, 8_000)),
             PAUSES: self._pause,
+            SEEKS: lambda: self._victim().go_back(),
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
         }
         self._strikes |= own.of_nobody

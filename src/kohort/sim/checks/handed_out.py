@@ -32,6 +32,8 @@ class HandedOut(Watcher):
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
         """The offset, and how often the partition's offset had expired before."""
         self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._went_back: dict[TopicPartition, int] = {}
+        """How far at most: a commit from there may be written though nobody heard of it."""
 
     # What the group has committed, as its members were told.
 
@@ -84,6 +86,11 @@ class HandedOut(Watcher):
             self._next.pop((consumer.name, partition), None)
             self._starts.pop((consumer.name, partition), None)
 
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        self._starts.pop((consumer.name, partition), None)
+        self._next[consumer.name, partition] = offset
+        self._went_back[partition] = min(offset, self._went_back.get(partition, offset))
+
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         assigned = consumer.assigned
         for record in records:
@@ -101,7 +108,8 @@ class HandedOut(Watcher):
             raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
         if expected is None and start is not None and offset > self._farthest.get(partition, 0):
             raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
-        if expected is None and start is not None and offset < start and expired == self._life.expired(partition):
+        lowest = min(start or 0, self._went_back.get(partition, start or 0))
+        if expected is None and start is not None and offset < lowest and expired == self._life.expired(partition):
             raise CheckFailed(f"{who} begins {partition} at {offset}, before {start}, which the group had committed")
         self._next[who, partition] = offset + 1
 

@@ -87,6 +87,9 @@ class Watcher:
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         """Hear that records were handed out to the user."""
 
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        """Hear that the user reads on from ``offset``, which is before its position."""
+
     def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Hear that a commit of the user's own was acknowledged."""
 

@@ -11,6 +11,7 @@ from kohort.client.reading.fetched import Fetched
 from kohort.client.reading.fetcher import Fetcher
 from kohort.client.reading.positions import PartitionState
 from kohort.client.reading.resets import Resets
+from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.request_state import RequestState
 from kohort.client.writing.sender import Sender
 from kohort.model import OffsetAndMetadata
@@ -65,6 +66,17 @@ def whole_batches_handed_out(patch: Patch) -> None:
 def stale_data_handed_out(patch: Patch) -> None:
     patch.method(Fetcher, "_is_dropped", lambda *_: False)
     patch.method(ConsumerMachine, "_is_gone", lambda *_: False)
+
+
+@bug("fetcher", "who goes back is handed out what was fetched before")
+def seek_keeps_what_was_fetched(patch: Patch) -> None:
+    def seek(real: Any, subscription: SubscriptionState, partition: Any, position: Any) -> None:
+        state = subscription.state(partition)
+        run = state.run
+        real(subscription, partition, position)
+        state.run = run
+
+    patch.method(SubscriptionState, "seek", seek)
 
 
 @bug("fetcher", "a fetch session is gone on with after an answer was lost")

@@ -17,7 +17,7 @@ from kohort.sim.actors.faults import Faults, OwnFaults, Victims
 from kohort.sim.actors.processors import Processor
 from kohort.sim.checks.calm import why_not_settled
 from kohort.sim.checks.exactly_once import check_copied_once
-from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
+from kohort.sim.swarm import FAULTS_OF_STRANGERS, SEEKS, Plan, plan_of
 from kohort.sim.worlds.simulation import Simulation
 
 GROUP: Final = "copiers"
@@ -30,8 +30,9 @@ TRANSACTION_MS: Final = (10_000, 30_000)
 ROUND_TRIPS: Final = 8
 """Of a transaction: its partitions and its group, their records and offsets, its end; and a fetch."""
 THINKING_MS: Final = 500
-LEFT_OUT: Final = frozenset({"admin", "double", "clock jump", *FAULTS_OF_STRANGERS})
-"""Faults of another world: a clock that jumps makes every transaction too old, the rest has actors of its own there."""
+LEFT_OUT: Final = frozenset({"admin", "double", "clock jump", SEEKS, *FAULTS_OF_STRANGERS})
+"""Faults of another world: a clock that jumps makes every transaction too old, who goes back copies again, the rest has
+actors of its own there."""
 
 
 def plan_of_copies(seed: int) -> Plan:

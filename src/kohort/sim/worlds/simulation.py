@@ -18,6 +18,7 @@ from kohort.sim.actors.consumers import ConsumerActor, UserPace
 from kohort.sim.actors.faults import BrokerProcess, Faults
 from kohort.sim.checks.calm import check_settled
 from kohort.sim.checks.durability import Durability
+from kohort.sim.checks.held_back import HeldBack
 from kohort.sim.stage import Stage
 from kohort.sim.swarm import Plan
 from kohort.sim.world import START_MS
@@ -145,6 +146,7 @@ class Simulation(ABC):
     def start(self, more_topics: Mapping[str, int] | None = None) -> None:
         """Start the brokers, make the topics (beside the plan's: name to partitions), then start all the others."""
         plan, world = self.plan, self.world
+        self.stage.checks.add(HeldBack((*self.members, self.double)))
         self.process.start()
         topics = self.process.topics
         assert topics is not None
