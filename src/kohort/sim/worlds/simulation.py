@@ -64,6 +64,7 @@ class Simulation(ABC):
         self.history = self.stage.history
         self.tap = self.stage.tap
         self.durability = Durability()
+        self._names: dict[bytes, str] = {}
 
     # ------------------------------------------------------------ the world's own
 
@@ -136,10 +137,12 @@ class Simulation(ABC):
         return self.process.topics
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic, or None if it is not known or no broker is up."""
+        """Return the name of a topic, or None if it was never asked for while a broker was up that knew it."""
         topics = self.process.topics
         topic = topics.by_id(topic_id) if topics is not None else None
-        return topic.name if topic is not None else None
+        if topic is not None:
+            self._names[topic_id] = topic.name
+        return self._names.get(topic_id)
 
     # ------------------------------------------------------------ the run
 
