@@ -312,6 +312,22 @@ def test_a_moved_leader_is_found_and_the_batch_goes_there():
     assert world.sequences(world.two) == [(0, 1, [b"b"])]
 
 
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_with_one_request_under_way_order_survives_a_leader_that_moves_without_an_answer(idempotence):
+    world = World(enable_idempotence=idempotence, max_in_flight_requests_per_connection=1, request_timeout_ms=3_000)
+    world.wait(world.send_alone(b"0"))
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    first = world.send_alone(b"1")
+    world.leader, world.leader_epoch = 2, 2
+    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    second = world.send_alone(b"2")
+
+    assert world.sequences(world.two) == [], "the first may be written yet, or go to the new leader"
+
+    world.wait(first, second)
+    assert [values for _, _, values in world.sequences(world.two)] == [[b"1"], [b"2"]]
+
+
 def test_a_hint_about_the_new_leader_saves_the_question():
     world = World()
     world.wait(world.send_alone(b"a"))

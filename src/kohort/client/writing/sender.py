@@ -170,7 +170,8 @@ class Sender:
         if lineage is None:
             return 0
         first = self._numbering is not None and not lineage.known
-        if lineage.under_way and (lineage.recovering or lineage.begin_again or first):
+        alone = first or self._config.max_in_flight_requests_per_connection == 1  # also where the leader has moved
+        if lineage.under_way and (lineage.recovering or lineage.begin_again or alone):
             return None
         return lineage.not_before_ms
 
