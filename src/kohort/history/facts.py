@@ -20,9 +20,15 @@ SILENT_US: Final = 500_000
 @dataclass(slots=True)
 class ReadingSession:
     """Where a reader stands in a partition. ``exact``: positions are told, not only records; ``begins``: the line and
-    the group of an assignment whose first record has not come yet."""
+    the group of an assignment whose first record has not come yet.
+
+    A commit may be on its way still when a reader seeks. ``left``: the farthest position that a seek left;
+    ``left_start``: the line of a seek before the first record, and the group at whose offset the reader stood.
+    """
 
     position: int | None = None
+    left: int = -1
+    left_start: tuple[int, str] | None = None
     exact: bool = False
     leader_epoch: int = -1
     begins: tuple[int, int, str] | None = None
@@ -197,6 +203,9 @@ class Doubt(NamedTuple):
     committed_only: bool
     exact: bool
     """Whether the position was told: then no record between is needed."""
+    client: int
+    left_start: tuple[int, str] | None
+    """As in ReadingSession: an offset that somebody else had committed by that line, or ever, excuses this one."""
 
 
 class HistoryFacts:

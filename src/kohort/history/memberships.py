@@ -172,19 +172,30 @@ class Memberships:
         if before is not None and before[0] == entry.generation and before[2] <= entry.at and entry.offset < before[1]:
             why = f"{client.name} commits {entry.offset} of {log} after {before[1]}, both in generation {before[0]}"
             self._facts.anomalies.add("commit-went-back", why, before[3], entry.line)
+        session = client.sessions.get(log.number)
+        if session is not None and (entry.offset <= session.left or (doubt is not None and session.left_start)):
+            return  # it may have been on its way when the reader went elsewhere
         client.commits[group.name, log.number] = (entry.generation, entry.offset, entry.done, entry.line)
 
     def _past_what_was_read(self, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> Doubt | None:
         """Return what there is against a commit that lies past the reader's position, if it does."""
         session = client.sessions.get(log.number)
-        if session is None or session.position is None or entry.offset <= session.position:
+        if session is None or session.position is None or entry.offset <= max(session.position, session.left):
             return None
         return Doubt(
-            log.number, session.position, entry.offset, entry.line, session.line, client.committed_only, session.exact
+            log.number,
+            session.position,
+            entry.offset,
+            entry.line,
+            session.line,
+            client.committed_only,
+            session.exact,
+            client.number,
+            session.left_start,
         )
 
     def _note(self, doubt: Doubt) -> None:
-        if doubt.exact:
+        if doubt.exact and doubt.left_start is None:
             why = f"{doubt.offset} of {self._facts.logs.all[doubt.log]} is committed by a member that stands at "
             self._facts.anomalies.add("commit-beyond-read", f"{why}{doubt.position}", doubt.read_line, doubt.line)
         else:

@@ -19,7 +19,10 @@ class Reads:
         """Take a new position that the user or a reset of offsets chose; without one it is not known."""
         log = self._facts.logs.log(text(operation, "topic"), whole(operation.get("partition"), "partition"))
         to = operation.get("offset")
+        before = client.sessions.get(log.number, ReadingSession())
         session = ReadingSession(None if to is None else offset(to), line=line)
+        session.left = max(before.left, -1 if before.position is None else before.position)
+        session.left_start = (line, before.begins[2]) if before.begins is not None else before.left_start
         client.sessions[log.number] = session
         for key in [key for key in client.commits if key[1] == log.number]:
             del client.commits[key]

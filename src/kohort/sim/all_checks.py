@@ -33,6 +33,10 @@ class AllChecks(Watcher):
         for told in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
             told.clear()
 
+    def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.sends(who, partition, value)
+
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
             watcher.took(consumer, generation_id, owned)

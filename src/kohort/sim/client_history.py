@@ -161,6 +161,11 @@ class ClientsSeen(MembersSeen):
 
     # ------------------------------------------------------------ records
 
+    def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
+        name = spelled(value)
+        self._sent.add(name)
+        self.client(who).sent(self.now_us(), (partition.topic, partition.partition), name, "begun")
+
     def _topic(self, name: str, topic_id: bytes) -> str | None:
         return name or self.topic_name(topic_id)
 

@@ -282,6 +282,46 @@ def member_commits_more_than_its_position(h, wrong):
     member.commits(3 if wrong else 2)
 
 
+@story("commit-went-back")
+def one_commit_was_on_its_way_when_the_member_went_back(h, wrong):
+    member = h.client("m")
+    member.has(1, 0)
+    member.reads((0, "a"), (1, "b"))
+    if not wrong:
+        member.add("seek", topic="t", partition=0, offset=0)
+    member.commits(2)
+    if not wrong:
+        member.reads((0, "a"))
+    member.commits(1)
+
+
+@story("commit-beyond-read")
+def member_commits_what_it_had_not_read_before_it_went_back(h, wrong):
+    producer, member = h.client("p"), h.client("m")
+    for number in range(3):
+        producer.sends(f"p:{number}", number)
+    member.has(1, 0)
+    member.reads((0, "p:0"), (1, "p:1"))
+    member.add("seek", topic="t", partition=0, offset=0)
+    member.add("seek", topic="t", partition=0, offset=1)
+    member.commits(3 if wrong else 2)
+
+
+@story("commit-beyond-read")
+def member_goes_back_before_its_first_record(h, wrong):
+    producer, before, member = h.client("p"), h.client("before"), h.client("m")
+    for number in range(3):
+        producer.sends(f"p:{number}", number)
+    before.has(1, 0)
+    before.reads((0, "p:0"), (1, "p:1"))
+    before.commits(2)
+    before.gives_up()
+    member.has(2)
+    member.add("seek", topic="t", partition=0, offset=0)
+    member.commits(3 if wrong else 2, generation=2)
+    member.commits(3 if wrong else 2, generation=2)
+
+
 @story("started-behind-commit")
 def next_owner_begins_below_the_commit(h, wrong):
     one, other = h.client("one"), h.client("other")

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import NamedTuple
 
-from kohort.history.facts import NEVER, CommitEntry, GroupFacts, HistoryFacts, SessionStart
+from kohort.history.facts import NEVER, CommitEntry, Doubt, GroupFacts, HistoryFacts, SessionStart
 from kohort.history.logs import WITHIN
 
 
@@ -43,11 +43,24 @@ def _visible_between(facts: HistoryFacts, log: int, start: int, end: int, commit
 
 def _check_doubts(facts: HistoryFacts) -> None:
     for doubt in facts.doubts:
+        if _stood_at_a_commit(facts, doubt):
+            continue
         line = _visible_between(facts, doubt.log, doubt.position, doubt.offset, doubt.committed_only)
         if line:
             why = f"{doubt.offset} of {facts.logs.all[doubt.log]} is committed by a member that had read up to "
             why += f"{doubt.position}: there are records between"
             facts.anomalies.add("commit-beyond-read", why, doubt.read_line, line, doubt.line)
+
+
+def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
+    """Tell whether the offset is one at which the member may have stood before it sought another."""
+    if doubt.left_start is None:
+        return False
+    sought, group = doubt.left_start
+    return any(
+        entry.offset == doubt.offset and (entry.client != doubt.client or entry.line < sought)
+        for entry in facts.groups[group].entries(doubt.log)
+    )
 
 
 def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None:

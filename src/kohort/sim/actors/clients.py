@@ -161,6 +161,7 @@ class ProducerActor(EngineActor):
 
     def __init__(self, name: str, stage: Stage, config: ProducerConfig) -> None:
         super().__init__(name, stage)
+        self._watcher = stage.checks
         self.acknowledged: dict[bytes, tuple[TopicPartition, int]] = {}
         self.failed: list[bytes] = []
         self.wanted = 0
@@ -206,6 +207,7 @@ class ProducerActor(EngineActor):
             now_ms = self.world.now_ms
             batch, index, _ = machine.add(topic, partition, NewRecord(None, value, (), now_ms), now_ms)
             self._in_flight.append(SentRecord(batch, index, value))
+            self._watcher.sends(self.name, TopicPartition(topic, partition), value)
         self.step(Tick())
         self._later(every_ms, lambda: self._send(topics, every_ms))
 

@@ -78,6 +78,9 @@ class Watcher:
     hears_all: ClassVar[bool] = False
     """Whether it is told of exchanges as well of which nothing is decoded."""
 
+    def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
+        """Hear that a user has handed a record to its producer."""
+
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         """Hear that a consumer has taken its assignment and owns ``owned`` from now on."""
 
