@@ -209,8 +209,8 @@ class WatchStore:
                 if count <= 1:
                     break
                 part = max(1, count // PRUNE_SHARE)
-                (first,) = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
-                if not (found := self._delete("id < ?", first)):
+                first = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
+                if first is None or not (found := self._delete("id < ?", first[0])):
                     raise sqlite3.DatabaseError("entries that are there are not found by their ids; move it away")
                 gone += found
         return gone
