@@ -143,7 +143,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
 @pytest.mark.parametrize(
     ("said", "file", "words"),
     [
-        ("[21 of 118](hardening.md", "docs/hardening.md", "21 of 118 are seen by clients alone"),
+        ("[21 of 119](hardening.md", "docs/hardening.md", "21 of 119 are seen by clients alone"),
         (
             "3 in every run of the tests, 100 in the campaigns",
             "tests/behaviour/test_kills.py",

@@ -167,6 +167,37 @@ def test_before_a_commit_is_repeated_what_the_refusal_puts_in_doubt_is_asked_for
     assert stage.committed == 3
 
 
+AT_5 = {tp("t-0"): OffsetAndMetadata(5)}
+
+
+def test_a_commit_that_is_repeated_does_not_overwrite_a_later_one(stage: ScriptedGroup):
+    user = member(stage, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000, **BY_HAND)
+    stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    older = user.machine.commit(AT_3, stage.now_ms + 60_000)
+    stage.loop.settle()
+    stage.settled(user.machine.commit(AT_5, stage.now_ms + 60_000))
+
+    assert stage.settled(older) == AT_3
+    assert (len(commits(stage)), stage.committed) == (2, 5)
+
+
+def test_a_commit_is_repeated_once_a_later_one_has_failed(stage: ScriptedGroup):
+    user = member(stage, retry_backoff_ms=100, retry_backoff_max_ms=100, **BY_HAND)
+    stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
+    older = user.machine.commit(AT_3, stage.now_ms + 60_000)
+    stage.loop.settle()
+    stage.then(OffsetCommitRequest, SILENCE)
+    later = user.machine.commit(AT_5, None)
+    stage.loop.settle()
+    stage.loop.run(5_000)
+    assert len(commits(stage)) == 2, "nobody knows yet what becomes of the later one"
+
+    stage.settled(older)
+
+    assert later.error is not None
+    assert stage.committed == 3
+
+
 @pytest.mark.parametrize("next_life", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
 def test_a_commit_is_not_repeated_in_the_name_of_who_has_joined_anew(stage: ScriptedGroup, next_life: ErrorCode):
     user = member(stage, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000, **BY_HAND)

@@ -35,9 +35,13 @@ RETRIED: Final = COORDINATOR_DOUBTFUL | {
 class _Commit(TimedRequestState):
     """A commit until it is done. Without a deadline it is tried once."""
 
-    def __init__(self, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
+    def __init__(self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
         super().__init__(backoff, deadline_ms)
+        self.number = number
+        """In the order in which they were asked for."""
         self.offsets = offsets
+        self.left = offsets
+        """What of them is still to be written: nothing that was written by a later one meanwhile."""
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
         self.life: int | None = None
@@ -59,6 +63,10 @@ class Commits:
         self._metadata = context.metadata
         self._backoff = retry_backoff(config, context.rng)
         self._waiting: TimedRequests[_Commit] = TimedRequests()
+        self._asked_for = 0
+        self._under_way: list[_Commit] = []
+        self._written: dict[TopicPartition, int] = {}
+        """The number of the latest commit that was written, while others are not done yet."""
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
         self._metrics = context.metrics
@@ -72,7 +80,8 @@ class Commits:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
-        commit = _Commit(dict(offsets), self._backoff, deadline_ms)
+        self._asked_for += 1
+        commit = _Commit(self._asked_for, dict(offsets), self._backoff, deadline_ms)
         if offsets:
             self._waiting.add(commit)
         else:
@@ -127,24 +136,39 @@ class Commits:
         node_id = self._lookup.require()
         if node_id is None:
             return Poll(wake_at_ms=self._waiting.deadline_ms)
-        wake_at_ms = self._waiting.wake_at_ms(now_ms)
         unsent: list[Unsent] = []
         for commit in self._waiting.take_due(now_ms):
             refusal = self._refusal(commit.life)
-            if refusal is None:
+            if refusal is not None:
+                commit.promise.fail(refusal)
+            elif commit.failures and self._is_overtaken(commit):
+                commit.repeated(now_ms)
+                self._waiting.add(commit)
+            elif commit.left:
                 unsent.append(self._send(node_id, commit))
             else:
-                commit.promise.fail(refusal)
-        return Poll(unsent, wake_at_ms)
+                commit.promise.resolve(commit.offsets)
+        return Poll(unsent, self._waiting.wake_at_ms(now_ms))
+
+    def _is_overtaken(self, commit: _Commit) -> bool:
+        """Tell whether a later commit of what this one is still to write is under way. What a later one has written
+        stays as it is, so that what is committed never goes back by a repetition."""
+        commit.left = {p: at for p, at in commit.left.items() if self._written.get(p, 0) < commit.number}
+        return any(
+            other.number > commit.number and not commit.left.keys().isdisjoint(other.left.keys())
+            for other in self._under_way
+        )
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(sent.request, OffsetCommitRequest)
         assert isinstance(response, OffsetCommitResponse)
         commit: _Commit = sent.context
+        self._under_way.remove(commit)
         errors = commit_errors(sent.request, response)
         code = next(iter(errors.values()), None)
         if code is None:
-            self._metrics.wrote(commit.offsets)
+            self._metrics.wrote(commit.left)
+            self._note_written(commit)
             commit.promise.resolve(commit.offsets)
             return
         self._metrics.refused(OffsetCommitRequest, code)
@@ -166,7 +190,15 @@ class Commits:
         else:
             commit.promise.fail(verdict.error)
 
+    def _note_written(self, commit: _Commit) -> None:
+        if not self._waiting and not self._under_way:
+            self._written.clear()
+            return
+        for partition in commit.left:
+            self._written[partition] = max(commit.number, self._written.get(partition, 0))
+
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._under_way.remove(sent.context)
         if error.retriable:
             self._lookup.mark_unknown()
             self._retry(sent.context, error, now_ms)
@@ -188,11 +220,12 @@ class Commits:
         subscribed = self._subscription.mode.is_group
         commit.generation = self._membership.generation if subscribed else NO_GENERATION
         commit.life = self._membership.life
-        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in commit.offsets}}
+        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in commit.left}}
         instance_id = self._config.group_instance_id if subscribed else None
+        self._under_way.append(commit)
         return Unsent(
             node_id,
-            build_commit(self._group_id, commit.generation, instance_id, commit.offsets, ids),
+            build_commit(self._group_id, commit.generation, instance_id, commit.left, ids),
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
             max_version=None if all(ids.values()) else BY_NAME_COMMIT,

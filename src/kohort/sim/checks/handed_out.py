@@ -32,6 +32,8 @@ class HandedOut(Watcher):
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
         """The offset, and how often the partition's offset had expired before."""
         self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._last_commits: dict[tuple[str, str, int, TopicPartition], tuple[int, int]] = {}
+        """What each member had acknowledged last in each generation, and when."""
         self._went_back: dict[TopicPartition, int] = {}
         """How far at most: a commit from there may be written though nobody heard of it."""
 
@@ -64,6 +66,7 @@ class HandedOut(Watcher):
                 if name is not None and (topic.name, topic.topic_id, p.partition_index) in taken:
                     partition = TopicPartition(name, p.partition_index)
                     self.check_commit(exchange.client, partition, p.committed_offset)
+                    self.check_goes_on(exchange, asked, partition, p.committed_offset)
                     self._committed[partition] = (p.committed_offset, self._life.expired(partition))
 
     def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
@@ -71,6 +74,17 @@ class HandedOut(Watcher):
         end = len(self.values.get(partition, ()))
         if offset > end:
             raise CheckFailed(f"{who} commits {offset} for {partition}, of which only {end} records were handed out")
+
+    def check_goes_on(
+        self, exchange: Exchange, asked: OffsetCommitRequest, partition: TopicPartition, offset: int
+    ) -> None:
+        """Check that a member's commits go on within a generation, unless its user went back."""
+        member = (exchange.client, asked.member_id, asked.generation_id_or_member_epoch, partition)
+        before, answered_ms = self._last_commits.get(member, (-1, -1))
+        is_later = exchange.sent_ms > answered_ms
+        if asked.member_id and is_later and offset < before and partition not in self._went_back:
+            raise CheckFailed(f"{exchange.client} commits {offset} for {partition} after {before} was acknowledged")
+        self._last_commits[member] = (offset, exchange.answered_ms)
 
     # What a consumer reads.
 

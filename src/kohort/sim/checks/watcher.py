@@ -84,6 +84,9 @@ class Watcher:
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         """Hear that a consumer has taken its assignment and owns ``owned`` from now on."""
 
+    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+        """Hear that a consumer tells its user to give partitions up, which takes a while."""
+
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         """Hear that a consumer has told its user what is gone: revoked, lost, or the process ended."""
 

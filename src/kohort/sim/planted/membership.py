@@ -130,6 +130,11 @@ def revoked_without_commit(patch: Patch) -> None:
     patch.method(ClassicRebalance, "_start_commit", start)
 
 
+@bug("membership", "a commit that is sent again overwrites what was committed since")
+def older_commit_comes_last(patch: Patch) -> None:
+    patch.method(Commits, "_is_overtaken", lambda *_: False)
+
+
 @bug("membership", "what was to go and is wanted again before it went is read no more")
 def wanted_again_stays_silent(patch: Patch) -> None:
     def give_up(real: Any, rebalance: ClassicRebalance) -> None:
