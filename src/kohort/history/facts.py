@@ -139,7 +139,7 @@ class CommitEntries:
 
 @dataclass(slots=True)
 class Holding:
-    """A partition in a member's hands: from when it was told of it until it was told to give it up."""
+    """A partition in a member's hands: from when it was told of it until it has given it up."""
 
     client: int
     generation: int
@@ -147,8 +147,8 @@ class Holding:
     line: int
     until: int = NEVER
     end_line: int = 0
-    revoked: bool = False
-    """Whether the coordinator asked for it: by then it knew the member."""
+    revoked: int = -1
+    """When the coordinator had it told to give the partition up, if it did: by then it knew the member."""
 
 
 class SessionStart(NamedTuple):

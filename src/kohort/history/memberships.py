@@ -74,14 +74,15 @@ class Memberships:
     def revoked(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
         """Take that a member gave partitions up: asked to (``revoked``), or because it is none any more (``lost``)."""
         group, at = self._group(operation), when(operation)
-        ended(operation, at, at)
+        done = ended(operation, at, at)
         asked = operation["op"] == "revoked" and not operation.get("closing")
         for topic, partition in listed(operation, "partitions", (2,)):
             log = self._log(topic, partition)
             client.sessions.pop(log.number, None)
             for holding in group.holdings.get(log.number, ()):
                 if holding.client == client.number and holding.until == NEVER:
-                    holding.until, holding.end_line, holding.revoked = at, line, asked
+                    holding.until, holding.end_line = done if asked else at, line
+                    holding.revoked = at if asked else -1
 
     def gone(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
         """Take that a client is no more: closed, or killed."""
@@ -108,8 +109,8 @@ class Memberships:
         else:
             is_new = True
         group = self._group(operation)
-        if result == "ok" and group.classic:  # of other groups heartbeats alone keep a session going
-            client.contacts.append(at)
+        if result == "ok" and group.classic and operation.get("txn") is None:
+            client.contacts.append(at)  # else heartbeats alone keep a session going
         if result == "fail":
             return
         noted, unread = [], []

@@ -41,6 +41,10 @@ class AllChecks(Watcher):
         for watcher in self._watchers:
             watcher.took(consumer, generation_id, owned)
 
+    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.is_told(consumer, partitions)
+
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
             watcher.gave_up(consumer, kind, partitions)

@@ -61,6 +61,8 @@ class MembersSeen(Watcher):
         self._clients: dict[str, ClientHistory] = {}
         self._lives: dict[str, int] = {}
         self._holds: dict[str, frozenset[TopicPartition]] = {}
+        self._told_us: dict[str, int] = {}
+        """Since when a member tells its user to give something up."""
         self._committed_only: set[str] = set()
         self.instances: dict[str, str] = {}
         """The instance id of each member that has one."""
@@ -98,8 +100,13 @@ class MembersSeen(Watcher):
         client = self.client(consumer.name)
         client.held("assigned", self.now_us(), "g", [(p.topic, p.partition) for p in new], generation=generation_id)
 
+    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+        del partitions
+        self._told_us[consumer.name] = self.now_us()
+
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         client = self.client(consumer.name)
+        told_us = self._told_us.pop(consumer.name, self.now_us())
         if kind == "killed":
             client.write("gone", at=self.now_us())
             del self._clients[consumer.name]
@@ -108,7 +115,7 @@ class MembersSeen(Watcher):
         self._holds[consumer.name] = self._holds.get(consumer.name, frozenset()) - partitions
         leaves = self._story.lines[-1].what == "leaves" or None
         listed = [(p.topic, p.partition) for p in sorted(partitions)]
-        client.held(kind, self.now_us(), "g", listed, closing=leaves)
+        client.held(kind, told_us if kind == "revoked" else self.now_us(), "g", listed, closing=leaves)
 
     def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
         self.client(consumer.name).write("seek", topic=partition.topic, partition=partition.partition, offset=offset)
@@ -130,7 +137,8 @@ class ClientsSeen(MembersSeen):
     def __init__(self, file: IO[str], world: World, story: History, session_us: int | None) -> None:
         super().__init__(file, world, story, session_us)
         self.topic_name: TopicName = lambda _topic_id: None
-        self._waiting: dict[Exchange, None] = {}
+        self._waiting: dict[Exchange, str | None] = {}
+        """Commits that are not answered yet, with the transaction that they are in."""
         self._sent: set[str] = set()
         self._acknowledged: set[str] = set()
         self._transactions: dict[tuple[int, int], int] = {}
@@ -145,9 +153,10 @@ class ClientsSeen(MembersSeen):
             name = self._transaction(asked.producer_id, asked.producer_epoch)
             self._end(exchange, asked, name, "begun")
         elif isinstance(asked, OffsetCommitRequest | TxnOffsetCommitRequest):
+            transaction = None
             if isinstance(asked, TxnOffsetCommitRequest):
-                self._begin(exchange, asked.producer_id, asked.producer_epoch)
-            self._waiting[exchange] = None
+                transaction = self._begin(exchange, asked.producer_id, asked.producer_epoch)
+            self._waiting[exchange] = transaction
 
     def answered(self, exchange: Exchange) -> None:
         asked, answer = exchange.asked, exchange.answer
@@ -239,7 +248,7 @@ class ClientsSeen(MembersSeen):
     def _note_commit(self, exchange: Exchange, answer: OffsetCommitResponse | TxnOffsetCommitResponse) -> None:
         if exchange not in self._waiting:
             return
-        del self._waiting[exchange]
+        transaction = self._waiting.pop(exchange)
         errors = {
             (self._topic(topic.name, topic.topic_id), p.partition_index): ErrorCode(p.error_code)
             for topic in answer.topics
@@ -251,7 +260,7 @@ class ClientsSeen(MembersSeen):
             if error not in REFUSALS:
                 sorted_out["unknown" if error else "ok"].append((topic, partition, offset))
         for result, offsets in sorted_out.items():
-            self._write_commit(exchange, offsets, result)
+            self._write_commit(exchange, offsets, result, transaction)
 
     def _offsets(self, exchange: Exchange) -> Committed:
         asked = exchange.asked
@@ -263,23 +272,23 @@ class ClientsSeen(MembersSeen):
             for p in topic.partitions
         ]
 
-    def _write_commit(self, exchange: Exchange, offsets: Committed, result: str) -> None:
+    def _write_commit(self, exchange: Exchange, offsets: Committed, result: str, transaction: str | None) -> None:
         asked = exchange.asked
         if not offsets:
             return
         in_group = {(topic, partition): offset for topic, partition, offset in offsets}
         if isinstance(asked, TxnOffsetCommitRequest):
             client = self.client(exchange.client.removesuffix(OF_PRODUCER))
-            name = self._transaction(asked.producer_id, asked.producer_epoch)
-            client.committed(self._at(exchange), "g", in_group, result, generation=asked.generation_id, txn=name)
+            epoch = asked.generation_id
+            client.committed(self._at(exchange), "g", in_group, result, generation=epoch, txn=transaction)
         elif isinstance(asked, OffsetCommitRequest):
             client, epoch = self.client(exchange.client), asked.generation_id_or_member_epoch
             client.committed(self._at(exchange), "g", in_group, result, generation=epoch)
 
     def finish(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
         """Write what was never answered, and what a reader of committed records finds at the end."""
-        for exchange in self._waiting:
-            self._write_commit(exchange, self._offsets(exchange), "unknown")
+        for exchange, transaction in self._waiting.items():
+            self._write_commit(exchange, self._offsets(exchange), "unknown", transaction)
         for client in list(self._clients.values()):
             client.write("gone", at=self.now_us())
         reader = ClientHistory(self._file, "last reader", self.now_us, isolation="read_committed")

@@ -13,6 +13,9 @@ from kohort.sim.worlds.catalogue import WORLDS
 from kohort.sim.worlds.simulation import Simulation
 
 TOPIC_OF_COPIES = "copies"
+MORE_TO_JOIN_MS = 1_000
+"""A member joins a round after its next heartbeat and its next poll, and this at most: bytes are on their way, users
+think."""
 
 
 def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> Verdict:
@@ -44,10 +47,15 @@ def _instances(run: Simulation) -> dict[str, str]:
 
 
 def _session_us(plan: Plan) -> int | None:
-    """Return for how long a member is counted in after it was heard of; None where somebody may throw it out."""
-    if plan.faults & {"kick", "impostor", "double", "admin", "clock jump"} or plan.static:
+    """Return for how long a member is counted in after it was heard of; None where somebody may throw it out.
+
+    A round that it does not join ends without it. That may have begun before it was heard of last: by as long as it
+    takes to hear of a round and to poll, which nobody knows of a slow handler.
+    """
+    if plan.faults & {"kick", "impostor", "double", "admin", "clock jump", "slow handler"} or plan.static:
         return None
-    return min(plan.session_timeout_ms, plan.max_poll_interval_ms) * 1000
+    joins_late_ms = plan.heartbeat_interval_ms + plan.poll_ms + MORE_TO_JOIN_MS
+    return min(plan.session_timeout_ms, plan.max_poll_interval_ms - joins_late_ms) * 1000
 
 
 def _introduce(seen: ClientsSeen, world: str, plan: Plan) -> None:

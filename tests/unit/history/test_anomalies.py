@@ -508,6 +508,37 @@ def given_while_a_session_lasts(h, wrong):
     one.gives_up("lost", at=12_000_000, done=12_000_100)
 
 
+@story("two-owners")
+def a_commit_in_a_transaction_renews_no_session(h, wrong):
+    one, other = h.client("one", session_us=10_000_000), h.client("other")
+    one.has(1, 0, at=0, done=100)
+    one.add("begin", txn="T", at=150)
+    one.commits(0, at=200, done=300)
+    one.commits(0, at=6_000_000, done=6_000_100, **({} if wrong else {"txn": "T"}))
+    other.has(2, 0, at=11_000_000, done=11_000_100)
+    one.gives_up("lost", at=12_000_000, done=12_000_100)
+
+
+@story("two-owners")
+def who_takes_long_over_giving_up_may_have_been_put_out(h, wrong):
+    one, other = h.client("one", session_us=5_000_000), h.client("other")
+    one.has(1, 0, at=0, done=100)
+    one.commits(0, at=1_000_000, done=1_000_100)
+    other.has(2, 0, at=4_000_000 if wrong else 7_000_000, done=7_000_100)
+    one.gives_up(at=1_500_000, done=9_000_000)
+
+
+@story("two-owners")
+def who_is_told_late_of_an_earlier_generation_is_no_member(h, wrong):
+    one, other = h.client("one"), h.client("other")
+    one.has(3 if wrong else 5, 0, at=0, done=100)
+    for at in range(400_000, 7_000_000, 400_000):
+        one.add("ends", topic="t", partition=0, offset=0, at=at, done=at + 100)
+    other.has(4, 0, at=6_000_000, done=6_000_100)
+    other.gives_up("lost", at=6_500_000, done=6_500_100)
+    one.gives_up(at=7_000_000, done=7_000_100)
+
+
 @pytest.mark.parametrize(("check", "tell"), STORIES.values(), ids=STORIES)
 def test_what_is_wrong_is_found_by_its_check_alone(check, tell, tmp_path):
     history = WrittenHistory()

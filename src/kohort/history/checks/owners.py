@@ -1,9 +1,9 @@
 """A partition has one owner at a time, by the clock that its members share.
 
-A member has it from when it is told so until it is told to give it up, or is gone. Whoever was told to by its
-coordinator was a member then, so nobody else can have had the partition before. Whoever found out by itself that it is
-no member any more (``lost``, a client that closes or dies) may have been one no longer: then what counts is for how
-long the coordinator had to count it in: in a classic group for its session after the last acknowledged commit.
+A member has it from when it is told so until it has given it up, or is gone. Whoever was told to by its coordinator was
+a member then, so nobody else can have had the partition before. Whoever takes long to do so, or found out by itself
+that it is no member any more (``lost``, a client that closes or dies), may have been one no longer: then what counts is
+for how long the coordinator had to count it in: in a classic group for its session after the last acknowledged commit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def _judge(facts: HistoryFacts, group: GroupFacts, log: int, earlier: Holding, l
     in_one = group.classic and earlier.generation == later.generation >= 0
     if in_one and later.since - earlier.since < TOGETHER_US:
         pass  # a generation gives a partition once, to whoever is a zombie or not
-    elif earlier.revoked:
+    elif group.classic and 0 <= later.generation < earlier.generation and later.revoked < 0:
+        return  # it stood still on its way to what an earlier generation gave it, and found out then
+    elif earlier.revoked >= later.since:
         if client.silent_us(later.since) >= (client.session_us or SILENT_US):
             return  # it stood still, came back, and asked before it was told that it is no member any more
     else:

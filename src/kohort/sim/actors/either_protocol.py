@@ -50,6 +50,7 @@ class EitherProtocol(ConsumerActor):
             return
         self._stalls = (0, 0)
         self.history.add(self.name, "listens", f"{for_ms} ms")
+        self._watcher.is_told(self, partitions)
         self._listen_for(for_ms, machine, partitions)
 
     def _listen_for(self, for_ms: int, machine: ConsumerMachine, partitions: frozenset[TopicPartition]) -> None:
