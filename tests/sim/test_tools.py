@@ -62,13 +62,13 @@ def test_the_story_of_a_failure_says_which_check_failed():
 
 def test_a_failing_run_shrinks_and_fails_by_the_same_check():
     with all_bugs()["position-too-far"].planted():
-        found = shrink(plan_of(6), run_plan, most_runs=12)
+        found = shrink(plan_of(5), run_plan, most_runs=12)
 
     assert found is not None
     plan = found.verdict.plan
     assert found.verdict.caught_by == "handed_out: check_commit"
     assert plan.consumers == 1
-    assert plan.faults < plan_of(6).faults or not plan.faults
+    assert plan.faults < plan_of(5).faults or not plan.faults
     assert found.runs <= 12
 
 
