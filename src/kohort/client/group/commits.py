@@ -139,21 +139,25 @@ class Commits:
         unsent: list[Unsent] = []
         for commit in self._waiting.take_due(now_ms):
             refusal = self._refusal(commit.life)
+            commit.left = self._left_of(commit)
             if refusal is not None:
                 commit.promise.fail(refusal)
+            elif not commit.left:
+                commit.promise.resolve(commit.offsets)
             elif commit.failures and self._is_overtaken(commit):
                 commit.repeated(now_ms)
                 self._waiting.add(commit)
-            elif commit.left:
-                unsent.append(self._send(node_id, commit))
             else:
-                commit.promise.resolve(commit.offsets)
+                unsent.append(self._send(node_id, commit))
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
 
+    def _left_of(self, commit: _Commit) -> Offsets:
+        """Return what a commit is still to write: what a later one has written stays as it is, so that what is
+        committed never goes back by a repetition."""
+        return {p: offset for p, offset in commit.left.items() if self._written.get(p, 0) < commit.number}
+
     def _is_overtaken(self, commit: _Commit) -> bool:
-        """Tell whether a later commit of what this one is still to write is under way. What a later one has written
-        stays as it is, so that what is committed never goes back by a repetition."""
-        commit.left = {p: at for p, at in commit.left.items() if self._written.get(p, 0) < commit.number}
+        """Tell whether a later commit of something that this one is still to write is under way."""
         return any(
             other.number > commit.number and not commit.left.keys().isdisjoint(other.left.keys())
             for other in self._under_way
