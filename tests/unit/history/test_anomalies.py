@@ -18,14 +18,19 @@ def story(check):
     return register
 
 
+def three_are_sent(h):
+    producer = h.client("p")
+    for number in range(3):
+        producer.sends(f"p:{number}", number)
+
+
 # ------------------------------------------------------------ the log
 
 
 @story("lost-record")
 def acknowledged_record_is_passed_over(h, wrong):
-    producer, reader = h.client("p"), h.client("r")
-    for number in range(3):
-        producer.sends(f"p:{number}", number)
+    three_are_sent(h)
+    reader = h.client("r")
     reader.reads((0, "p:0"))
     reader.reads((2, "p:2")) if wrong else reader.reads((1, "p:1"), (2, "p:2"))
 
@@ -266,9 +271,8 @@ def member_commits_less_than_before(h, wrong):
 
 @story("commit-beyond-read")
 def member_commits_what_it_has_not_read(h, wrong):
-    producer, member = h.client("p"), h.client("m")
-    for number in range(3):
-        producer.sends(f"p:{number}", number)
+    three_are_sent(h)
+    member = h.client("m")
     member.has(1)
     member.reads((0, "p:0"))
     member.commits(3 if wrong else 1)
@@ -297,9 +301,8 @@ def one_commit_was_on_its_way_when_the_member_went_back(h, wrong):
 
 @story("commit-beyond-read")
 def member_commits_what_it_had_not_read_before_it_went_back(h, wrong):
-    producer, member = h.client("p"), h.client("m")
-    for number in range(3):
-        producer.sends(f"p:{number}", number)
+    three_are_sent(h)
+    member = h.client("m")
     member.has(1, 0)
     member.reads((0, "p:0"), (1, "p:1"))
     member.add("seek", topic="t", partition=0, offset=0)
@@ -309,9 +312,8 @@ def member_commits_what_it_had_not_read_before_it_went_back(h, wrong):
 
 @story("commit-beyond-read")
 def member_goes_back_before_its_first_record(h, wrong):
-    producer, before, member = h.client("p"), h.client("before"), h.client("m")
-    for number in range(3):
-        producer.sends(f"p:{number}", number)
+    three_are_sent(h)
+    before, member = h.client("before"), h.client("m")
     before.has(1, 0)
     before.reads((0, "p:0"), (1, "p:1"))
     before.commits(2)

@@ -144,7 +144,7 @@ class Commits:
                 commit.promise.fail(refusal)
             elif not commit.left:
                 commit.promise.resolve(commit.offsets)
-            elif commit.failures and self._is_overtaken(commit):
+            elif self._is_overtaken(commit):
                 commit.repeated(now_ms)
                 self._waiting.add(commit)
             else:

@@ -120,11 +120,14 @@ class HandedOut(Watcher):
         start, expired = self._starts.pop((who, partition), (None, 0))
         if expected is not None and offset != expected:
             raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
-        if expected is None and start is not None and offset > self._farthest.get(partition, 0):
-            raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
-        lowest = min(start or 0, self._went_back.get(partition, start or 0))
-        if expected is None and start is not None and offset < lowest and expired == self._life.expired(partition):
-            raise CheckFailed(f"{who} begins {partition} at {offset}, before {start}, which the group had committed")
+        if expected is None and start is not None:
+            if offset > self._farthest.get(partition, 0):
+                raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
+            lowest = min(start, self._went_back.get(partition, start))
+            if offset < lowest and expired == self._life.expired(partition):
+                raise CheckFailed(
+                    f"{who} begins {partition} at {offset}, before {start}, which the group had committed"
+                )
         self._next[who, partition] = offset + 1
 
     def check_seen(self, partition: TopicPartition, record: Record) -> None:
