@@ -155,6 +155,10 @@ def test_who_is_held_up_is_not_served():
     with pytest.raises(CheckFailed, match="held up for 700 ms in all, and were told of 500 ms"):
         check.check_told(700)
 
+    check.answered_nobody(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=200), 900, link_id=3))
+    check.check_told(700)
+    assert check.longest_left_ms == 0
+
 
 def test_who_was_removed_is_not_let_in():
     check = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})

@@ -70,6 +70,10 @@ class AllChecks(Watcher):
         for watcher in self._of_answers if is_decoded else self._of_any_answer:
             watcher.answered(exchange)
 
+    def answered_nobody(self, exchange: Exchange) -> None:
+        for watcher in self._watchers:
+            watcher.answered_nobody(exchange)
+
     def broker_started(self, broker: WatchedProcess) -> None:
         for watcher in self._watchers:
             watcher.broker_started(broker)

@@ -1,7 +1,7 @@
 """Overhears the wire: which requests clients send and what brokers answer, decoded independently of both.
 
 Responses come in the order of the requests on a link, so a request that is older than one that was answered is never
-answered any more. What a cut loses is forgotten with its link.
+answered any more. A broker that does not know yet that a client is gone answers nobody.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Tap:
         self._watched = frozenset(APIS) if everything else WATCHED
         self._digest = hashlib.sha256()
         self._open: dict[int, deque[Exchange]] = {}
+        self._gone: set[int] = set()
+        """Links that have lost their client; their brokers may answer still."""
 
     def decode_also(self, *api_keys: int) -> None:
         """Decode these APIs too."""
@@ -71,7 +73,10 @@ class Tap:
                 answer = parse_response(frame, exchange.api.response, exchange.version)[1]
                 exchange.answer = None if only_error and getattr(answer, "responses", None) else answer
             exchange.answered_ms = self._world.now_ms
-            self._watcher.answered(exchange)
+            if link_id in self._gone:
+                self._watcher.answered_nobody(exchange)
+            else:
+                self._watcher.answered(exchange)
 
     def _note(self, link_id: int, data: bytes) -> None:
         self._digest.update(_STAMP.pack(self._world.now_ms, link_id))
@@ -83,12 +88,13 @@ class Tap:
         return self._digest.hexdigest()
 
     def link_gone(self, link_id: int) -> None:
-        self._open.pop(link_id, None)
+        self._gone.add(link_id)
 
     def unanswered(self) -> Iterator[Exchange]:
         """Return the requests on standing links that wait for their answers."""
-        for waiting in self._open.values():
-            yield from waiting
+        for link_id, waiting in self._open.items():
+            if link_id not in self._gone:
+                yield from waiting
 
 
 def frame_starts(data: bytes) -> Iterator[int]:

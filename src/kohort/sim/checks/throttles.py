@@ -30,11 +30,13 @@ class Throttles(Watcher):
     def answered(self, exchange: Exchange) -> None:
         now_ms = self.now_ms()
         self.check_not_held_up(f"{exchange.api.name} of {exchange.client}", exchange.link_id, now_ms)
-        told: Any = exchange.answer
-        if (throttle_ms := getattr(told, "throttle_time_ms", 0)) > 0:
+        if throttle_ms := _told_in(exchange):
             self._until_ms[exchange.link_id] = now_ms + throttle_ms
             self.told += 1
             self._told_ms += throttle_ms
+
+    def answered_nobody(self, exchange: Exchange) -> None:
+        self._told_ms += _told_in(exchange)
 
     def check_not_held_up(self, what: str, link_id: int, now_ms: int) -> None:
         """Check that a link on which something is answered was told to wait no longer than until now."""
@@ -51,3 +53,9 @@ class Throttles(Watcher):
         del broker, writing
         self._until_ms.clear()
         self._told_ms = 0
+
+
+def _told_in(exchange: Exchange) -> int:
+    """Return for how long the answer says that its client is held up; ms."""
+    answer: Any = exchange.answer
+    return max(0, getattr(answer, "throttle_time_ms", 0))

@@ -105,6 +105,9 @@ class Watcher:
     def answered(self, exchange: Exchange) -> None:
         """Hear that a broker has answered one: the request or the answer is decoded, unless it hears of all."""
 
+    def answered_nobody(self, exchange: Exchange) -> None:
+        """Hear that a broker has answered one whose client is gone, which it does not know yet."""
+
     def broker_started(self, broker: WatchedProcess) -> None:
         """Hear that a broker has recovered its disk and serves."""
 
