@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kohort.client.group.commit_order import AskedFor, CommitOrder
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Membership, not_a_member
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
@@ -35,13 +36,13 @@ RETRIED: Final = COORDINATOR_DOUBTFUL | {
 class _Commit(TimedRequestState):
     """A commit until it is done. Without a deadline it is tried once."""
 
-    def __init__(self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
+    def __init__(self, asked_for: dict[TopicPartition, AskedFor], backoff: Backoff, deadline_ms: int | None) -> None:
         super().__init__(backoff, deadline_ms)
-        self.number = number
+        self.offsets = _offsets(asked_for)
+        self.number = next((one.number for one in asked_for.values()), 0)
         """In the order in which they were asked for."""
-        self.offsets = offsets
-        self.left = offsets
-        """What of them is still to be written: nothing that was written by a later one meanwhile."""
+        self.left = asked_for
+        """What it says when it is sent again."""
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
         self.life: int | None = None
@@ -63,10 +64,8 @@ class Commits:
         self._metadata = context.metadata
         self._backoff = retry_backoff(config, context.rng)
         self._waiting: TimedRequests[_Commit] = TimedRequests()
-        self._asked_for = 0
         self._under_way: list[_Commit] = []
-        self._written: dict[TopicPartition, int] = {}
-        """The number of the latest commit that was written, while others are not done yet."""
+        self._order = CommitOrder()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
         self._metrics = context.metrics
@@ -80,8 +79,8 @@ class Commits:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
-        self._asked_for += 1
-        commit = _Commit(self._asked_for, dict(offsets), self._backoff, deadline_ms)
+        is_alone = not self._waiting and not self._under_way
+        commit = _Commit(self._order.take(offsets, is_alone=is_alone), self._backoff, deadline_ms)
         if offsets:
             self._waiting.add(commit)
         else:
@@ -139,7 +138,7 @@ class Commits:
         unsent: list[Unsent] = []
         for commit in self._waiting.take_due(now_ms):
             refusal = self._refusal(commit.life)
-            commit.left = self._left_of(commit)
+            commit.left = self._order.left_of(commit.number, commit.left)
             if refusal is not None:
                 commit.promise.fail(refusal)
             elif not commit.left:
@@ -150,11 +149,6 @@ class Commits:
             else:
                 unsent.append(self._send(node_id, commit))
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
-
-    def _left_of(self, commit: _Commit) -> Offsets:
-        """Return what a commit is still to write: what a later one has written stays as it is, so that what is
-        committed never goes back by a repetition."""
-        return {p: offset for p, offset in commit.left.items() if self._written.get(p, 0) < commit.number}
 
     def _is_overtaken(self, commit: _Commit) -> bool:
         """Tell whether a later commit of something that this one is still to write is under way."""
@@ -169,10 +163,11 @@ class Commits:
         commit: _Commit = sent.context
         self._under_way.remove(commit)
         errors = commit_errors(sent.request, response)
+        written = {partition: one for partition, one in commit.left.items() if partition not in errors}
+        self._order.note_written(written)
+        self._metrics.wrote(_offsets(written))
         code = next(iter(errors.values()), None)
         if code is None:
-            self._metrics.wrote(commit.left)
-            self._note_written(commit)
             commit.promise.resolve(commit.offsets)
             return
         self._metrics.refused(OffsetCommitRequest, code)
@@ -182,7 +177,7 @@ class Commits:
         error = answer_error(self._config, code, f"committing {where} for group {self._group_id!r}", name=about)
         if code in RETRIED:
             if code in COORDINATOR_DOUBTFUL:
-                self._lookup.mark_unknown()
+                self._doubt(commit)
             elif code is ErrorCode.UNKNOWN_TOPIC_ID:
                 self._metadata.request_refresh()
             self._retry(commit, error, now_ms)
@@ -194,20 +189,18 @@ class Commits:
         else:
             commit.promise.fail(verdict.error)
 
-    def _note_written(self, commit: _Commit) -> None:
-        if not self._waiting and not self._under_way:
-            self._written.clear()
-            return
-        for partition in commit.left:
-            self._written[partition] = max(commit.number, self._written.get(partition, 0))
-
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         self._under_way.remove(sent.context)
         if error.retriable:
-            self._lookup.mark_unknown()
+            self._doubt(sent.context)
             self._retry(sent.context, error, now_ms)
         else:
             sent.context.promise.fail(error)
+
+    def _doubt(self, commit: _Commit) -> None:
+        """Note that the coordinator may be elsewhere, and that the commit may be written."""
+        self._lookup.mark_unknown()
+        self._order.note_doubtful(commit.left)
 
     def _refusal(self, life: int | None = None) -> KohortError | None:
         """Return why a commit would be wrong now, or None. Without group subscription everybody may.
@@ -229,7 +222,7 @@ class Commits:
         self._under_way.append(commit)
         return Unsent(
             node_id,
-            build_commit(self._group_id, commit.generation, instance_id, commit.left, ids),
+            build_commit(self._group_id, commit.generation, instance_id, _offsets(commit.left), ids),
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
             max_version=None if all(ids.values()) else BY_NAME_COMMIT,
@@ -242,3 +235,7 @@ class Commits:
             commit.promise.fail(error)
             return
         self._waiting.add(commit)
+
+
+def _offsets(asked_for: Mapping[TopicPartition, AskedFor]) -> Offsets:
+    return {partition: one.at for partition, one in asked_for.items()}

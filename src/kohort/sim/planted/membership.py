@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kohort.client.group.commit_order import CommitOrder
 from kohort.client.group.commits import Commits
 from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.leader import GroupLeader
@@ -132,7 +133,7 @@ def revoked_without_commit(patch: Patch) -> None:
 
 @bug("membership", "a commit that is sent again overwrites what was committed since")
 def older_commit_comes_last(patch: Patch) -> None:
-    patch.method(Commits, "_left_of", lambda _real, _commits, commit: commit.left)
+    patch.method(CommitOrder, "left_of", lambda _real, _order, _number, left: left)
     patch.method(Commits, "_is_overtaken", lambda *_: False)
 
 
