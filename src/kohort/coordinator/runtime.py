@@ -6,7 +6,7 @@ records cannot be appended the answer is one for every case: the replies are ref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from kohort.clock import Rng, Timers
@@ -383,11 +383,14 @@ class Coordinator:
         for shard in self._shards.active():
             check_groups(shard.groups, shard.partition, self._timers)
 
-    def check_replay(self, partition: int, log: Iterable[LogItem]) -> None:
-        """Raise InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""
+    def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
+        """Raise InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here.
+
+        ``unmarked``: producers whose marker may be on the log, and has ended nothing yet.
+        """
         shard = self._shards.active_at(partition)
         if shard is not None:
-            check_replay(shard.groups, log)
+            check_replay(shard.groups, log, unmarked)
 
     def _check(self, shard: Shard, group_id: str, outcome: Outcome) -> None:
         for reply in outcome.replies:

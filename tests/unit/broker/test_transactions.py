@@ -1,10 +1,14 @@
 """Transactions, request by request: what is written together counts together, or not at all."""
 
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from kohort.errors import ErrorCode
+from kohort.coordinator.invariants import InvariantBroken
+from kohort.errors import ErrorCode, StorageError
+from kohort.log.catalogue import OFFSETS_TOPIC
+from kohort.sim.checks.durability import check_replay, items_on
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
@@ -273,24 +277,29 @@ def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(stage, peer, produ
     assert committed_values(peer, "a") == [b"1", b"2"]
 
 
+@contextmanager
+def no_aborts_listed(stage, folder):
+    """The disk takes markers, and not the list of what they took back."""
+    taken = stage.storage.open
+
+    def refusing(name):
+        if name.startswith(f"{folder}/") and name.endswith(".txnindex"):
+            raise StorageError("the disk is full")
+        return taken(name)
+
+    stage.storage.open = refusing
+    yield
+    stage.storage.open = taken
+
+
 def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(stage, peer, producer):
     producer.send("a", b"1")
     log = stage.broker.state.topics.log("a", 0)
-    refuse = stage.storage.open
-
-    def refusing(name):
-        from kohort.errors import StorageError
-
-        if name.startswith("a-0/") and name.endswith(".txnindex"):
-            raise StorageError("the disk is full")
-        return refuse(name)
-
-    stage.storage.open = refusing
-    assert producer.end(commit=False) == 0, "it is decided"
-    assert state_of(peer).transaction_state == "PrepareAbort"
-    fresh = Transactional(peer, new=producer.new)
-    assert fresh.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    stage.storage.open = refuse
+    with no_aborts_listed(stage, "a-0"):
+        assert producer.end(commit=False) == 0, "it is decided"
+        assert state_of(peer).transaction_state == "PrepareAbort"
+        fresh = Transactional(peer, new=producer.new)
+        assert fresh.init() == ErrorCode.CONCURRENT_TRANSACTIONS
 
     stage.advance(1_000)
 
@@ -298,6 +307,23 @@ def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(stage, peer
     assert fresh.init() == 0
     assert committed_values(peer, "a") == []
     assert log.last_stable_offset == log.log_end_offset
+
+
+def test_offsets_of_an_abort_are_pending_until_its_marker_is_written_once_more(stage, peer, producer):
+    producer.commit_offsets("g", "a", 10)
+    coordinator, topics = stage.broker.state.coordinator, stage.broker.state.topics
+    partition = coordinator.partition_of("g")
+    with no_aborts_listed(stage, f"{OFFSETS_TOPIC}-{partition}"):
+        assert producer.end(commit=False) == 0, "it is decided"
+        assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+        check_replay(stage.broker)
+        with pytest.raises(InvariantBroken, match="replaying the log"):
+            coordinator.check_replay(partition, items_on(topics.log(OFFSETS_TOPIC, partition)))
+
+    stage.advance(1_000)
+
+    assert committed_offset(peer, "g", "a", stable=True) == (0, -1)
+    check_replay(stage.broker)
 
 
 def test_a_topic_that_is_deleted_meanwhile_hinders_nobody(peer, producer):

@@ -297,6 +297,12 @@ class TransactionCoordinator:
         key = (topic.topic_id, place.partition)
         self._tell(TransactionMarked(place.topic, key, marker.producer_id, marker.committed))
 
+    def unmarked_in(self, place: TopicPartition) -> set[int]:
+        """Return the producers whose transaction is decided, and whose marker in ``place`` is still to be written, or
+        to be written once more."""
+        ids = (transactional_id for transactional_id, places in self._unmarked.items() if place in places)
+        return {known.producer_id for known in map(self._by_id.get, ids) if known is not None}
+
     # ---------------------------------------------------------------- time
 
     @property

@@ -166,7 +166,8 @@ def check_replay(broker: Broker) -> None:
     topic = broker.state.topics.get(OFFSETS_TOPIC)
     for number, log in enumerate(topic.partitions if topic is not None and not cluster.inbox(here) else []):
         if topic is not None and cluster.leader_of(topic, number) == here:
-            broker.state.coordinator.check_replay(number, items_on(log))
+            unmarked = cluster.transactions.unmarked_in(TopicPartition(OFFSETS_TOPIC, number))
+            broker.state.coordinator.check_replay(number, items_on(log), unmarked)
 
 
 def check_logs(broker: Broker) -> None:
