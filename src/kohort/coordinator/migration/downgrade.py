@@ -15,7 +15,7 @@ from kohort.coordinator.classic.protocols import protocols_of
 from kohort.coordinator.classic.rebalance import begin_sessions, open_round
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_of
+from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target, target_of
 from kohort.coordinator.consumer.ending import group_tombstones
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
@@ -38,8 +38,8 @@ class _Remains(NamedTuple):
     members: dict[str, ConsumerGroupMemberMetadataValue]
     targets: dict[str, Target]
     removed: list[str]
-    is_current: bool
-    """The target is that of the group's epoch, which stays."""
+    is_settled: bool
+    """The target is that of the group's epoch, which stays, and who stays has what it says."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
@@ -66,10 +66,17 @@ def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, 
     """Return the conversion of the group by ``replaced``, which came back with the classic protocol, maybe under a new
     id. What it says, in ``out``, is written before the end of the modern group, as Kafka does."""
     after = _after(group, out.records)
-    instead = _convert(groups, group, after, replaced, out, ctx)
+    others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
+    is_settled = after.is_settled and all(_has_its_target(group, one) for one in others if one is not replaced)
+    instead = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in instead.records if isinstance(record, GroupWritten)]
     instead.records = [*out.records, *group_tombstones(group, after.members), *end]
     return instead
+
+
+def _has_its_target(group: ModernGroup, member: ConsumerMember) -> bool:
+    """Tell whether a member was told all that it is to have: nobody tells it once the group is a classic one."""
+    return member.epoch == group.epoch and member.current.state is ReconciliationState.STABLE
 
 
 def _after(group: ModernGroup, records: list[Record]) -> _Remains:
@@ -77,7 +84,7 @@ def _after(group: ModernGroup, records: list[Record]) -> _Remains:
     members = {member_id: group.members[member_id].said for member_id in kept}
     targets = dict(group.targets)
     removed: list[str] = []
-    is_current = group.epoch == group.target_epoch
+    is_settled = group.epoch == group.target_epoch
     for record in records:
         if isinstance(record, MemberWritten):
             was = members.pop(record.member_id, None)
@@ -88,8 +95,8 @@ def _after(group: ModernGroup, records: list[Record]) -> _Remains:
         elif isinstance(record, TargetWritten) and record.value is not None:
             targets[record.member_id] = target_of(record.value)
         elif isinstance(record, EpochWritten):
-            is_current = False
-    return _Remains(members, targets, removed, is_current)
+            is_settled = False
+    return _Remains(members, targets, removed, is_settled)
 
 
 def _is_due(after: _Remains, ctx: Context) -> bool:
@@ -102,7 +109,7 @@ def _convert(
     groups: Groups, group: ModernGroup, after: _Remains, by: ConsumerMember, out: Outcome, ctx: Context
 ) -> Outcome:
     this = _round_of(group, after, ctx)
-    written = generation_of(this, is_led=after.is_current)
+    written = generation_of(this, is_led=after.is_settled)
     instead = Outcome(
         records=[*group_tombstones(group), GroupWritten(group.group_id, written)],
         replies=out.replies,
@@ -123,7 +130,7 @@ def _convert(
         classic.round = this
         then = Outcome()
         begin_sessions(classic, ctx, then)
-        if not after.is_current:
+        if not after.is_settled:
             open_round(classic, ctx, then, Trigger(event="downgraded", who=by.who))
         return then
 

@@ -210,6 +210,20 @@ def test_where_the_target_is_not_of_the_last_epoch_all_join_again(stage):
     assert (again.error_code, again.generation_id, again.leader) == (ErrorCode.NONE, 3, joined.member_id)
 
 
+def test_where_another_waits_for_what_the_member_had_all_join_again(stage):
+    stage.come("new", instance_id="i")
+    other = stage.answer(stage.join(instance_id="j")).member_id
+    joined = stage.answer(stage.join(other, instance_id="j"))
+    synced = stage.answer(stage.sync(other, joined.generation_id, instance_id="j"))
+    assert parse_assignment(synced.assignment).partitions == [], "the static member has not given them up yet"
+
+    stage.join("new", instance_id="i")
+
+    assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
+    assert stage.entries(RoundOpened)[-1].trigger.event == "downgraded"
+    assert stage.heartbeat(other, joined.generation_id, instance_id="j") == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_dynamic_member_that_changes_its_protocol_leaves_a_modern_group_behind(stage):
     stage.come("new")
 
