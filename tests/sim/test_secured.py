@@ -16,6 +16,12 @@ from kohort.sim.worlds.secured import run_secured
 from kohort.wire.apis import api_of
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
+from kohort.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 EVERY_RUN = range(24)
 MORE = range(24, 120)
@@ -171,3 +177,10 @@ def test_who_was_removed_is_not_let_in():
     assert check.refused == 1
     with pytest.raises(CheckFailed, match="c0 is let in, and its user had been removed"):
         check.check_known("c0", START_MS + 1, ErrorCode.NONE)
+
+    check.asked(exchange(SaslHandshakeRequest(), SaslHandshakeResponse(), START_MS))
+    refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    refused = exchange(SaslAuthenticateRequest(), refusal, START_MS)
+    refused.answered_ms = START_MS + 1
+    check.answered(refused)
+    assert check.sent_away_ms == {"c0": START_MS + 1}

@@ -164,7 +164,9 @@ class Network:
 
     def server_sends(self, link_id: int, data: bytes) -> None:
         link = self._links.get(link_id)
-        if link is None or not link.server_up:
+        if link is None or not link.server_up:  # a server that stood still does not know it yet
+            self._tap.link_gone(link_id)
+            self._tap.server_sent(link_id, data)
             return
         self._tap.server_sent(link_id, data)
         for chunk in self._chunks(data):

@@ -17,20 +17,20 @@ class Silence(Watcher):
     process that stood still has its answer to the join when it goes on, and sends its SyncGroup then."""
 
     def __init__(self) -> None:
-        self._heard_ms: dict[str, int] = {}
+        self.heard_ms: dict[str, int] = {}
 
     def asked(self, exchange: Exchange) -> None:
         if isinstance(exchange.asked, (HeartbeatRequest, SyncGroupRequest)):
-            self._heard_ms[exchange.client] = exchange.sent_ms
+            self.heard_ms[exchange.client] = exchange.sent_ms
 
     def answered(self, exchange: Exchange) -> None:
         if isinstance(exchange.answer, JoinGroupResponse):
-            self._heard_ms[exchange.client] = exchange.answered_ms
+            self.heard_ms[exchange.client] = exchange.answered_ms
 
     def check_heard(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
         """Check in the calm that nobody has been silent for longer than ``interval_ms``, which allows for the way."""
         for client in clients:
-            silent_ms = now_ms - self._heard_ms.get(client, now_ms)
+            silent_ms = now_ms - self.heard_ms.get(client, now_ms)
             if silent_ms > interval_ms + SLACK_MS:
                 raise CheckFailed(
                     f"{client} has sent no heartbeat for {silent_ms} ms; its interval is {interval_ms} ms"
