@@ -28,6 +28,8 @@ from kohort.wire.messages.group_consumer import (
 
 KEPT: Final = 24
 """How many heartbeats of a member are remembered."""
+OUT_OF_REACH: Final = 1_000
+"""How far ahead an epoch is that no member gets while a request is on its way: of its own a commit would be taken."""
 
 
 class FalseHeartbeat(NamedTuple):
@@ -101,14 +103,14 @@ class ModernStrangers:
         group, partition = self._group_id, self._partition
         victim = rng.choice(self._victims)
         epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
-        claim = FalseHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id)
+        claim, never = FalseHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id), epoch + OUT_OF_REACH
         nobody = FalseHeartbeat("nobody", rng.choice([1, -1]))
         choices: list[tuple[str, Make]] = [
             (f"claims epoch {epoch} of {victim.name}", lambda m: modern_heartbeat_as(m, group, claim)),
             ("claims to be nobody", lambda m: modern_heartbeat_as(m, group, nobody)),
             ("commits from outside", lambda m: commit_as(m, group, Guise(), partition, 0)),
             ("commits as nobody", lambda m: commit_as(m, group, Guise("nobody", None, 1), partition, 0)),
-            ("commits too late", lambda m: commit_as(m, group, Guise(claim.member_id, None, epoch), partition, 0)),
+            ("commits too late", lambda m: commit_as(m, group, Guise(claim.member_id, None, never), partition, 0)),
         ]
         self._admin.do(*rng.choice(choices))
 
