@@ -33,15 +33,13 @@ class CommitOrder:
         self._doubtful: dict[TopicPartition, AskedFor] = {}
         """The latest that was sent and may be written, or may not: its answer was lost, or leaves it open."""
 
-    def take(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, is_alone: bool
-    ) -> dict[TopicPartition, AskedFor]:
-        """Give ``offsets`` the next place in the order. ``is_alone``: no other commit is to be done."""
+    def next_number(self, *, is_alone: bool) -> int:
+        """Return the place of a commit in the order. ``is_alone``: no other is to be done."""
         if is_alone:
             self._written.clear()
             self._doubtful.clear()
         self._last += 1
-        return {partition: AskedFor(self._last, at) for partition, at in offsets.items()}
+        return self._last
 
     def left_of(self, number: int, left: Left) -> dict[TopicPartition, AskedFor]:
         """Return what commit ``number`` is to say now of what it had left: nothing of what a later one has written, and

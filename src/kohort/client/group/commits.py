@@ -36,13 +36,13 @@ RETRIED: Final = COORDINATOR_DOUBTFUL | {
 class _Commit(TimedRequestState):
     """A commit until it is done. Without a deadline it is tried once."""
 
-    def __init__(self, asked_for: dict[TopicPartition, AskedFor], backoff: Backoff, deadline_ms: int | None) -> None:
+    def __init__(self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
         super().__init__(backoff, deadline_ms)
-        self.offsets = _offsets(asked_for)
-        self.number = next((one.number for one in asked_for.values()), 0)
+        self.number = number
         """In the order in which they were asked for."""
-        self.left = asked_for
-        """What it says when it is sent again."""
+        self.offsets = offsets
+        self.left = {partition: AskedFor(number, at) for partition, at in offsets.items()}
+        """What it is to say when it is sent."""
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
         self.life: int | None = None
@@ -80,7 +80,7 @@ class Commits:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
         is_alone = not self._waiting and not self._under_way
-        commit = _Commit(self._order.take(offsets, is_alone=is_alone), self._backoff, deadline_ms)
+        commit = _Commit(self._order.next_number(is_alone=is_alone), dict(offsets), self._backoff, deadline_ms)
         if offsets:
             self._waiting.add(commit)
         else:

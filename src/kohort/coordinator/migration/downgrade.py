@@ -15,7 +15,7 @@ from kohort.coordinator.classic.protocols import protocols_of
 from kohort.coordinator.classic.rebalance import begin_sessions, open_round
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target, target_of
+from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_of
 from kohort.coordinator.consumer.ending import group_tombstones
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
@@ -67,16 +67,12 @@ def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, 
     id. What it says, in ``out``, is written before the end of the modern group, as Kafka does."""
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    is_settled = after.is_settled and all(_has_its_target(group, one) for one in others if one is not replaced)
+    # Nobody tells the others any more what they are to have, once the group is a classic one.
+    is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     instead = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in instead.records if isinstance(record, GroupWritten)]
     instead.records = [*out.records, *group_tombstones(group, after.members), *end]
     return instead
-
-
-def _has_its_target(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Tell whether a member was told all that it is to have: nobody tells it once the group is a classic one."""
-    return member.epoch == group.epoch and member.current.state is ReconciliationState.STABLE
 
 
 def _after(group: ModernGroup, records: list[Record]) -> _Remains:

@@ -122,9 +122,9 @@ class SecuredGroup(OneBroker):
         if self.throttles.longest_left_ms:
             return "somebody is held up by a quota"
         heard_ms, sent_away_ms = self.silence.heard_ms, self.known_users.sent_away_ms
-        for name in [consumer.name for consumer in self.consumers]:
-            if sent_away_ms.get(name, 0) > heard_ms.get(name, 0):
-                return f"{name} was refused a login, and is not heard of since"
+        for consumer in self.consumers:
+            if sent_away_ms.get(consumer.name, 0) > heard_ms.get(consumer.name, 0):
+                return f"{consumer.name} was refused a login, and is not heard of since"
         return super().why_not_settled()
 
 
