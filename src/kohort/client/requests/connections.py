@@ -91,7 +91,7 @@ class Connection:
         client_id: str,
         max_bytes: int,
         deadline_ms: int,
-        renewal_ms: int = 30_000,
+        request_timeout_ms: int = 30_000,
     ) -> None:
         self.id = connection_id
         self.host, self.port = address
@@ -104,7 +104,7 @@ class Connection:
         self.queue: deque[PendingRequest] = deque()
         self.in_flight: deque[PendingRequest] = deque()
         self._client_id = client_id
-        self._renewal_ms = renewal_ms
+        self._request_timeout_ms = request_timeout_ms
         self._buffers = FrameBuffers(max_bytes)
         self._frames: list[Buffer] = []
         self._first = b""
@@ -179,7 +179,7 @@ class Connection:
             self._frames += self._buffers.arrived(count)
         except ProtocolError as error:
             self.broken = error
-        return bool(self._frames) or self.broken is not None
+        return bool(self._frames) or self.broken is not None or self._is_within_answer
 
     def take_frames(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         """Take the frames that are whole, as ``received`` does."""
@@ -199,8 +199,28 @@ class Connection:
         except KohortError as error:
             self.broken = error
         if self.state is not was:
-            self.deadline_ms = now_ms + self._renewal_ms  # for the login; who is READY has none
+            self.deadline_ms = now_ms + self._request_timeout_ms  # for the login; who is READY has none
+        if self._is_within_answer:
+            self._hurry(self.in_flight[0], now_ms)
         return out, answers
+
+    @property
+    def _is_within_answer(self) -> bool:
+        """Whether an answer has begun, and its request would wait for the rest longer than others wait at all."""
+        return (
+            bool(self.in_flight)
+            and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
+            and self._buffers.is_begun
+        )
+
+    def _hurry(self, pending: PendingRequest, now_ms: int) -> None:
+        """Give the rest of an answer that has begun request.timeout.ms.
+
+        A JoinGroup may wait for a rebalance, of many minutes; nobody waits in the middle of an answer. Kafka's client
+        does: a length that something on the way has made wrong holds it for max.poll.interval.ms.
+        """
+        pending.unsent.timeout_ms = self._request_timeout_ms
+        pending.deadline_ms = min(pending.deadline_ms, now_ms + self._request_timeout_ms)
 
     def take_wanted(self) -> Wanted | None:
         """Return the token that the login wants, once; it is to be given to ``token``."""
@@ -257,7 +277,7 @@ class Connection:
         what is in flight is answered before it (KIP-368)."""
         if not login.is_under_way and login.is_due(now_ms):
             out += login.begin()
-            self.deadline_ms = now_ms + self._renewal_ms
+            self.deadline_ms = now_ms + self._request_timeout_ms
         return not login.is_under_way
 
     @property
@@ -265,12 +285,17 @@ class Connection:
         """Whether it stands only once it is READY, or its session is renewed, before ``deadline_ms``."""
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_under_way)
 
-    def overdue(self, now_ms: int) -> PendingRequest | None:
-        """Return a request in flight that outlived its time: answers come in order, so the connection is stuck."""
-        for pending in self.in_flight:
-            if pending.deadline_ms <= now_ms:
-                return pending
-        return None
+    def take_overdue(self, now_ms: int) -> PendingRequest | None:
+        """Take out a request in flight that outlived its time: answers come in order, so the connection is stuck."""
+        overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
+        if overdue is not None:
+            self.in_flight.remove(overdue)
+        return overdue
+
+    @property
+    def awaited(self) -> str:
+        """What its requests in flight wait for."""
+        return f"the rest of an answer of {self.address}" if self._buffers.is_begun else self.address
 
     def pending(self) -> Iterator[PendingRequest]:
         yield from self.in_flight

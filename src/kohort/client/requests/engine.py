@@ -285,9 +285,8 @@ class Engine:
             if connection.is_unready and connection.deadline_ms <= now_ms:
                 self._end(lane, now_ms, keep=True)
                 self._lost(lane, connection.unfinished(self.config.socket_connection_setup_timeout_ms), now_ms)
-            elif (stuck := connection.overdue(now_ms)) is not None:
-                connection.in_flight.remove(stuck)
-                self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
+            elif (stuck := connection.take_overdue(now_ms)) is not None:
+                self._fail([stuck], self._timed_out(stuck, connection.awaited), now_ms)
                 self._end(lane, now_ms, keep=True)
                 self._lost(lane, "a request was not answered in time", now_ms)
             elif self._is_idle(connection, now_ms):
@@ -433,7 +432,7 @@ class Engine:
             client_id=config.client_id,
             max_bytes=config.receive_message_max_bytes,
             deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
-            renewal_ms=config.request_timeout_ms,
+            request_timeout_ms=config.request_timeout_ms,
         )
         lane.connection.belong(lane.node_id, self.metrics.nodes[lane.node_id])
         if config.metadata_cluster_check_enable and lane.node_id >= 0 and self.metadata.cluster_id is not None:

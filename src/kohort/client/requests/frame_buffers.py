@@ -34,6 +34,11 @@ class FrameBuffers:
         self._frame: memoryview | None = None
         self._filled = 0
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether some bytes of a frame have come, and not all."""
+        return self._frame is not None or self._reader.pending_bytes > 0 or self._reader.missing_bytes > 0
+
     def room(self) -> memoryview:
         """Return where the next bytes are to be written, from its beginning."""
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]

@@ -22,10 +22,10 @@ ANY_NODE: Final = -1
 class Unsent:
     """A request to send. ``lane`` keeps coordinator traffic off the data connections: one connection per node and lane.
 
-    ``version`` is filled in by the engine when it encodes; ``max_version`` caps its choice. ``shape`` rewrites the
-    request for the version chosen, where versions differ in more than fields that may be dropped. A request without
-    ``expect_response`` is answered by an empty response as soon as it is written. ``context`` is the source's own,
-    given back untouched.
+    The engine makes ``timeout_ms`` request.timeout.ms, where it is more, once the answer has begun to come. It fills in
+    ``version`` when it encodes; ``max_version`` caps its choice. ``shape`` rewrites the request for the version chosen,
+    where versions differ in more than fields that may be dropped. A request without ``expect_response`` is answered by
+    an empty response as soon as it is written. ``context`` is the source's own, given back untouched.
     """
 
     node_id: int

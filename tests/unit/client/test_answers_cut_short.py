@@ -1,0 +1,112 @@
+"""An answer that begins and does not go on: who may wait long for one to begin does not wait long for its rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kohort.client.group.membership_classic import MemberState
+from kohort.client.requests.io import FramesArrived, Open, Opened, Send, Tick
+from kohort.errors import ApiTimeout
+from kohort.wire.headers import build_response
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
+from support.machines.scripted_group import ScriptedGroup
+from unit.client.test_engine import FIRST_CONNECTION, World
+
+LONG_MS = 300_000
+REQUEST_MS = 30_000
+
+
+def too_long(world: World, request: type, response: Any) -> None:
+    """Answer with a length that says more than comes, as where something on the way flips a bit of it."""
+
+    def answer(_request: Any, version: int) -> bytes:
+        whole = b"".join(map(bytes, build_response(world.one.seen[-1].header.correlation_id, response, version)))
+        return (int.from_bytes(whole[:4], "big") | 1 << 20).to_bytes(4, "big") + whole[4:]
+
+    world.one.on(request, answer)
+
+
+def join(world: World) -> Any:
+    return world.asker.ask(JoinGroupRequest(group_id="g"), 1, timeout_ms=LONG_MS)
+
+
+def test_the_rest_of_an_answer_is_waited_for_as_long_as_other_answers_are():
+    world = World()
+    too_long(world, JoinGroupRequest, JoinGroupResponse())
+    unsent, began_ms = join(world), world.clock.now_ms()
+
+    error = world.answer_to(unsent)
+
+    assert isinstance(error, ApiTimeout)
+    assert str(error).startswith("JoinGroup waited 30000 ms for the rest of an answer of one:9092")
+    assert world.clock.now_ms() - began_ms == REQUEST_MS
+    assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "it is of no use any more"
+
+
+def test_an_answer_that_has_not_begun_may_take_its_time():
+    world = World()
+    late: list[int] = []
+    world.one.on(JoinGroupRequest, lambda *_: late.append(world.clock.now_ms()) or b"")
+    unsent = join(world)
+
+    error = world.answer_to(unsent, LONG_MS + 1000)
+
+    assert isinstance(error, ApiTimeout)
+    assert str(error).startswith(f"JoinGroup waited {LONG_MS} ms for one:9092")
+    assert world.clock.now_ms() - late[0] == LONG_MS
+
+
+@pytest.mark.parametrize("begun", [1, 4, 5, 60])
+def test_a_socket_that_is_read_in_place_is_looked_after_too(begun: int):
+    world = World()
+    engine, clock = world.engine, world.clock
+    unsent = join(world)
+    (opening,) = [output for output in engine.handle(Tick(), clock.now_ms()) if isinstance(output, Open)]
+
+    def arrive(data: bytes) -> bool:
+        engine.room(opening.connection)[: len(data)] = data
+        return engine.arrived(opening.connection, len(data))
+
+    engine.handle(Opened(opening.connection), clock.now_ms())
+    served = ApiVersionsResponse(api_keys=[ApiVersion(api_key=11, min_version=0, max_version=9)])
+    assert arrive(b"".join(map(bytes, build_response(1, served, 5))))
+    sent = engine.handle(FramesArrived(opening.connection), clock.now_ms())
+    assert any(isinstance(output, Send) for output in sent), "the JoinGroup has left"
+    clock.advance(100_000)
+
+    whole = b"".join(map(bytes, build_response(2, JoinGroupResponse(member_id="m" * 100), 9)))
+    assert arrive(whole[:begun]), "it is told that there is something to look at"
+    engine.handle(FramesArrived(opening.connection), clock.now_ms())
+    assert not arrive(whole[begun : begun + 1]), "once"
+    assert engine.wake_at_ms is not None
+    assert engine.wake_at_ms <= clock.now_ms() + REQUEST_MS
+
+    clock.advance(REQUEST_MS)
+    engine.handle(Tick(), clock.now_ms())
+    assert isinstance(world.asker.answer_to(unsent), ApiTimeout)
+
+
+def test_a_member_joins_again_soon_after_an_answer_that_never_ends():
+    stage = ScriptedGroup()
+    user = stage.user("t", group_id="g")
+    joins = stage.on_join
+    spoiled: list[int] = []
+
+    def answer(request: JoinGroupRequest, version: int) -> Any:
+        response = joins(request)
+        if spoiled:
+            return response
+        spoiled.append(stage.now_ms)
+        whole = b"".join(map(bytes, build_response(stage.one.seen[-1].header.correlation_id, response, version)))
+        return b"\x00\x10" + whole[2:]
+
+    stage.one.on(JoinGroupRequest, answer)
+    stage.until(lambda: spoiled)
+    assert user.membership.state is MemberState.PREPARING_REBALANCE
+
+    stage.polls(REQUEST_MS + 1000)
+
+    assert user.owned == "t-0", "max.poll.interval.ms is five minutes"
