@@ -191,6 +191,7 @@ class ConsumerMachine:
             self._group.commits.restart_auto_commit(now_ms)
 
     def raise_failure(self) -> None:
+        """Raise what went wrong since the last call. The engine is to hear of it: what failed may be tried again."""
         if self.failures:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
@@ -239,10 +240,8 @@ class ConsumerMachine:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing of what the user does in poll() changes anything for the engine: it knows the assignment, no
-        rebalance is under way, no commit waits, no heartbeat was held up, every node works on a fetch. What is due by
-        the clock has its timer."""
-        group = self._group
-        is_waiting = group is not None and (group.commits.is_waiting or group.membership.has_resumed)
+        rebalance is under way, no commit waits, every node works on a fetch. What is due by the clock has its timer."""
+        is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
 
     @property

@@ -177,14 +177,6 @@ def test_an_assignment_that_nobody_has_taken_goes_with_the_next_join(alone: Alon
     assert alone.member.take_assignment() is None
 
 
-def test_who_was_refused_no_heartbeat_has_none_to_resume(alone: Alone):
-    assert not alone.member.has_resumed, "the engine has nothing to hear of"
-
-    alone.member.resume_heartbeats()
-
-    assert not alone.member.has_resumed
-
-
 def test_heartbeats_that_a_refusal_held_up_begin_again_with_the_next_generation(alone: Alone):
     """The group begins another rebalance before the user has polled, and heard of the refusal."""
     sync = alone.syncs(5)

@@ -204,7 +204,7 @@ class AsyncConsumerWaits:
         def checked() -> T | None:
             value = ready()
             if value is None:
-                self.machine.raise_failure()
+                self._raise_failure()
             return value
 
         return await self.driver.until(checked, timeout_ms)
@@ -217,12 +217,19 @@ class AsyncConsumerWaits:
             if promise.done:
                 return True
             if check:
-                self.machine.raise_failure()
+                self._raise_failure()
             return None
 
         if not await self.driver.until(done, timeout_ms):
             raise ApiTimeout(too_late)
         return promise.result()
+
+    def _raise_failure(self) -> None:
+        try:
+            self.machine.raise_failure()
+        except Exception:
+            self.kick()  # once the user is told, the cluster is asked again, and heartbeats go on
+            raise
 
     # Listeners
 

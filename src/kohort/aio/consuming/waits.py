@@ -182,9 +182,13 @@ class ConsumerWaits:
         kicked, may_advance = False, True
         while True:
             self._raise_if_woken()
-            if may_advance:
-                self._rebalance()
-            value = ready()
+            try:
+                if may_advance:
+                    self._rebalance()
+                value = ready()
+            except Exception:
+                self.driver.kick_soon()  # once the user is told, the cluster is asked again, and heartbeats go on
+                raise
             if value is not None:
                 return value
             with self.guard:
@@ -216,7 +220,7 @@ class ConsumerWaits:
                 if value is not None:
                     return value
                 self._raise_if_woken()
-                self.machine.raise_failure()
+                self._raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     return None
@@ -231,12 +235,19 @@ class ConsumerWaits:
             while not promise.done:
                 if check:
                     self._raise_if_woken()
-                    self.machine.raise_failure()
+                    self._raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     raise ApiTimeout(too_late)
                 self._sleep(deadline_ms - now_ms)
         return promise.result()
+
+    def _raise_failure(self) -> None:
+        try:
+            self.machine.raise_failure()
+        except Exception:
+            self.driver.kick_soon()  # as in until()
+            raise
 
     def _sleep(self, most_ms: int) -> None:
         if self.driver.failure is not None:

@@ -62,12 +62,8 @@ class Membership(RequestSource, Protocol):
     def is_stable(self) -> bool:
         """Whether it has what the group has assigned to it, as far as it knows."""
 
-    @property
-    def has_resumed(self) -> bool:
-        """Whether heartbeats may go on again, and the engine has not heard of it."""
-
     def resume_heartbeats(self) -> None:
-        """Send heartbeats again: the user has seen the error that held them."""
+        """Send heartbeats again, once the engine is kicked: the user has seen the error that held them."""
 
     def enter_poll(self) -> None:
         """Stop the clock of the user, who is in poll()."""

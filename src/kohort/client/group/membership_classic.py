@@ -88,8 +88,6 @@ class ClassicMembership:
         self._leads = False
         self._beating: Unsent | None = None
         self._beats_held = False
-        self.has_resumed = False
-        """Whether heartbeats may go on again, and the engine has not heard of it."""
         self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
 
     # What the rebalance asks of it
@@ -184,7 +182,6 @@ class ClassicMembership:
     # The source
 
     def poll(self, now_ms: int) -> Poll:
-        self.has_resumed = False
         unsent = self._poll_leaves()
         if self.state is MemberState.UNJOINED:
             return Poll(unsent)
@@ -396,7 +393,6 @@ class ClassicMembership:
 
     def resume_heartbeats(self) -> None:
         """Send heartbeats again: the user has seen the error that held them."""
-        self.has_resumed = self.has_resumed or self._beats_held
         self._beats_held = False
 
     # Leave, and what ends a generation

@@ -58,7 +58,6 @@ class ConsumerMembership:
         """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
         self.life = 0
         """Grows whenever the member falls out of the group."""
-        self.has_resumed = False
         self.target = NO_ASSIGNMENT
         self.owned = NO_ASSIGNMENT
         self.is_reconciling = False

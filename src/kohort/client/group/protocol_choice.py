@@ -138,10 +138,6 @@ class ProtocolChoice:
     def is_stable(self) -> bool:
         return self.made is not None and self.made.membership.is_stable
 
-    @property
-    def has_resumed(self) -> bool:
-        return self.made is not None and self.made.membership.has_resumed
-
     def resume_heartbeats(self) -> None:
         """Go on after an error that the user has seen."""
         if self.made is not None:

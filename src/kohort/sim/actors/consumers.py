@@ -115,8 +115,9 @@ class ConsumerActor(EngineActor):
 
     @property
     def is_held_up(self) -> bool:
-        """Frozen, or in a handler that takes long."""
-        return self.frozen or self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
+        """Frozen, in a handler that takes long, or about to do what it was told before the faults ended."""
+        handles = self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
+        return self.frozen or handles or bool(self._wishes) or self._away_ms > 0
 
     @property
     def is_rebalancing(self) -> bool:
@@ -291,6 +292,7 @@ class ConsumerActor(EngineActor):
                 fetched.decode_records(check_crcs=True)
                 records = machine.hand_out(fetched, self.pace.most_records)
         except KohortError as error:
+            self.step_soon()
             self._hear(error)
             return
         if records:

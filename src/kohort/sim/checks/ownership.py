@@ -18,6 +18,8 @@ class OneOwner(Watcher):
     after the other one has told its user that it is gone. A member of an older generation that has not heard of the
     new one yet may still hold it: that is what fencing is for. One that was removed in the middle of giving partitions
     up holds the others until it tells its user that they are lost: it has no generation then, and takes nothing new.
+    Whoever keeps what it had takes nothing: the other one may be a static member that missed the generation in which
+    it lost the partition, and has joined the next one without having heard of either.
     A generation is one of the group's ``life``: the next life has one of the same number, and whoever still holds
     something of the life before is a member of an older generation.
     """
@@ -41,8 +43,9 @@ class OneOwner(Watcher):
                 raise CheckFailed(
                     f"{partition} has two owners in generation {generation_id}: {other} and {consumer.identity}"
                 )
+        _, had = self._holders.get(consumer.name, (consumer, set[TopicPartition]()))
         self._holders[consumer.name] = (consumer, set(owned))
-        self.check_no_other_holds(consumer, generation_id, owned)
+        self.check_no_other_holds(consumer, generation_id, owned - had)
 
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind  # whatever the reason
@@ -61,13 +64,13 @@ class OneOwner(Watcher):
             raise CheckFailed(f"{consumer.name} takes {min(new)} while it is not a member of the group")
 
     def check_no_other_holds(
-        self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]
+        self, consumer: WatchedConsumer, generation_id: int, taken: frozenset[TopicPartition]
     ) -> None:
         life = self._life.of(consumer.member_id)
         for other, held in self._holders.values():
             stranger = other.identity != consumer.identity and other.generation_id == generation_id
             stranger = stranger and self._life.has_written(generation_id, other.member_id)
-            if stranger and self._life.of(other.member_id) == life and (both := owned & held):
+            if stranger and self._life.of(other.member_id) == life and (both := taken & held):
                 raise CheckFailed(
                     f"{consumer.name} takes {min(both)} in generation {generation_id} while {other.name}, a member of "
                     "the same generation, has not given it up"

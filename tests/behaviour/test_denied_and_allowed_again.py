@@ -1,0 +1,103 @@
+"""A member that lost its rights for a while goes on once it has them again, though nothing else wakes its client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import kohort
+from kohort import AclBinding, AclBindingFilter, ApiError
+from support.waiting import eventually
+
+pytestmark = pytest.mark.ours
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SOON_S = 15
+"""What is known of topics grows old in five minutes, and a session ends in 45 s."""
+FETCH_WAIT_MS = 500
+TOPIC, OTHER, GROUP = ("topic", "t"), ("topic", "other"), ("group", "g")
+
+
+@dataclass
+class Rights:
+    """A broker that asks for rights, an administrator, and what alice is told as she polls."""
+
+    bootstrap: str
+    inside: str
+    root: kohort.Admin
+
+    def give(self, *resources: tuple[str, str]) -> None:
+        self.root.create_acls([AclBinding(kind, name, "User:alice", "read") for kind, name in resources])
+
+    def take(self, kind: str, name: str) -> None:
+        self.root.delete_acls([AclBindingFilter(kind, name, "User:alice")])
+
+    def produce(self) -> None:
+        with kohort.Producer(bootstrap_servers=self.inside) as producer:
+            producer.send("t", b"v").result(10_000)
+
+    def alice(self, protocol: str) -> kohort.Consumer:
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        user = {"sasl.username": "alice", "sasl.password": "a-secret"}
+        options = {
+            "group.id": "g",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if protocol == "classic":
+            options["heartbeat.interval.ms"] = 100
+        consumer = kohort.Consumer({"bootstrap.servers": self.bootstrap, **login, **user, **options})
+        consumer.subscribe(["t"])
+        return consumer
+
+
+@pytest.fixture
+def rights() -> Iterator[Rights]:
+    options = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "group.consumer.heartbeat.interval.ms": 100,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
+        root.create_topics({"t": 1, "other": 1})
+        yield Rights(broker.bootstrap_of("SASL"), broker.bootstrap, root)
+
+
+def told(consumer: kohort.Consumer) -> str:
+    """What the next poll raises; empty where it returns."""
+    try:
+        consumer.poll(50)
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_was_denied_reads_on_soon_after_it_is_allowed_again(rights: Rights, protocol: str):
+    rights.give(TOPIC, GROUP)
+    rights.produce()
+    with rights.alice(protocol) as consumer:
+        eventually(lambda: consumer.poll(100), deadline_s=SOON_S)
+
+        consumer.pause(consumer.assignment())  # or the answers to fetches would wake it
+        consumer.poll(2 * FETCH_WAIT_MS)
+        consumer.subscribe(["t", "other"])
+        eventually(lambda: told(consumer).startswith("TOPIC_AUTHORIZATION_FAILED: topic 'other'"), deadline_s=SOON_S)
+        rights.take(*GROUP)
+        eventually(lambda: told(consumer).startswith("GROUP_AUTHORIZATION_FAILED: "), deadline_s=SOON_S)
+        polls = iter(range(100))  # until what was under way, and what was tried again by itself, is over
+        eventually(lambda: told(consumer) and next(polls, None) is None, deadline_s=SOON_S)
+        rights.give(OTHER, GROUP)
+
+        eventually(lambda: not told(consumer), "nobody told it that it may read again", deadline_s=SOON_S)
+        consumer.resume(consumer.assignment())
+        rights.produce()
+        eventually(lambda: consumer.poll(100), deadline_s=SOON_S)
