@@ -27,6 +27,7 @@ INPUTS, OUTPUTS = "in", "out"
 POLL_MS = 200
 SEND_EVERY_S = 0.2
 SESSION_MS = 3000
+LOOK_UP_S = 1.0
 ANEW_S = 1.0
 """How long a program waits until it makes another producer."""
 Offsets = dict[tuple[str, int], list[tuple[int, str]]]
@@ -165,7 +166,8 @@ def handle(protocol: str) -> Face:
         group = ConsumerGroup({**options, **group_options(of, protocol)})
         runner = threading.Thread(target=_run_group, args=(group, Take(), over, report))
         runner.start()
-        over.wait()
+        while not over.wait(LOOK_UP_S):
+            pass  # a signal right after another one may be taken by another thread, which does not wake this one
         group.stop()
         close(group.close, report)
         runner.join()
