@@ -183,4 +183,4 @@ def test_who_was_removed_is_not_let_in():
     refused = exchange(SaslAuthenticateRequest(), refusal, START_MS)
     refused.answered_ms = START_MS + 1
     check.answered(refused)
-    assert check.sent_away_ms == {"c0": START_MS + 1}
+    assert check.answered_ms == {"c0": START_MS + 1}

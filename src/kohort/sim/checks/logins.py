@@ -26,8 +26,9 @@ class KnownUsers(Watcher):
         self.security: Callable[[], SecurityStore | None] = lambda: None
         self.refused = 0
         """How many logins failed as they had to."""
-        self.sent_away_ms: dict[str, int] = {}
-        """When a login of each client was refused last: it waits a while before the next one."""
+        self.answered_ms: dict[str, int] = {}
+        """When a login of each client was answered last, well or not: it waits a while before it tries again, or has
+        just come back, and must find its coordinator."""
 
     def look(self) -> None:
         """See who is gone now."""
@@ -47,8 +48,7 @@ class KnownUsers(Watcher):
     def answered(self, exchange: Exchange) -> None:
         self.look()
         if isinstance(exchange.answer, SaslAuthenticateResponse):
-            if exchange.error:
-                self.sent_away_ms[exchange.client] = exchange.answered_ms
+            self.answered_ms[exchange.client] = exchange.answered_ms
             self.check_known(exchange.client, self._began_ms[exchange.link_id], exchange.error)
 
     def check_known(self, client: str, began_ms: int, error: int) -> None:

@@ -121,10 +121,10 @@ class SecuredGroup(OneBroker):
             return why
         if self.throttles.longest_left_ms:
             return "somebody is held up by a quota"
-        heard_ms, sent_away_ms = self.silence.heard_ms, self.known_users.sent_away_ms
+        heard_ms, answered_ms = self.silence.heard_ms, self.known_users.answered_ms
         for consumer in self.consumers:
-            if sent_away_ms.get(consumer.name, 0) > heard_ms.get(consumer.name, 0):
-                return f"{consumer.name} was refused a login, and is not heard of since"
+            if answered_ms.get(consumer.name, 0) > heard_ms.get(consumer.name, 0):
+                return f"{consumer.name} has tried to log in, and is not heard of since"
         return super().why_not_settled()
 
 
