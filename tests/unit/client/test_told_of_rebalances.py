@@ -148,6 +148,39 @@ def test_what_a_cooperative_member_read_meanwhile_is_committed_before_it_is_give
     assert stands == [True, True, True], "nothing more of them is handed out"
 
 
+def test_a_cooperative_member_that_falls_out_as_it_commits_what_goes_is_told_that_all_is_lost():
+    stage = ScriptedCoordinator()
+    user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
+    stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
+    told = len(user.told)
+    gives(stage, "t-2")
+    stage.then(OffsetCommitRequest, E.NONE, E.ILLEGAL_GENERATION)
+
+    rebalances(stage, user)
+    stage.until(lambda: user.machine.is_stable)
+
+    assert user.told[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
+
+
+def test_a_cooperative_member_that_falls_out_as_its_listener_gives_up_loses_the_rest():
+    stage = ScriptedCoordinator()
+    user = member(stage, enable_auto_commit="false", **COOPERATIVE)
+    stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
+    told = len(user.told)
+    gives(stage, "t-2")
+
+    def listener(callback: CallbackNeeded) -> None:
+        if callback.kind == "revoked":
+            stage.then(HeartbeatRequest, E.ILLEGAL_GENERATION)
+            stage.loop.run_until(lambda: not user.membership.generation.is_member)
+
+    user.on_callback = listener
+    rebalances(stage, user)
+    stage.until(lambda: user.machine.is_stable)
+
+    assert user.told[told:] == [("revoked", "t-0 t-1 t-3"), ("lost", "t-2"), ("assigned", "t-2")]
+
+
 def states(user: User) -> list[Any]:
     return list(user.machine.subscription.assigned.values())
 

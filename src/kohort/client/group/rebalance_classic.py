@@ -171,12 +171,17 @@ class ClassicRebalance:
         added: tuple[TopicPartition, ...],
         assigned: list[TopicPartition],
     ) -> None:
+        if not self._membership.generation.is_member:
+            return  # it fell out while its commit was under way: all is lost, as the next join tells
         if revoked:
             names = ", ".join(map(str, revoked))
             self._membership.request_rejoin(f"partitions were revoked and can be given to others: {names}")
         self._tell("revoked", revoked, even_if_empty=False, then=lambda: self._adopt(added, assigned))
 
     def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
+        if not self._membership.generation.is_member:  # it fell out while the listener was told: the rest is lost
+            self._subscription.assign_from_group([p for p in assigned if p not in added])
+            return
         self._subscription.assign_from_group(assigned)
         # What the leader knew of a pattern counts as said. What the user has wanted since the join was not said.
         self._joined_topics = self._membership.said_topics | {p.topic for p in assigned}

@@ -17,7 +17,7 @@ class OneOwner(Watcher):
     Members of one generation never hold a partition together, not even for a moment: whoever takes it has it only
     after the other one has told its user that it is gone. A member of an older generation that has not heard of the
     new one yet may still hold it: that is what fencing is for. One that was removed in the middle of giving partitions
-    up holds the others until it tells its user that they are lost: it has no generation then, and takes nothing new.
+    up holds the others until it tells its user that they are lost: it has no generation then, and takes nothing.
     Whoever keeps what it had takes nothing: the other one may be a static member that missed the generation in which
     it lost the partition, and has joined the next one without having heard of either.
     A generation is one of the group's ``life``: the next life has one of the same number, and whoever still holds
@@ -31,11 +31,8 @@ class OneOwner(Watcher):
         self._holders: dict[str, tuple[WatchedConsumer, set[TopicPartition]]] = {}
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        self.check_member(consumer.name, generation_id)
         self.check_generation(consumer.member_id, generation_id)
-        if generation_id == NO_GENERATION:
-            self.check_nothing_new(consumer, owned)
-            self._holders[consumer.name] = (consumer, set(owned))
-            return
         life = self._life.of(consumer.member_id)
         for partition in sorted(owned):
             other = self._owners.setdefault((life, generation_id, partition), consumer.identity)
@@ -58,10 +55,9 @@ class OneOwner(Watcher):
             raise CheckFailed(f"{member_id}: generation {generation_id} after {last}")
         self._last[member_id] = generation_id
 
-    def check_nothing_new(self, consumer: WatchedConsumer, owned: frozenset[TopicPartition]) -> None:
-        _, held = self._holders.get(consumer.name, (consumer, set[TopicPartition]()))
-        if new := owned - held:
-            raise CheckFailed(f"{consumer.name} takes {min(new)} while it is not a member of the group")
+    def check_member(self, name: str, generation_id: int) -> None:
+        if generation_id == NO_GENERATION:
+            raise CheckFailed(f"{name} takes an assignment while it is not a member of the group")
 
     def check_no_other_holds(
         self, consumer: WatchedConsumer, generation_id: int, taken: frozenset[TopicPartition]
