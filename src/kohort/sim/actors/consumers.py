@@ -47,7 +47,7 @@ class ConsumerActor(EngineActor):
         self.stopped = False
         """Whether it has left for good."""
         self.busy_until_ms = 0
-        """Until when the user handles what the last poll gave."""
+        """Until when the user handles what the last poll gave, or stands still."""
         self.left_poll_ms = 0
         self.listens = False
         """Whether its listener works, for longer than a moment: the user is in poll(), and gets nothing else done."""
@@ -235,6 +235,7 @@ class ConsumerActor(EngineActor):
         if self._life != life or self.machine is None or self._leaving is not None:
             return
         if self.frozen:
+            self.busy_until_ms = max(self.busy_until_ms, self.frozen_until_ms)  # a shorter stop may end this one
             self._after_thinking(self.frozen_until_ms - self.world.now_ms)
             return
         while self._wishes:
