@@ -12,9 +12,9 @@ import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
 from kohort.client.admin.model import PartitionOffset
 from kohort.client.admin.rights import RIGHTS
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 NOTE = re.compile(
     r"; User:alice needs (?P<right>[A-Z_]+) on (?P<what>.+): kafka-acls --bootstrap-server 127\.0\.0\.1:\d+ --add"
     r" --allow-principal User:alice --operation (?P<operation>[A-Z_]+) --(?P<kind>[a-z-]+)(?: (?P<name>\S+))?$"
@@ -72,31 +72,14 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
 @pytest.fixture
 def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
     """An administrator of a broker with a topic, a group and a transactional id; how alice logs in, who may not."""
-    options = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+    with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({T: 1})
         with kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id=ID) as producer:
             producer.init_transactions()
             with producer.transaction():
                 producer.send(T, b"one")
         admin.alter_group_offsets(G, {TP: 1})
-        yield (
-            admin,
-            {
-                "bootstrap.servers": broker.bootstrap_of("SASL"),
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "alice",
-                "sasl.password": "a-secret",
-            },
-        )
+        yield admin, {"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}
 
 
 def granted(note: str) -> AclBinding:

@@ -9,10 +9,10 @@ import pytest
 
 import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 from support.waiting import eventually
 
 pytestmark = pytest.mark.ours
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SOON_S = 15
 """What is known of topics grows old in five minutes, and a session ends in 45 s."""
 FETCH_WAIT_MS = 500
@@ -21,7 +21,7 @@ TOPIC, OTHER, GROUP = ("topic", "t"), ("topic", "other"), ("group", "g")
 
 @dataclass
 class Rights:
-    """A broker that asks for rights, an administrator, and what alice is told as she polls."""
+    """A broker that asks for rights, its administrator, and alice."""
 
     bootstrap: str
     inside: str
@@ -37,9 +37,7 @@ class Rights:
         with kohort.Producer(bootstrap_servers=self.inside) as producer:
             producer.send("t", b"v").result(10_000)
 
-    def alice(self, protocol: str) -> kohort.Consumer:
-        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-        user = {"sasl.username": "alice", "sasl.password": "a-secret"}
+    def reader(self, protocol: str) -> kohort.Consumer:
         options = {
             "group.id": "g",
             "group.protocol": protocol,
@@ -48,7 +46,7 @@ class Rights:
         }
         if protocol == "classic":
             options["heartbeat.interval.ms"] = 100
-        consumer = kohort.Consumer({"bootstrap.servers": self.bootstrap, **login, **user, **options})
+        consumer = kohort.Consumer({"bootstrap.servers": self.bootstrap, **AS_ALICE, **options})
         consumer.subscribe(["t"])
         return consumer
 
@@ -56,12 +54,7 @@ class Rights:
 @pytest.fixture
 def rights() -> Iterator[Rights]:
     options = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        **ASKS_FOR_RIGHTS,
         "group.consumer.heartbeat.interval.ms": 100,
         "group.consumer.min.heartbeat.interval.ms": 100,
         "group.initial.rebalance.delay.ms": 0,
@@ -84,7 +77,7 @@ def told(consumer: kohort.Consumer) -> str:
 def test_a_member_that_was_denied_reads_on_soon_after_it_is_allowed_again(rights: Rights, protocol: str):
     rights.give(TOPIC, GROUP)
     rights.produce()
-    with rights.alice(protocol) as consumer:
+    with rights.reader(protocol) as consumer:
         eventually(lambda: consumer.poll(100), deadline_s=SOON_S)
 
         consumer.pause(consumer.assignment())  # or the answers to fetches would wake it

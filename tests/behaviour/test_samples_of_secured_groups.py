@@ -8,9 +8,9 @@ import kohort
 from kohort import AclBinding, TopicPartition
 from kohort.insight.findings.groups import find_group
 from kohort.watch.sampling import SamplingLimits, sample_groups
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LIMITS = SamplingLimits(append_ms=30_000)
 SEEN, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
 
@@ -18,24 +18,14 @@ SEEN, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
 @pytest.fixture
 def alice():
     """An admin client of alice, and one of an administrator; groups ``g`` and ``h`` of two topics."""
-    options = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
+    with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
         root.create_topics({"seen": 1, "hidden": 1})
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for topic in ("seen", "hidden"):
                 producer.send(topic, b"v", timestamp_ms=1000).result(10_000)
         for group in ("g", "h"):
             root.alter_group_offsets(group, {SEEN: 0, HIDDEN: 0})
-        user = {"sasl.username": "alice", "sasl.password": "a-secret"}
-        with kohort.Admin({"bootstrap.servers": broker.bootstrap_of("SASL"), **login, **user}) as alice:
+        with kohort.Admin({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}) as alice:
             yield alice, root
 
 

@@ -14,34 +14,19 @@ from kohort.cli.journal import read_journal
 from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
 from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 from support.waiting import eventually
 
 pytestmark = pytest.mark.ours
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @pytest.fixture
 def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
     """An administrator of a broker with a group; how alice logs in, who may nothing."""
-    options = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+    with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"orders": 1})
         admin.alter_group_offsets("billing", {TopicPartition("orders", 0): OffsetAndMetadata(0)})
-        login = {
-            "bootstrap.servers": broker.bootstrap_of("SASL"),
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "alice",
-            "sasl.password": "a-secret",
-        }
-        yield admin, login
+        yield admin, {"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}
 
 
 def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, tmp_path: Path) -> None:

@@ -11,35 +11,20 @@ import kohort
 from kohort import AclBinding, OffsetAndMetadata, TopicPartition
 from kohort.cli.main import main
 from kohort.testing.staged import StagedBroker
-
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 
 @pytest.fixture
 def places():
     """An administrator, and the command line as alice; groups ``g`` and ``h`` with offsets of two topics."""
-    options = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    login = (
-        "security.protocol=SASL_PLAINTEXT",
-        "sasl.mechanism=PLAIN",
-        "sasl.username=alice",
-        "sasl.password=a-secret",
-    )
-    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+    with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"seen": 1, "hidden": 1})
         for group in ("g", "h"):
             for topic in ("seen", "hidden"):
                 admin.alter_group_offsets(group, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
 
         def run(*words: str, code: int):
-            settings = [word for setting in login for word in ("--set", setting)]
+            settings = [word for option in AS_ALICE.items() for word in ("--set", "=".join(option))]
             found = CliRunner().invoke(main, [*words, "--bootstrap", broker.bootstrap_of("SASL"), *settings])
             assert found.exit_code == code, found.output
             return found

@@ -329,6 +329,7 @@ class Driver:
             try:
                 value = ready()
             except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+                self.kick()  # as in until()
                 future.set_exception(error)
             else:
                 if value is not None:

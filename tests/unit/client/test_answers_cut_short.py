@@ -9,9 +9,11 @@ import pytest
 from kohort.client.group.membership_classic import MemberState
 from kohort.client.requests.io import FramesArrived, Open, Opened, Send, Tick
 from kohort.errors import ApiTimeout
+from kohort.testing.machines.scripted import ScriptedBroker
 from kohort.wire.headers import build_response
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
+from kohort.wire.schema import Message
 from support.machines.scripted_group import ScriptedGroup
 from unit.client.test_engine import FIRST_CONNECTION, World
 
@@ -19,14 +21,10 @@ LONG_MS = 300_000
 REQUEST_MS = 30_000
 
 
-def too_long(world: World, request: type, response: Any) -> None:
-    """Answer with a length that says more than comes, as where something on the way flips a bit of it."""
-
-    def answer(_request: Any, version: int) -> bytes:
-        whole = b"".join(map(bytes, build_response(world.one.seen[-1].header.correlation_id, response, version)))
-        return (int.from_bytes(whole[:4], "big") | 1 << 20).to_bytes(4, "big") + whole[4:]
-
-    world.one.on(request, answer)
+def too_long(broker: ScriptedBroker, response: Message, version: int) -> bytes:
+    """Return an answer to what came last, of a length that says more than comes: on the way a bit of it was flipped."""
+    whole = b"".join(map(bytes, build_response(broker.seen[-1].header.correlation_id, response, version)))
+    return (int.from_bytes(whole[:4], "big") | 1 << 20).to_bytes(4, "big") + whole[4:]
 
 
 def join(world: World) -> Any:
@@ -35,7 +33,7 @@ def join(world: World) -> Any:
 
 def test_the_rest_of_an_answer_is_waited_for_as_long_as_other_answers_are():
     world = World()
-    too_long(world, JoinGroupRequest, JoinGroupResponse())
+    world.one.on(JoinGroupRequest, lambda _, version: too_long(world.one, JoinGroupResponse(), version))
     unsent, began_ms = join(world), world.clock.now_ms()
 
     error = world.answer_to(unsent)
@@ -100,8 +98,7 @@ def test_a_member_joins_again_soon_after_an_answer_that_never_ends():
         if spoiled:
             return response
         spoiled.append(stage.now_ms)
-        whole = b"".join(map(bytes, build_response(stage.one.seen[-1].header.correlation_id, response, version)))
-        return b"\x00\x10" + whole[2:]
+        return too_long(stage.one, response, version)
 
     stage.one.on(JoinGroupRequest, answer)
     stage.until(lambda: spoiled)

@@ -204,7 +204,7 @@ class AsyncConsumerWaits:
         def checked() -> T | None:
             value = ready()
             if value is None:
-                self._raise_failure()
+                self.machine.raise_failure()
             return value
 
         return await self.driver.until(checked, timeout_ms)
@@ -217,19 +217,12 @@ class AsyncConsumerWaits:
             if promise.done:
                 return True
             if check:
-                self._raise_failure()
+                self.machine.raise_failure()
             return None
 
         if not await self.driver.until(done, timeout_ms):
             raise ApiTimeout(too_late)
         return promise.result()
-
-    def _raise_failure(self) -> None:
-        try:
-            self.machine.raise_failure()
-        except Exception:
-            self.kick()  # once the user is told, the cluster is asked again, and heartbeats go on
-            raise
 
     # Listeners
 
