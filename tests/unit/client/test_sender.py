@@ -233,6 +233,24 @@ def test_a_batch_that_an_old_leader_wrote_is_not_written_again_by_the_next_which
     assert record_metadata(*lost).offset == -1, "it is on the log, nobody says where"
 
 
+def test_of_several_that_an_old_leader_wrote_none_is_written_again_by_the_next_which_has_later_ones():
+    world = World(request_timeout_ms=3_000)
+    world.wait(world.send_alone(b"first"))
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    lost = [world.send_alone(value) for value in (b"a", b"b", b"c")]
+    world.leader, world.leader_epoch = 2, 2
+    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    world.wait(*[world.send_alone(value) for value in (b"d", b"e")])
+    world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * len(lost)
+    world.wait(*lost)
+
+    assert [(epoch, sequence) for epoch, sequence, _ in world.sequences(world.two)] == [(0, n) for n in (4, 5, 1, 2, 3)]
+    assert [record_metadata(*one).offset for one in lost] == [-1] * len(lost)
+    after = world.send_alone(b"f")
+    world.wait(after)
+    assert world.sequences(world.two)[-1] == (0, 6, [b"f"]), "the sequence goes on where it was"
+
+
 def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
     world = World()
     world.wait(world.send_alone(b"first"))

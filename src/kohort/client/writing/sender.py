@@ -80,6 +80,14 @@ class Lineage:
     next epoch."""
     not_before_ms: int = 0
 
+    def acknowledge(self, batch: ProduceBatch) -> None:
+        """Note that the batch is written. It may be one that others have overtaken: what is known stays known."""
+        if batch.producer_epoch != self.identity.epoch:
+            return
+        last = (batch.base_sequence + batch.count - 1) % SEQUENCES
+        if (last - self.acked_sequence) % SEQUENCES < SEQUENCES // 2:
+            self.acked_sequence = last
+
     def is_past(self, batch: ProduceBatch) -> bool:
         """Tell whether one that comes after the batch is written, so that the batch is: a broker takes them in order.
 
@@ -359,8 +367,7 @@ class Sender:
         if self._troubles:
             self._troubles.mended((WRITING, tp), f"{tp} can be written again", now_ms)
         lineage.known = lineage.known or batch.producer_id == lineage.identity.producer_id
-        if batch.producer_epoch == lineage.identity.epoch:
-            lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
+        lineage.acknowledge(batch)
         if not batch.done:
             batch.succeed(base_offset, append_time_ms)
             self._finished(batch)
