@@ -75,6 +75,11 @@ class World:
         ]
         return MetadataResponse(brokers=brokers, topics=topics)
 
+    def move_leader(self):
+        """Let the second node lead from now on, and the producer know of it."""
+        self.leader, self.leader_epoch = 2, 2
+        self.machine.metadata.update_leader(ORDERS, 2, 2, [])
+
     def produce(self, request, _version):
         return answer(request, self.partition_answer)
 
@@ -223,8 +228,7 @@ def test_a_batch_that_an_old_leader_wrote_is_not_written_again_by_the_next_which
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     lost = world.send_alone(b"a")
-    world.leader, world.leader_epoch = 2, 2
-    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    world.move_leader()
     world.wait(world.send_alone(b"b"))
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     world.wait(lost)
@@ -238,8 +242,7 @@ def test_of_several_that_an_old_leader_wrote_none_is_written_again_by_the_next_w
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     lost = [world.send_alone(value) for value in (b"a", b"b", b"c")]
-    world.leader, world.leader_epoch = 2, 2
-    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    world.move_leader()
     world.wait(*[world.send_alone(value) for value in (b"d", b"e")])
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * len(lost)
     world.wait(*lost)
@@ -336,8 +339,7 @@ def test_with_one_request_under_way_order_survives_a_leader_that_moves_without_a
     world.wait(world.send_alone(b"0"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     first = world.send_alone(b"1")
-    world.leader, world.leader_epoch = 2, 2
-    world.machine.metadata.update_leader(ORDERS, 2, 2, [])
+    world.move_leader()
     second = world.send_alone(b"2")
 
     assert world.sequences(world.two) == [], "the first may be written yet, or go to the new leader"
