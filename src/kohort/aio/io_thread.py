@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import logging
 import os
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -41,8 +42,49 @@ def new_loop() -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+
+    class Loop(uvloop.Loop):  # type: ignore[misc]  # uvloop has no types here
+        """uvloop's loop that survives a fork.
+
+        uvloop resolves names on the thread pool of libuv, which ends with the process: a child that inherits the pool
+        has none of its threads, and crashes at its end.
+        """
+
+        async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> list[Any]:
+            return await resolved(self, host, port, **hints)
+
+    loop: asyncio.AbstractEventLoop = Loop()
     return loop
+
+
+async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hints: int) -> list[Any]:
+    """Resolve a literal address at once, and a name on a daemon thread, which no end of a process waits for.
+
+    Raises OSError, or UnicodeError for what can be no name.
+    """
+    with contextlib.suppress(socket.gaierror):
+        return socket.getaddrinfo(host, port, **{**hints, "flags": hints.get("flags", 0) | socket.AI_NUMERICHOST})
+    found: asyncio.Future[list[Any]] = loop.create_future()
+
+    def finish(result: list[Any], error: Exception | None) -> None:
+        if found.done():
+            return
+        if error is None:
+            found.set_result(result)
+        else:
+            found.set_exception(error)
+
+    def resolve() -> None:
+        result, failure = [], None
+        try:
+            result = socket.getaddrinfo(host, port, **hints)
+        except (OSError, UnicodeError) as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(finish, result, failure)
+
+    threading.Thread(target=resolve, name="kohort-resolve", daemon=True).start()
+    return await found
 
 
 class IoThread:

@@ -100,6 +100,8 @@ def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: 
 
 bootstrap_option = click.option(
     "--bootstrap",
+    "--bootstrap-server",
+    "bootstrap",
     metavar="HOST:PORT",
     envvar="KOHORT_BOOTSTRAP",
     help=f"A broker of the cluster, or several with commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",

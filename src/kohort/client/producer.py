@@ -14,7 +14,7 @@ from kohort.client.requests.source import RequestSource
 from kohort.client.requests.troubles import Troubles
 from kohort.client.user_input import checked_topic, is_text, refused_topic, shown, whole_number
 from kohort.client.writing.accumulator import Accumulator, Lot
-from kohort.client.writing.partitioner import StickyPartitioner, partition_of_key
+from kohort.client.writing.partitioner import StickyPartitioner, partitioner_of
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt, record_timestamp
 from kohort.client.writing.producer_ids import ProducerIds
 from kohort.client.writing.sender import Sender
@@ -61,6 +61,7 @@ class ProducerMachine:
         if numbering is not None:
             sources.append(numbering)
         self.engine = Engine(config, sources, self.metadata, rng, troubles)
+        self.partitioner = partitioner_of(config)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._rng = rng
 
@@ -124,9 +125,13 @@ class ProducerMachine:
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
-        """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794)."""
-        if key is not None and not self.config.partitioner_ignore_keys:
-            return partition_of_key(key, partitions)
+        """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794).
+
+        Raises UsageError for a partitioner of the user's that returns no partition.
+        """
+        by_key = self.partitioner(key, partitions)
+        if by_key is not None:
+            return by_key
         sticky = self._sticky.get(topic)
         if sticky is None:
             sticky = self._sticky[topic] = StickyPartitioner(max(self.config.batch_size, 1), self._rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -72,16 +72,18 @@ def encode_partitions(
     batch_bytes: int = BATCH_BYTES,
     codec: Codec = Codec.NONE,
     first_unkeyed: int = 0,
+    by_key: Callable[[bytes | None, int], int | None] | None = None,
 ) -> Iterator[EncodedBatch]:
     """Yield the rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in
     order.
 
-    A row goes where ``partition`` says, if that is not null; else by its key, as Java's producer sends it; rows without
-    key fill one partition's batch after another's, beginning with ``first_unkeyed``. Raises UsageError for columns that
-    are no records.
+    A row goes where ``partition`` says, if that is not null; else by its key: to ``by_key(key, partitions)``, or as
+    Java's producer sends it. Rows without key fill one partition's batch after another's, beginning with
+    ``first_unkeyed``. Raises UsageError for columns that are no records.
     """
     rows = Rows(columns)
-    chosen = rows.partitions(partitions, partition, first_unkeyed % partitions, batch_bytes)
+    keyed = None if by_key is None else rows.partitions_by(by_key, partitions)
+    chosen = rows.partitions(partitions, partition, first_unkeyed % partitions, batch_bytes, keyed)
     rows.order(np.argsort(chosen, kind="stable"))
     end = 0
     for number, count in enumerate(np.bincount(chosen, minlength=partitions).tolist()):
@@ -170,10 +172,19 @@ class Rows:
         self.blobs(self.columns["names"], pack.NAME_AT)
         self.blobs(self.columns["contents"], pack.CONTENT_AT)
 
-    def partitions(self, partitions: int, explicit: Column, first_unkeyed: int, batch_bytes: int) -> Any:
-        """Return where each row goes."""
-        chosen = np.full(self.count, -1, np.int64)
-        if self.key_places is not None:
+    def partitions_by(self, by_key: Callable[[bytes | None, int], int | None], partitions: int) -> Any:
+        """Return the partition of each row by its key, -1 where any will do."""
+        column = self.columns["key"]
+        keys = [None] * self.count if column is None else column.cast(pa.large_binary()).to_pylist()
+        found = [by_key(key, partitions) for key in keys]
+        return np.array([-1 if place is None else place for place in found], np.int64)
+
+    def partitions(
+        self, partitions: int, explicit: Column, first_unkeyed: int, batch_bytes: int, keyed: Any = None
+    ) -> Any:
+        """Return where each row goes; ``keyed`` has the partitions by key, unless those are Java's."""
+        chosen = np.full(self.count, -1, np.int64) if keyed is None else keyed
+        if keyed is None and self.key_places is not None:
             places, lengths = self.key_places.ctypes.data, self.key_lengths.ctypes.data
             pack.choose_partitions(places, lengths, self.count, partitions, chosen.ctypes.data)
         if explicit is not None:

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeVar
 
 from kohort.config.broker import GZIP_LEVELS, LONG_MAX, USUAL_LEVEL
 from kohort.config.client_no_effect import NoEffectConfig
-from kohort.config.options import INT_MAX, ValueRule, option, options_of, parse_config
+from kohort.config.options import INT_MAX, ValueRule, gathered_prefixes, option, options_of, parse_config
 from kohort.config.other_names import instead_of
 from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
+from kohort.nearest import did_you_mean
 
 C = TypeVar("C", bound="ClientConfig")
 
@@ -29,6 +30,15 @@ INSTEAD_OF_CLASSIC: Final = {
 """Options of the classic group protocol, and what took their place."""
 CALLABLE: Final = ValueRule(lambda given: given is None or callable(given), "a function")
 STRATEGIES: Final = ValueRule(lambda name: name.lower() in ("rebootstrap", "none"), "rebootstrap or none")
+PARTITIONERS: Final = (
+    "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random",
+)  # fmt: skip
+"""Names of key hashes as librdkafka has them. The names with ``_random`` spread records without a key."""
+PARTITIONER: Final = ValueRule(
+    lambda given: callable(given) or given in PARTITIONERS,
+    f"one of {', '.join(PARTITIONERS)}, or a function of (key, number of partitions)",
+)
+_SCHEME: Final = re.compile(r"(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://")
 ANY_PARTITION: Final = "a record without a key goes to any partition"
 ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: a producer ends its transactions itself")
 _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -255,6 +265,14 @@ class ProducerConfig(ClientConfig):
         "Whether records without a key go to partitions whose leader is near.",
         no_effect=ANY_PARTITION,
     )
+    partitioner: Any = option(
+        "partitioner",
+        "murmur2_random",
+        "How a key chooses the partition: murmur2_random as Java's clients, consistent_random (CRC32) as librdkafka's, "
+        "or your own function of (key, number of partitions).",
+        of=object,
+        rule=PARTITIONER,
+    )
     partitioner_ignore_keys: bool = option(
         "partitioner.ignore.keys", False, "Whether records with a key go where those without one go."
     )
@@ -330,12 +348,22 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
             given[name] = value
     given = translated(given)
     _check_whose(cls, given)
-    for name in given:
-        if hint := instead_of(name):
-            raise ConfigError(f"unknown option {name!r}{hint}")
+    _check_names(cls, given)
+    by_name = {o.name: o for o in options_of(cls)}
+    given = {name: by_name[name].as_spelled(value) if name in by_name else value for name, value in given.items()}
     if cls is ConsumerConfig:
         _check_group_protocol(given)
     return parse_config(cls, given)
+
+
+def _check_names(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for all unknown options at once, each with what to use instead."""
+    known = [o.name for o in options_of(cls)]
+    prefixes = gathered_prefixes(cls)
+    unknown = [name for name in given if name not in known and not name.startswith(prefixes)]
+    if unknown:
+        hints = [f"{name!r}{instead_of(name) or did_you_mean(name, known)}" for name in unknown]
+        raise ConfigError(f"unknown option{'s' if len(unknown) > 1 else ''} {'; '.join(hints)}")
 
 
 def _check_group_protocol(given: Mapping[str, Any]) -> None:
@@ -372,8 +400,11 @@ def check_servers(servers: list[str]) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` or ``[IPV6]:PORT`` as host and port. Raises ConfigError for anything else."""
-    host, colon, port = text.strip().rpartition(":")
+    """Parse ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ConfigError for anything else.
+
+    A listener's protocol in front (``SSL://``) says nothing here, as in Java's clients: security.protocol decides.
+    """
+    host, colon, port = _SCHEME.sub("", text.strip(), count=1).rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:

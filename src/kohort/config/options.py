@@ -71,6 +71,12 @@ class Option:
         self.check(value)
         return value
 
+    def as_spelled(self, given: Any) -> Any:
+        """Spell a choice as the table has it, whatever its case: ``sasl_ssl`` is ``SASL_SSL``."""
+        if isinstance(given, str) and self.choices and self.type is not list:
+            return next((choice for choice in self.choices if choice.lower() == given.strip().lower()), given)
+        return given
+
     def _convert(self, text: Any) -> Any:
         if self.type is bool:
             flag = {"true": True, "false": False}.get(str(text).strip().lower())
@@ -215,6 +221,11 @@ def _gathering(config: type) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(f for f in dataclasses.fields(config) if "gather" in f.metadata)
 
 
+def gathered_prefixes(config: type) -> tuple[str, ...]:
+    """Return the prefixes under which a configuration takes any name."""
+    return tuple(f.metadata["prefix"] for f in _gathering(config))
+
+
 def attribute_of(config: type, name: str) -> str:
     """Return the attribute that holds an option, by Kafka's name."""
     return _by_name(config)[name].attribute
@@ -229,7 +240,7 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
     table: type = config
     by_name, gathering = _by_name(table), _gathering(table)
     ignored = set(known)
-    prefixes = tuple(f.metadata["prefix"] for f in gathering)
+    prefixes = gathered_prefixes(config)
     values = {}
     for name, text in given.items():
         if name in by_name:

@@ -43,7 +43,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     # Java
     "buffer.bytes": "buffer.memory",
     "interceptor.classes": "your own code around poll() and send()",
-    "partitioner.class": "your own code, and partition= of send()",
+    "partitioner.class": "partitioner= of a producer, a name or a function",
     "config.providers": "${NAME} in a file of options, for what is in the environment",
     "bootstrap.controllers": "bootstrap.servers",
     "share.acknowledgement.mode": "there is no share consumer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kohort.client.producer import ProducerMachine
 from kohort.client.writing.partitioner import StickyPartitioner, murmur2, partition_of_key
-from kohort.config.client import ProducerConfig
+from kohort.config.client import ProducerConfig, client_config
+from kohort.errors import ConfigError, UsageError
 
 
 @settings(deadline=None)
@@ -59,3 +61,74 @@ def test_keys_may_be_left_out_of_account():
     chosen = {machine.choose("t", b"key-%d" % n, 100, 7) for n in range(10)}
 
     assert len(chosen) == 1, "the sticky one, until so many bytes went there"
+
+
+def machine_of(**options) -> ProducerMachine:
+    config = client_config(ProducerConfig, {"bootstrap.servers": "one:9092"}, options)
+    return ProducerMachine(config, random.Random(5))
+
+
+KEYS = {"k": b"k", "key-17": b"key-17", "empty": b"", "umlaut": "ä".encode()}
+OF_LIBRDKAFKA = {
+    "murmur2": {"k": 8, "key-17": 0, "empty": 9, "umlaut": 5, "none": 9},
+    "consistent": {"k": 1, "key-17": 3, "empty": 0, "umlaut": 11, "none": 0},
+    "fnv1a": {"k": 10, "key-17": 9, "empty": 3, "umlaut": 2, "none": 3},
+}
+"""Partitions of twelve that librdkafka 2.16 chose for these keys."""
+
+
+@pytest.mark.parametrize("name", ["murmur2", "consistent", "fnv1a"])
+def test_named_partitioner_puts_keys_and_missing_keys_where_librdkafka_does(name: str):
+    machine = machine_of(partitioner=name)
+
+    found = {label: machine.choose("t", key, 1, 12) for label, key in {**KEYS, "none": None}.items()}
+
+    assert found == OF_LIBRDKAFKA[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "spread"),
+    [
+        ("murmur2_random", {None}),
+        ("consistent_random", {None, b""}),
+        ("fnv1a_random", {None}),
+        ("random", {None, b"k"}),
+    ],
+)
+def test_random_partitioner_spreads_records_without_a_key(name: str, spread: set[bytes | None]):
+    machine = machine_of(partitioner=name, batch_size=1)
+
+    for key in spread:
+        assert len({machine.choose("t", key, 1, 12) for _ in range(50)}) > 1
+
+
+def test_function_as_partitioner_gets_key_and_number_of_partitions():
+    machine = machine_of(partitioner=lambda key, partitions: None if key is None else len(key) % partitions)
+
+    assert machine.choose("t", b"four", 1, 3) == 1
+    assert machine.choose("t", None, 1, 3) in range(3)
+
+
+@pytest.mark.parametrize("wrong", [3, -1, True, "0", 1.0])
+def test_function_as_partitioner_that_returns_no_partition_is_a_usage_error(wrong: object):
+    machine = machine_of(partitioner=lambda _key, _partitions: wrong)
+
+    with pytest.raises(UsageError, match=r"the partitioner returned .* not a number below 3"):
+        machine.choose("t", b"k", 1, 3)
+
+
+def test_unknown_partitioner_is_a_config_error():
+    with pytest.raises(ConfigError, match="partitioner='murmur3': expected one of murmur2_random, "):
+        machine_of(partitioner="murmur3")
+
+
+def test_arrow_rows_go_where_single_records_go():
+    pytest.importorskip("numba")
+    from kohort.columns.encode import RecordColumns, encode_partitions
+
+    machine = machine_of(partitioner="consistent_random")
+    keys = [b"key-%d" % n for n in range(100)]
+
+    batches = encode_partitions(RecordColumns(keys, keys), partitions=12, by_key=machine.partitioner)
+
+    assert {b.partition: b.records for b in batches} == Counter(machine.choose("t", key, 1, 12) for key in keys)

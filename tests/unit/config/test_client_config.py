@@ -30,6 +30,51 @@ def test_an_unknown_option_names_the_nearest_known_one():
         client_config(ProducerConfig, None, {**WHERE, "linger.msec": 1})
 
 
+def test_unknown_options_are_named_in_one_error_each_with_a_hint():
+    given = {**WHERE, "linger.msec": 1, "queue.buffering.max.ms": 5, "value_serializer": str}
+
+    with pytest.raises(ConfigError) as caught:
+        client_config(ProducerConfig, None, given)
+
+    assert "unknown options 'linger.msec'; did you mean linger.ms?; " in str(caught.value)
+    assert "'queue.buffering.max.ms': here it is linger.ms" in str(caught.value)
+    assert "'value.serializer': here keys and values are bytes" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "given", "spelled"),
+    [
+        (ConsumerConfig, "security_protocol", "plaintext", "PLAINTEXT"),
+        (ConsumerConfig, "group_protocol", "CONSUMER", "consumer"),
+        (ConsumerConfig, "isolation_level", "READ_COMMITTED", "read_committed"),
+        (ProducerConfig, "compression_type", "LZ4", "lz4"),
+        (ConsumerConfig, "sasl_mechanism", "scram-sha-256", "SCRAM-SHA-256"),
+    ],
+)
+def test_choice_of_an_option_is_taken_in_any_case(cls, name, given, spelled):
+    config = client_config(
+        cls, None, {**WHERE, "group_id": "g", name: given} if cls is ConsumerConfig else {**WHERE, name: given}
+    )
+
+    assert getattr(config, name) == spelled
+
+
+def test_classic_options_are_refused_for_a_group_protocol_in_any_case():
+    with pytest.raises(ConfigError, match=r"no meaning with group\.protocol=consumer"):
+        client_config(ConsumerConfig, None, {**WHERE, "group_protocol": "Consumer", "session_timeout_ms": 6_000})
+
+
+@pytest.mark.parametrize("text", ["PLAINTEXT://kafka:9092", "sasl_ssl://kafka:9092", "SSL://kafka:9092", "kafka:9092"])
+def test_protocol_in_front_of_an_address_is_left_out(text):
+    assert parse_address(text) == ("kafka", 9092)
+
+
+@pytest.mark.parametrize("text", ["http://kafka:9092", "kafka://kafka:9092", "SSL:kafka:9092", "://kafka:9092"])
+def test_another_scheme_in_front_of_an_address_is_refused(text):
+    with pytest.raises(ConfigError, match="expected HOST:PORT"):
+        parse_address(text)
+
+
 @pytest.mark.parametrize("servers", ["", [], None])
 def test_without_a_server_nothing_can_be_reached(servers):
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD
+from kohort.client.writing.partitioner import is_default, partitioner_of
 from kohort.config.client import ProducerConfig
 from kohort.errors import UsageError
 from kohort.extras import needs
@@ -57,4 +58,5 @@ class ArrowRows:
             batch_bytes=min(BATCH_BYTES, config.max_request_size - REQUEST_OVERHEAD),
             codec=Codec[config.compression_type.upper()],
             first_unkeyed=first_unkeyed,
+            by_key=None if is_default(config) else partitioner_of(config),
         )

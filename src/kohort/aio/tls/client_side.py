@@ -100,7 +100,7 @@ async def _answers_in_plaintext(asked: BrokerAsked) -> bool:
 
 
 async def _ask_versions(asked: BrokerAsked) -> bool:
-    reader, writer = await asyncio.open_connection(asked.host, asked.port)
+    reader, writer = await asyncio.open_connection(sock=await connect_to(asked.host, asked.port, LOOK_S))
     try:
         writer.write(VERSIONS_REQUEST)
         answer = await reader.readexactly(LENGTH_BYTES + CORRELATION_BYTES)

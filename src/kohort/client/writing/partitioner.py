@@ -1,16 +1,21 @@
-"""Which partition a record goes to: by its key as Java's clients do, or the same one for a while without a key.
+"""Partitions of records: by the hash of the key, or one partition for a while without a key.
 
-Records with equal keys meet in one partition whatever client sent them, so the hash is Java's murmur2. Records without
-a key stick to one partition until ``batch.size`` bytes went there and then move to another (KIP-794): full batches
+Records with equal keys meet in one partition if all producers use one hash. The default is Java's murmur2. Clients of
+librdkafka use CRC32 unless an option says otherwise, which is ``partitioner=consistent_random`` here. Records without a
+key stick to one partition until ``batch.size`` bytes went there and then move to another (KIP-794): full batches
 instead of many small ones.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import UsageError
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
@@ -41,6 +46,70 @@ def _positive_hash(key: bytes) -> int:
 def partition_of_key(key: bytes, partitions: int) -> int:
     """Return where every Kafka client with default settings puts this key."""
     return _positive_hash(key) % partitions
+
+
+def fnv1a(data: bytes) -> int:
+    """Return the 32-bit FNV-1a hash as librdkafka and Sarama have it: the absolute value of a signed number."""
+    h = 0x811C9DC5
+    for byte in data:
+        h = (h ^ byte) * 0x01000193 & _MASK
+    return h if h < 0x80000000 else _MASK + 1 - h
+
+
+Partitioner = Callable[[bytes | None, int], int | None]
+"""A function of a key and the number of partitions. It returns None where any partition will do."""
+
+
+def _hashed(
+    hash_of: Callable[[bytes], int], *, empty_is_none: bool = False, none_is_empty: bool = False
+) -> Partitioner:
+    """Build a partitioner of a hash; ``none_is_empty`` puts all records without a key into one partition."""
+
+    def partition(key: bytes | None, partitions: int) -> int | None:
+        if key is None and none_is_empty:
+            key = b""
+        return None if key is None or (empty_is_none and not key) else hash_of(key) % partitions
+
+    return partition
+
+
+BY_NAME: Final[Mapping[str, Partitioner]] = {
+    "murmur2_random": _hashed(_positive_hash),
+    "murmur2": _hashed(_positive_hash, none_is_empty=True),
+    "consistent_random": _hashed(zlib.crc32, empty_is_none=True),
+    "consistent": _hashed(zlib.crc32, none_is_empty=True),
+    "fnv1a_random": _hashed(fnv1a),
+    "fnv1a": _hashed(fnv1a, none_is_empty=True),
+    "random": lambda _key, _partitions: None,
+}
+"""Partitioners by the names of librdkafka's option ``partitioner``."""
+
+
+def is_default(config: ProducerConfig) -> bool:
+    """Tell whether keys choose partitions as with Java's clients, for which there is a kernel."""
+    return config.partitioner == "murmur2_random" and not config.partitioner_ignore_keys
+
+
+def partitioner_of(config: ProducerConfig) -> Partitioner:
+    """Return the function that chooses partitions by keys, as a producer's options say."""
+    if config.partitioner_ignore_keys:
+        return BY_NAME["random"]
+    given = config.partitioner
+    return BY_NAME[given] if isinstance(given, str) else _checked(given)
+
+
+def _checked(given: Callable[[bytes | None, int], Any]) -> Partitioner:
+    """Wrap a user's function so that a number that is no partition is a UsageError."""
+
+    def partition(key: bytes | None, partitions: int) -> int | None:
+        chosen = given(key, partitions)
+        if chosen is None:
+            return None
+        if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < partitions:
+            raise UsageError(f"the partitioner returned {chosen!r} for key {key!r}, not a number below {partitions}")
+        return chosen
+
+    return partition
 
 
 class StickyPartitioner:
