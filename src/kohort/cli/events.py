@@ -95,6 +95,7 @@ FENCED_HELP = """Show the requests of GROUP's members that were refused, by who 
 A zombie is out of the group and works on; who is behind is a member and works for an older generation; a duplicate is a
 second process with the same instance id. What they have read since their last good commit is read again by others.
 Unfenced is who is no member and commits all the same: a tool, or a consumer without subscription.
+Refused is a client that cannot join: the group is full, or accepts none of the client's assignors.
 
 \b
 Examples:
@@ -120,7 +121,7 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
     elif is_from_outside(entries):
         click.echo("what the coordinator refuses is not seen from the outside: kohort's brokers keep it", err=True)
     elif not found:
-        click.echo(f"no request to {cell(group_id)} was refused", err=True)
+        click.echo(f"the journal of {cell(group_id)} has no refused request since then", err=True)
     for i, this in enumerate(found if output == "table" else ()):
         if i:
             click.echo()

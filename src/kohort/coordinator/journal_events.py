@@ -19,12 +19,19 @@ class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
-    """Somebody was not let in, as the group has as many ``members`` as it may have."""
+    """A join that the coordinator refused: the group is full, or accepts none of the assignors of the client."""
 
     QUIET: ClassVar[bool] = True
 
     who: Who
     members: int
+    error: str = "GROUP_MAX_SIZE_REACHED"
+    offered: tuple[str, ...] = ()
+    """Assignors of the refused client, the first few."""
+    accepted: tuple[str, ...] = ()
+    """Assignors that all members of the group support, the first few."""
+    types: tuple[str, str] | None = None
+    """Protocol types of the refused client and of the group, where they differ."""
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):

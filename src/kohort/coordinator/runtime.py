@@ -13,7 +13,7 @@ from kohort.clock import Rng, Timers
 from kohort.config import BrokerConfig
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
 from kohort.coordinator.append_errors import append_error
-from kohort.coordinator.classic.fencing import note_fenced
+from kohort.coordinator.classic.fencing import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.invariants import check_consumer_group
@@ -30,6 +30,7 @@ from kohort.coordinator.invariants import (
     check_replay,
 )
 from kohort.coordinator.journal import JournalEntry, Who
+from kohort.coordinator.journal_events import MemberTurnedAway
 from kohort.coordinator.member_said import MemberSaid
 from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_expressions, added_by_offsets
 from kohort.coordinator.migration.downgrade import downgraded
@@ -329,6 +330,7 @@ class Coordinator:
             self._arm(shard, outcome)
         if outcome.journal:
             self._journal += outcome.journal
+            self._notes += [refusal_note(entry) for entry in outcome.journal if isinstance(entry, MemberTurnedAway)]
         shard.groups.maybe_forget(group_id)
         if outcome.then is not None:
             return outcome.replies + self._carry_out(shard, group_id, outcome.then(), ctx)

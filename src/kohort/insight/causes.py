@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -132,6 +133,9 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath)
         *client_said(vitals, expired_at_ms),
     ]
     confidence: Confidence = "high"
+    missed_poll = _find_missed_poll(who, vitals, expired_at_ms, evidence)
+    if missed_poll is not None:
+        return missed_poll
     if vitals.stalled_ms:
         evidence.append(Evidence("broker_stalled", f"for {seconds(vitals.stalled_ms)} of it", vitals.stalled_at_ms))
         if _is_ours(vitals, silent_ms):
@@ -164,6 +168,34 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath)
     cause = f"SESSION_TIMEOUT.{cause}" if who.instance_id is None else "STATIC_EXPIRED"
     clause = f"member {name_and_place(who)} stopped heartbeating and was expired after {seconds(silent_ms)} ({detail})"
     return Finding(cause, confidence, clause, tuple(evidence))
+
+
+def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]) -> Finding | None:
+    """Find out whether a member stopped its heartbeats because its application did not poll in time.
+
+    Some clients do not leave at ``max.poll.interval.ms``, they only fall silent: librdkafka under the consumer protocol
+    leaves once the application revokes its partitions, and a static member of Java's client keeps its place. Such a
+    member makes its last commit progress one poll interval before its last heartbeat.
+    """
+    idle_ms, limit_ms = _idle_ms(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
+    if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:
+        return None
+    if limit_ms == vitals.session_timeout_ms or idle_ms > limit_ms + AUTO_COMMIT_MS + vitals.longest_gap_ms:
+        return None
+    waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
+    later = seconds(expired_at_ms - vitals.last_seen_ms)
+    clause = (
+        f"member {name_and_place(who)} stopped heartbeating {seconds(idle_ms)} after its last commit progress{waiting}"
+        f" (it must poll within {limit(limit_ms)}), and was expired {later} later"
+    )
+    facts = [
+        *evidence,
+        Evidence("last_commit_progress", f"{seconds(idle_ms)} before its last request", vitals.last_progress_ms),
+        Evidence("max_poll_interval", limit(limit_ms)),
+    ]
+    if vitals.lag is not None:
+        facts.append(Evidence("lag", f"{count(vitals.lag, 'record')} in its partitions"))
+    return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(facts))
 
 
 def _is_ours(vitals: Vitals, silent_ms: int) -> bool:

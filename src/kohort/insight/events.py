@@ -29,6 +29,8 @@ from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, p
 
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 SHOWN: Final = 5
+GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
+"""Error of a join that a full group refuses."""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ class _Group:
     unloaded: GroupUnloaded | None = None
     under_way: bool = False
     zombies: dict[str, GroupEvent] = field(default_factory=dict)
-    refused: GroupEvent | None = None
+    refused: dict[str, GroupEvent] = field(default_factory=dict)
 
 
 def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
@@ -82,7 +84,7 @@ def _follow(group: _Group, entry: JournalEntry) -> None:
         group.under_way = False
     if isinstance(entry, RoundClosed | EpochRaised):
         group.under_way = group.under_way and isinstance(entry, RoundClosed) and bool(entry.members)
-        group.zombies, group.refused = {}, None
+        group.zombies, group.refused = {}, {}
 
 
 def _loaded(group: _Group, entry: JournalEntry) -> GroupEvent | None:
@@ -112,15 +114,30 @@ def _unloaded(group: _Group, entry: JournalEntry) -> None:
 def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
     assert isinstance(entry, MemberTurnedAway)
     fact = Evidence("turned_away", name_and_place(entry.who), entry.at_ms)
-    if group.refused is not None:
-        group.refused.evidence.append(fact)
+    known = group.refused.get(entry.error)
+    if known is not None:
+        known.evidence.append(fact)
         return None
-    sentence = (
-        f"{_client(entry.who)} was not let in: the group has {count(entry.members, 'member')}, as many as it may."
-    )
-    event = GroupEvent(entry.group, entry.at_ms, "GROUP_FULL", "proof", sentence, [fact], entry.who)
-    group.refused = event
+    if entry.error == GROUP_FULL:
+        cause, facts = "GROUP_FULL", [fact]
+        why = f"was not let in: the group has {count(entry.members, 'member')}, as many as it may"
+    else:
+        cause = "INCOMPATIBLE_ASSIGNORS"
+        why = f"was refused ({printable(entry.error)}): {assignors_text(entry)}"
+        facts = [fact, Evidence("assignors", assignors_text(entry), entry.at_ms)]
+    event = GroupEvent(entry.group, entry.at_ms, cause, "proof", f"{_client(entry.who)} {why}.", facts, entry.who)
+    group.refused[entry.error] = event
     return event
+
+
+def assignors_text(entry: MemberTurnedAway) -> str:
+    """Say which assignors, or protocol type, a refused client offered, and which its group accepts."""
+    if entry.types is not None:
+        offered, accepted = (printable(name) or "none" for name in entry.types)
+        return f"its protocol type is {offered}, and that of the group is {accepted}"
+    offered = ", ".join(printable(name) for name in entry.offered) or "no assignor"
+    accepted = ", ".join(printable(name) for name in entry.accepted) or "no assignor in common"
+    return f"it supports {offered}, and all members of the group support {accepted}"
 
 
 def _unfenced(_group: _Group, entry: JournalEntry) -> GroupEvent:

@@ -24,6 +24,7 @@ from kohort.insight.lag import (
     LagOfPartition,
     at_open_transaction,
     may_be_marker,
+    works_through_backlog,
 )
 from kohort.insight.names import count, name_of, printable, seconds
 from kohort.insight.snapshot import MemberSnapshot
@@ -99,13 +100,15 @@ def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
         return _held(this)
     if any(look.log_end <= look.committed for look in this.looks):
         return HealthVerdict(word="OK", clause="all was read within the time looked at", evidence=(_behind(this),))
-    return _by_progress(this)
+    return _by_progress(this, lag)
 
 
 def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     """Return what is thought of a partition without an offset: nothing, unless records came while somebody had it."""
     why = printable(this.unknown or "never committed")
     new, in_ms = lag.grown[this.partition]
+    if this.blame == "slow_member":
+        return _not_reached(this, lag, "nothing was ever committed here")
     if this.blame == "never_committed" and this.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
         fact = Evidence("never_committed", f"{count(new, 'new record')} in {seconds(in_ms)}")
         clause = f"{fact.value}, and nothing was ever committed"
@@ -161,7 +164,17 @@ def _held(this: LagOfPartition) -> HealthVerdict:
     return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(this)))
 
 
-def _by_progress(this: LagOfPartition) -> HealthVerdict:
+def _not_reached(this: LagOfPartition, lag: GroupLag, silence: str) -> HealthVerdict:
+    """Judge a partition without progress whose owner works through the backlog of other partitions."""
+    assert this.owner is not None
+    ahead = [one for one in lag.partitions if one.owner == this.owner and works_through_backlog(one)]
+    rate = sum(one.read_per_s or 0.0 for one in ahead)
+    fact = Evidence("works_elsewhere", f"{rate:.1f} records/s in {_names(ahead)}")
+    clause = f"{silence}: its owner works through {_names(ahead)} first, {rate:.1f} records/s"
+    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(this)))
+
+
+def _by_progress(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     """Return what is thought of a partition that has an owner and a lag, by how it goes on."""
     if this.blame == "between_commits":
         clause = "what waits is younger than two usual commits are apart"
@@ -180,6 +193,8 @@ def _by_progress(this: LagOfPartition) -> HealthVerdict:
         return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
     if last.committed == first.committed:
         clause = f"no commit has moved for {seconds(span_ms)}"
+        if this.blame == "slow_member":
+            return _not_reached(this, lag, clause)
         sure: Confidence = "high" if span_ms >= SURE_AFTER_MS else "medium"
         return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(moved, _behind(this)))
     lags = [look.lag for look in this.looks]
@@ -268,6 +283,12 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
     if not slow:
         return None
     facts = tuple(fact for _, status in slow for fact in status.evidence)
+    behind = [one for one, status in slow if any(fact.kind == "works_elsewhere" for fact in status.evidence)]
+    if behind:
+        ahead = [one for one, _ in own if works_through_backlog(one)]
+        rate = sum(one.read_per_s or 0.0 for one in ahead)
+        clause = f"it handles {rate:.1f} records/s in {_names(ahead)}, and has yet to reach {_names(behind)}"
+        return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
     clause = f"it reads, and more is written than it reads, in {_names(one for one, _ in slow)}"
     return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
 

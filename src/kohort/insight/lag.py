@@ -19,7 +19,7 @@ Blame = Literal[
     "none",  # nothing waits
     "catching_up",  # read faster than it is written
     "between_commits",  # what waits is younger than two usual commits are apart
-    "slow_member",  # its owner gets on, but more is written than it reads
+    "slow_member",  # its owner makes progress, but less than is written, or has yet to reach this partition
     "skew",  # so it is, of a partition that far more is written to than to the others
     "stopped_member",  # its owner commits no progress
     "open_transaction",  # readers of committed records wait for the end of a transaction
@@ -158,7 +158,7 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
         _partition(p, now, owners.get(p.partition), _looks(history, p.partition, since_ms), topics)
         for p in now.partitions
     ]
-    found = _skewed(found)
+    found = _behind_others(_skewed(found))
     mine = [lag for lag in found if lag.counts]
     by_owner: dict[str, list[LagOfPartition]] = {member.member_id: [] for member in now.members}
     by_topic: dict[str, list[LagOfPartition]] = {}
@@ -430,6 +430,27 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
     return [
         msgspec.structs.replace(lag, blame="skew") if lag.blame == "slow_member" and stands_out(lag) else lag
+        for lag in lags
+    ]
+
+
+def works_through_backlog(lag: LagOfPartition) -> bool:
+    """Tell whether commits moved forward in a partition whose lag was never zero meanwhile."""
+    looks = lag.looks
+    return bool(looks) and looks[-1].committed > looks[0].committed and all(look.lag for look in looks)
+
+
+def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
+    """Blame a slow member, not a stopped one, where the owner works through the backlog of another partition.
+
+    A consumer hands out all records of one fetch of a partition before those of the next partition. So on a backlog, a
+    slow member commits nothing in the partitions that it has yet to reach.
+    """
+    busy = {lag.owner.member_id for lag in lags if lag.owner is not None and works_through_backlog(lag)}
+    return [
+        msgspec.structs.replace(lag, blame="slow_member")
+        if lag.owner is not None and lag.owner.member_id in busy and lag.blame in ("stopped_member", "never_committed")
+        else lag
         for lag in lags
     ]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kohort.coordinator.journal import MemberRemoved, Vitals, Who
 from kohort.insight.catalogue.table import advice_for
-from kohort.insight.causes import Confidence, Evidence
-from kohort.insight.names import count, limit, name_of, seconds
+from kohort.insight.causes import Confidence, Evidence, Finding, find_stop
+from kohort.insight.names import count, limit, name_and_place, name_of, seconds
 from kohort.insight.rebalances import Rebalance
 from kohort.insight.round_causes import find_cause, find_silence_in
 
@@ -21,19 +22,71 @@ class Explanation:
     sentence: str
     evidence: tuple[Evidence, ...]
     advice: str | None = None
+    also: tuple[str, ...] = ()
+    """Causes of the other things that happened in the round."""
+
+
+LOST_MS: Final = 1_000
+"""A wait for one member that is shorter says nothing about that member."""
 
 
 def explain(rebalance: Rebalance) -> Explanation:
-    """Return the cause of ``rebalance``, the time it took and whom it waited for."""
-    finding = find_cause(rebalance)
-    evidence = [*finding.evidence, *_facts_of_the_round(rebalance)]
-    clauses = [finding.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
+    """Explain a rebalance by the cause that cost most of its time.
+
+    That is the event that opened the round, unless the round spent most of its join phase waiting for a member that the
+    coordinator then removed. Advice covers every cause, and the member that the others waited for.
+    """
+    opened = find_cause(rebalance)
+    waited_for = _find_costly_removal(rebalance)
+    first = opened if waited_for is None else waited_for
+    clauses = [opened.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
     sentence = f"{_head(rebalance)}: {'; '.join(clauses)}; {_tail(rebalance)}."
-    causes = [finding.cause, *(["JOIN_TIMEOUT"] if rebalance.not_rejoined else [])]
-    if any(is_stalled(rebalance, removed.vitals) for removed in rebalance.not_rejoined):
-        causes[1:] = ["BROKER_STALL"]
-    advice = "; ".join(words for cause in causes if (words := advice_for(cause)) is not None)
-    return Explanation(finding.cause, finding.confidence, sentence, tuple(evidence), advice or None)
+    facts = [*first.evidence, *(() if first is opened else opened.evidence), *_facts_of_the_round(rebalance)]
+    causes = dict.fromkeys([first.cause, opened.cause, *_causes_meanwhile(rebalance)])
+    advice = [*(advice_for(cause) for cause in causes), _advice_on_wait(rebalance)]
+    told = "; ".join(dict.fromkeys(words for words in advice if words is not None))
+    also = tuple(cause for cause in causes if cause != first.cause)
+    return Explanation(first.cause, first.confidence, sentence, tuple(dict.fromkeys(facts)), told or None, also)
+
+
+def _find_costly_removal(this: Rebalance) -> Finding | None:
+    """Find the cause of the removal that the round spent most of its join phase waiting for."""
+    waited = blocker(this)
+    if waited is None or this.initial or this.join_ms is None or waited[1] < max(LOST_MS, this.join_ms // 2):
+        return None
+    who = waited[0]
+    removed = next((r for r in this.removed if r.who.member_id == who.member_id), None)
+    if removed is None or removed.vitals is None:
+        return None
+    if removed.why == "session_expired":
+        return find_silence_in(this, removed.who, removed.vitals, removed.at_ms)
+    if removed.why == "left":
+        gone = next((d for d in this.disconnected if d.who.member_id == who.member_id), None)
+        return find_stop(f"member {name_and_place(who)}", removed.vitals, removed.reason, removed.at_ms, gone)
+    if removed.why != "join_timeout":
+        return None
+    cause = "BROKER_STALL" if is_stalled(this, removed.vitals) else "JOIN_TIMEOUT"
+    fact = Evidence("not_rejoined", f"{name_of(who)} did not rejoin within {limit(this.timeout_ms)}", removed.at_ms)
+    return Finding(cause, "proof", fact.value, (fact,))
+
+
+ADVICE_ON_WAIT: Final = {
+    "dead": "SESSION_TIMEOUT.process_died",
+    "silent": "SESSION_TIMEOUT",
+    "not_polling": "JOIN_TIMEOUT",
+    "slow_to_revoke": "REVOCATION_TIMEOUT",
+    "broker_stalled": "BROKER_STALL",
+}
+"""Why a member kept the others waiting, and the cause whose advice helps against it."""
+
+
+def _advice_on_wait(this: Rebalance) -> str | None:
+    """Advise on the member that the others waited for."""
+    waited = blocker(this)
+    if waited is None or this.initial or waited[1] < LOST_MS:
+        return None
+    cause = ADVICE_ON_WAIT.get(why_late(this, waited[0]) or "")
+    return None if cause is None else advice_for(cause)
 
 
 def is_stalled(this: Rebalance, vitals: Vitals | None) -> bool:
@@ -73,8 +126,8 @@ def blocker(this: Rebalance) -> tuple[Who, int] | None:
     return this.held_up
 
 
-def also_causes(this: Rebalance) -> tuple[str, ...]:
-    """Return the causes of what else happened while the round was open."""
+def _causes_meanwhile(this: Rebalance) -> tuple[str, ...]:
+    """Name the causes of the removals while the round was open."""
     silent = [find_silence_in(this, r.who, r.vitals, r.at_ms).cause for r in this.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(this, r.vitals) else "JOIN_TIMEOUT" for r in this.not_rejoined]
     return tuple(dict.fromkeys([*silent, *late]))

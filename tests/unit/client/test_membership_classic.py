@@ -10,6 +10,7 @@ from kohort.model import OffsetAndMetadata
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.consumer_protocol import parse_subscription
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -117,6 +118,34 @@ def test_a_join_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGrou
 
     assert caught.value.code is code
     stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
+
+
+@pytest.mark.parametrize(
+    ("group", "uses"),
+    [
+        (DescribedGroup(group_id="g", protocol_type="consumer", protocol_data="range"), "the group uses range"),
+        (
+            DescribedGroup(group_id="g", protocol_type="connect"),
+            "the group has protocol type 'connect', not 'consumer'",
+        ),
+        (DescribedGroup(group_id="g", error_code=E.GROUP_AUTHORIZATION_FAILED), "its members share another one"),
+    ],
+    ids=["assignor", "protocol type", "no right to describe"],
+)
+def test_join_refused_for_its_assignors_names_both_sides(stage: ScriptedGroup, group: DescribedGroup, uses: str):
+    stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)
+    stage.one.on(DescribeGroupsRequest, lambda _r, _v: DescribeGroupsResponse(groups=[group]))
+    user = stage.user("t", group_id="g", **COOPERATIVE)
+
+    with pytest.raises(ApiError) as caught:
+        stage.polls(1000)
+
+    assert str(caught.value) == (
+        "INCONSISTENT_GROUP_PROTOCOL: group 'g' accepts none of the assignors of this member (cooperative-sticky): "
+        f"{uses}; give all members a common entry in partition.assignment.strategy"
+    )
+    stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
+    assert len(stage.sent(DescribeGroupsRequest)) == 1
 
 
 def test_a_group_of_another_kind_is_refused(stage: ScriptedGroup):

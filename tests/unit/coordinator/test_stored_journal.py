@@ -241,6 +241,7 @@ DEFAULTS = {
     "EpochCause": {"others": (), "topics_added": (), "topics_removed": (), "partitions_changed": {}},
     "GenerationSeen": {"leader_epoch": -1, "signs": ()},
     "MemberReconciled": {"revoking": {}, "revoked": {}, "given": (), "awaited": ()},
+    "MemberTurnedAway": {"error": "GROUP_MAX_SIZE_REACHED", "offered": (), "accepted": ()},
     "RequestFenced": {"offsets": (), "more": 0},
     "RoundOpened": {"initial": False},
     "SeenMember": {"topics": ()},

@@ -106,7 +106,7 @@ class TestABrokerThatStoodStill:
 
         this = rebalance(stage)
 
-        assert this.also == ("BROKER_STALL",)
+        assert (this.cause, this.also) == ("BROKER_STALL", ("LEADER_REJOIN",))
         assert this.blocker.because == "broker_stalled"
         assert "not to blame" in this.advice
 
@@ -455,7 +455,8 @@ class TestWhoLetTheOthersWait:
 
         this = rebalance(stage)
 
-        assert (this.blocker.because, this.also) == ("dead", ("JOIN_TIMEOUT",))
+        assert (this.cause, this.blocker.because, this.also) == ("JOIN_TIMEOUT", "dead", ("LEADER_REJOIN",))
+        assert "find out why the process ended" in this.advice
         assert f"not_rejoined {short_id(ids[1])} did not" in " ".join(f"{f.kind} {f.value}" for f in this.evidence)
 
 

@@ -170,10 +170,45 @@ def test_stuck_is_a_member_that_gets_on_nowhere():
 
 def test_who_gets_on_elsewhere_does_not_fetch_there():
     both = member("a", 0, 1)
-    looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (60, 90)})
+    looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (90, 90)})
 
     found = report(*looks).members["a-id"]
     assert (found.word, found.clause) == ("not-fetching", "it gets on in t-1 and not in t-0: paused, or failing there")
+
+
+def test_member_on_a_backlog_of_one_partition_is_slow_and_not_stalled_in_the_others():
+    both = member("a", 0, 1)
+    looks = look(0, [both], {0: (5, 9), 1: (5, 900)}), look(20, [both], {0: (5, 9), 1: (65, 920)})
+
+    found = report(*looks)
+
+    assert words(*looks) == ("WARN", ["WARN", "OK"])
+    assert (found.members["a-id"].word, found.members["a-id"].clause) == (
+        "slow", "it handles 3.0 records/s in t-1, and has yet to reach t-0",
+    )  # fmt: skip
+    assert found.partitions[0].clause == (
+        "no commit has moved for 20.0 s: its owner works through t-1 first, 3.0 records/s"
+    )
+
+
+def test_partition_without_commits_of_a_member_on_a_backlog_is_slow_and_not_never_committed():
+    both = member("a", 0, 1)
+    before, after = [part(0, None, 5), part(1, 5, 900)], [part(0, None, 50), part(1, 65, 900)]
+
+    found = lag_of([look(0, [both], before), look(20, [both], after)])
+
+    assert [one.blame for one in found.partitions] == ["slow_member", "catching_up"]
+    assert health_of(found).partitions[0].clause == (
+        "nothing was ever committed here: its owner works through t-1 first, 3.0 records/s"
+    )
+
+
+def test_backlog_of_another_member_does_not_excuse_a_stalled_partition():
+    busy, stopped = member("a", 1), member("b", 0)
+    looks = look(0, [busy, stopped], {0: (5, 9), 1: (5, 900)}), look(20, [busy, stopped], {0: (5, 9), 1: (65, 900)})
+
+    assert words(*looks)[1] == ["STALL", "OK"]
+    assert state_of("b", *looks) == "stuck"
 
 
 def test_not_committing_is_who_gets_records_and_never_commits():

@@ -137,7 +137,7 @@ class TestASessionThatTimesOut:
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "silent for 7.0 s before" in explanation.sentence
 
-    def test_while_a_round_is_open_is_told_beside_its_trigger(self, stage):
+    def test_that_a_round_waited_for_is_the_cause_of_the_round_and_its_trigger_stands_beside(self, stage):
         ids, generation = trio(stage)
         stage.coordinator.connection_closed(2, stage.now)
         stage.advance(4000)
@@ -150,7 +150,8 @@ class TestASessionThatTimesOut:
 
         rebalance, explanation = told(stage)
 
-        assert explanation.cause == "NEW_MEMBER"
+        assert (explanation.cause, explanation.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
+        assert explanation.advice == "find out why the process ended; one that closes its consumer is not waited for"
         assert f"meanwhile member {short_id(killed)} (client demo-2 at /127.0.0.1) stopped" in explanation.sentence
         assert f"of which 6.0 s waiting for {short_id(killed)} until it was out" in explanation.sentence
         assert rebalance.took_ms == 6000

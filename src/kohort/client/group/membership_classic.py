@@ -30,6 +30,7 @@ from kohort.client.requests.source import Poll, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
+from kohort.wire.messages.group_admin import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -85,6 +86,8 @@ class ClassicMembership:
         self._troubles = context.troubles
         self._rebalances = context.metrics.rebalances
         self._join_reason = ""
+        self._is_incompatible = False
+        """The coordinator accepts none of the assignors; DescribeGroups finds out which one the group uses."""
         self._leads = False
         self._beating: Unsent | None = None
         self._beats_held = False
@@ -102,6 +105,7 @@ class ClassicMembership:
         self._join_reason = self.rejoin_reason or ""
         self.rejoin_reason = None
         self.new_assignment = None
+        self._is_incompatible = False
         self.state = MemberState.PREPARING_REBALANCE
         self._request.succeeded()
 
@@ -205,6 +209,9 @@ class ClassicMembership:
                 self._count(response.error_code, now_ms)
                 if self._request.ended(sent) and self.state is MemberState.COMPLETING_REBALANCE:
                     self._on_sync(sent.context, response, now_ms)
+            case DescribeGroupsResponse():
+                if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
+                    self._fail(self._incompatible(response))
             case HeartbeatResponse():
                 self._beating = None
                 self._on_heartbeat(sent.context, response, now_ms)
@@ -219,6 +226,9 @@ class ClassicMembership:
                 self._beating = None
                 self._lookup.mark_unknown()
                 self.clocks.failed(now_ms)
+            case DescribeGroupsRequest():
+                if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
+                    self._fail(self._incompatible(None))
             case _:
                 if not self._request.ended(sent) or self.state not in REBALANCING:
                     return
@@ -248,6 +258,10 @@ class ClassicMembership:
         node_id = self._lookup.require()
         if node_id is None:
             return
+        if self._is_incompatible:
+            question = DescribeGroupsRequest(groups=[self._group_id])
+            unsent.append(self._request.sent(self._unsent(node_id, question, self._config.request_timeout_ms)))
+            return
         self._rebalances.began(self._join_reason, now_ms)
         request = self._messages.join(self.generation, self.adopted, self._join_reason)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
@@ -272,8 +286,26 @@ class ClassicMembership:
                 self._fall_out("the coordinator did not know the member when it joined", keep_member_id=False)
             else:
                 self._join_again(now_ms, backoff=False)
+        elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            self._is_incompatible = True
         else:
             self._fail(answer_error(self._config, code, f"joining group {self._group_id!r}"))
+
+    def _incompatible(self, described: DescribeGroupsResponse | None) -> ApiError:
+        """Build the error of a join whose assignors the group does not accept, with the assignor in use."""
+        self._is_incompatible = False
+        group = next((group for group in described.groups if not group.error_code), None) if described else None
+        uses = "its members share another one"
+        if group is not None and group.protocol_type not in ("", PROTOCOL_TYPE):
+            uses = f"the group has protocol type {group.protocol_type!r}, not {PROTOCOL_TYPE!r}"
+        elif group is not None and group.protocol_data:
+            uses = f"the group uses {group.protocol_data}"
+        text = (
+            f"group {self._group_id!r} accepts none of the assignors of this member"
+            f" ({', '.join(self._messages.assignor_names)}): {uses};"
+            f" give all members a common entry in partition.assignment.strategy"
+        )
+        return ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         if response.protocol_type not in (None, PROTOCOL_TYPE):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from kohort.clock import uuid_text
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.change import change_of
+from kohort.coordinator.classic.fencing import note_turned_away
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.member import Member
@@ -25,19 +26,11 @@ from kohort.coordinator.classic.rebalance import (
     open_round,
     remove_member,
 )
-from kohort.coordinator.classic.round import FENCED_MAX
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static import replace_static_member
 from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS, pending_timer, session_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import (
-    Change,
-    Trigger,
-    TriggerEvent,
-    Who,
-)
-from kohort.coordinator.journal_events import MemberTurnedAway
-from kohort.coordinator.memorable_names import beginning_of
+from kohort.coordinator.journal import Change, Trigger, TriggerEvent
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
@@ -118,12 +111,7 @@ def _turn_away(
 ) -> None:
     """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    key = (beginning_of(request.client_id) + request.client_host, "JoinGroup", ErrorCode.GROUP_MAX_SIZE_REACHED.name)
-    this = group.round
-    if key not in this.fenced and len(this.fenced) < FENCED_MAX:
-        this.fenced.add(key)
-        who = Who(message.member_id, request.client_id, request.client_host, message.group_instance_id)
-        out.journal.append(MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=len(this.members)))
+    note_turned_away(group, request, message, ErrorCode.GROUP_MAX_SIZE_REACHED, ctx, out)
     if message.member_id in group.round.members:
         remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
         maybe_close_round(group, ctx, out)

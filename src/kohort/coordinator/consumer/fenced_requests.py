@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.coordinator.classic.fencing import refused_for_assignors
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
@@ -17,6 +18,8 @@ from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
 from kohort.coordinator.memorable_names import beginning_of
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.errors import ApiError, ErrorCode
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE
+from kohort.wire.messages.group_classic import JoinGroupRequest
 
 FENCING: Final = frozenset(
     {
@@ -45,24 +48,29 @@ def note_fenced_in_consumer_group(
     are."""
     message = request.message
     member_id = getattr(message, "member_id", "")
+    differs = error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and isinstance(message, JoinGroupRequest)
     is_full = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    if not is_full and (error.code not in FENCING or not member_id):
+    turned_away = is_full or differs
+    if not turned_away and (error.code not in FENCING or not member_id):
         return
     soft = group.soft
     if soft.fenced_in_epoch != group.epoch:
         soft.fenced_in_epoch = group.epoch
         soft.fenced.clear()
     api = type(message).__name__.removesuffix("Request")
-    if not is_full:
+    if not turned_away:
         ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
-    who_asks = beginning_of(request.client_id) + request.client_host if is_full else beginning_of(member_id)
+    who_asks = beginning_of(request.client_id) + request.client_host if turned_away else beginning_of(member_id)
     key = (who_asks, api, error.code.name)
     if key in soft.fenced or len(soft.fenced) >= FENCED_MAX:
         return
     soft.fenced.add(key)
-    if is_full:
+    if turned_away:
         who = Who(member_id, request.client_id, request.client_host)
         entry = MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=len(group.members))
+        if isinstance(message, JoinGroupRequest) and differs:
+            accepted = (name for name, n in group.classic_protocols.items() if n == group.classic_members)
+            entry = refused_for_assignors(entry, message, PROTOCOL_TYPE, accepted)
         out.journal.append(entry)
         return
     named = ("member_epoch", "generation_id", "generation_id_or_member_epoch")

@@ -61,7 +61,7 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ErrorEntry(
         "The member shares no assignor with all the others, or the group is not one of consumers.",
         "give every member a common entry in partition.assignment.strategy; another program may use this group.id",
-        ("ASSIGNOR_CHANGED",),
+        ("INCOMPATIBLE_ASSIGNORS", "ASSIGNOR_CHANGED"),
     ),
     ErrorCode.UNSUPPORTED_ASSIGNOR: ErrorEntry(
         "The broker has no assignor of that name (KIP-848).",

@@ -196,8 +196,24 @@ MEMBER_CAUSES: Final = (
         code="GROUP_FULL",
         sentence="Somebody was not let in: the group has as many members as group.max.size allows.",
         proof="GROUP_MAX_SIZE_REACHED in the broker's answer",
-        look_alikes=(("OVER_CAPACITY", "the group had more members than allowed when it was loaded"),),
+        look_alikes=(
+            ("OVER_CAPACITY", "the group had more members than allowed when it was loaded"),
+            ("INCOMPATIBLE_ASSIGNORS", "the group has room, and accepts none of the client's assignors"),
+        ),
         advice="raise group.max.size, or run fewer members",
+        kind="event",
+    ),
+    CauseEntry(
+        code="INCOMPATIBLE_ASSIGNORS",
+        sentence="A client could not join: the group accepts none of its assignors.",
+        proof="INCONSISTENT_GROUP_PROTOCOL in the coordinator's answer to JoinGroup, and the assignors of both sides",
+        look_alikes=(
+            ("GROUP_FULL", "the group has as many members as it may have"),
+            ("ASSIGNOR_CHANGED", "a member changed its assignors, and all members still share one"),
+        ),
+        advice="give every member a common entry in partition.assignment.strategy; to change the assignor, add the new "
+        "one to all members first, and remove the old one in a second deploy; if another program uses this group.id, "
+        "give it a group of its own",
         kind="event",
     ),
     CauseEntry(

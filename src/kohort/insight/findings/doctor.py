@@ -8,7 +8,14 @@ from typing import Final
 import msgspec
 
 from kohort.insight.causes import Confidence
-from kohort.insight.findings.groups import GroupFinding, MemberFinding, PartitionFinding, Severity, name_of_ref
+from kohort.insight.findings.groups import (
+    HOUR_MS,
+    GroupFinding,
+    MemberFinding,
+    PartitionFinding,
+    Severity,
+    name_of_ref,
+)
 from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding
 from kohort.insight.names import count, printable, seconds
 
@@ -52,12 +59,14 @@ ADVICE: Final[dict[str, str]] = {
     "topic-missing": "a member is to read it: make the topic again, or change the subscription",
     "storm": "kohort group why tells what each was about; the causes repeat",
     "left-unheard": "it did not poll in time and never came back: look at that process, it may hang",
+    "refused": "give every member a common entry in partition.assignment.strategy; kohort group fenced has both sides",
+    "full": "raise group.max.size, or run fewer members",
     "idle": "more members than partitions do nothing but stand by",
     "not-seen": "ask for the right to describe it, or try again",
 }
 """What to do, by rule."""
 SEVERITY_OF: Final[dict[str, Severity]] = {
-    **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end"), "error"),
+    **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
     **dict.fromkeys(("commits-alone", "topic-gone", "idle", "not-seen"), "info"),
 }
 """How bad it is, by rule; the others are warnings."""
@@ -65,7 +74,8 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
     """Return what the rules find in a group, the worst first."""
-    findings = [one for rule in RULES for one in rule(found)] + list(_left_unheard(found, rebalances or ()))
+    findings = [one for rule in RULES for one in rule(found)]
+    findings += [*_left_unheard(found, rebalances or ()), *_refused(found, rebalances or ())]
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
 
 
@@ -180,6 +190,28 @@ def _left_unheard(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -
                 finding = _finding(found, "left-unheard", sentence, (), member=who, evidence=this.evidence)
                 yield msgspec.structs.replace(finding, confidence=this.confidence)
         came_after |= {(member.client_id, member.host) for member in this.members}
+
+
+REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
+"""Causes of refused joins, and the rule that each makes."""
+
+
+def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
+    """Find clients whose join was refused in this generation or in the last hour, and that are no members now.
+
+    The journal has one entry for each client in a generation, however often the client tries.
+    """
+    here = {(member.who.client_id, member.who.host) for member in found.members}
+    in_order = sorted(rebalances, key=lambda r: r.opened_at_ms)
+    last_ms = max((this.opened_at_ms for this in in_order if this.end != "no_rebalance"), default=0)
+    latest = {this.cause: this for this in in_order if this.cause in REFUSALS}
+    for cause, this in latest.items():
+        who, since_ms = this.trigger, min(last_ms, found.at_ms - HOUR_MS)
+        if this.opened_at_ms < since_ms or who is None or (who.client_id, who.host) in here:
+            continue
+        sentence = f"{this.sentence.removesuffix('.')}, {seconds(max(found.at_ms - this.opened_at_ms, 0))} ago"
+        finding = _finding(found, REFUSALS[cause], sentence, (), member=who, evidence=this.evidence)
+        yield msgspec.structs.replace(finding, confidence=this.confidence)
 
 
 def _of_member(found: GroupFinding, rule: str, member: MemberFinding) -> DoctorFinding:

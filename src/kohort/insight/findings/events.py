@@ -39,6 +39,7 @@ from kohort.coordinator.journal_events import (
     OptionsChanged,
     PartitionsResumed,
 )
+from kohort.insight.events import GROUP_FULL, assignors_text
 from kohort.insight.findings.model import MemberRef, member_ref
 from kohort.insight.names import count, name_of, printable, seconds
 
@@ -226,7 +227,9 @@ def _seen(entry: GenerationSeen) -> str:
 
 
 def _turned_away(entry: MemberTurnedAway) -> str:
-    return f"{name_of(entry.who)} was not let in: the group is full with {count(entry.members, 'member')}"
+    if entry.error == GROUP_FULL:
+        return f"{name_of(entry.who)} was not let in: the group is full with {count(entry.members, 'member')}"
+    return f"the join of {name_of(entry.who)} was refused ({printable(entry.error)}): {assignors_text(entry)}"
 
 
 def _disconnected(entry: MemberDisconnected) -> str:

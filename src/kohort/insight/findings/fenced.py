@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from kohort.coordinator.journal import JournalEntry, MemberRemoved, RequestFenced, Who
-from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
+from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove
+from kohort.insight.events import GROUP_FULL, assignors_text
 from kohort.insight.findings.model import MemberRef, member_ref
 from kohort.insight.names import count, name_of, printable, seconds
 
@@ -39,7 +40,8 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     verdict: str
     """``zombie``: out of the group, and working on; ``behind``: still in it, for an older generation; ``duplicate``:
-    two processes of one instance id; ``benign``; ``unknown``; ``unfenced``: no member, and not refused either."""
+    two processes of one instance id; ``benign``; ``unknown``; ``unfenced``: no member, and not refused either;
+    ``refused``: a client whose JoinGroup the group cannot accept."""
     sentence: str
     noted: int
     """How many the journal holds: the first of each kind in a generation; there may have been any number more."""
@@ -108,6 +110,7 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
         if isinstance(entry, CommitUnfenced):
             strangers.setdefault((entry.group, _identity(entry.who)), []).append(entry)
     found += [_unfenced(commits) for commits in strangers.values()]
+    found += _refused_joins(entries)
     return sorted(found, key=lambda this: (-this.noted, this.first_at_ms))
 
 
@@ -168,6 +171,38 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
         current=-1,
         commits=len(commits),
         tried=_tried(last.offsets),
+    )
+
+
+def _refused_joins(entries: Iterable[JournalEntry]) -> list[FencedFinding]:
+    """Find the clients that a group did not let in, one finding for each client and error."""
+    clients: dict[tuple[str, str, str, str], list[MemberTurnedAway]] = {}
+    for entry in entries:
+        if isinstance(entry, MemberTurnedAway):
+            who = entry.who
+            clients.setdefault((entry.group, who.client_id, who.client_host, entry.error), []).append(entry)
+    return [_refused_join(refusals) for refusals in clients.values()]
+
+
+def _refused_join(refusals: Sequence[MemberTurnedAway]) -> FencedFinding:
+    first, last = refusals[0], refusals[-1]
+    if last.error == GROUP_FULL:
+        why = f"the group has {count(last.members, 'member')}, the most that group.max.size allows"
+    else:
+        why = f"{assignors_text(last)}; give every member a common entry in partition.assignment.strategy"
+    return FencedFinding(
+        group=last.group,
+        who=member_ref(last.who),
+        error=last.error,
+        verdict="refused",
+        sentence=f"{name_of(last.who)} could not join: {why}",
+        noted=len(refusals),
+        by_api={"JoinGroup": len(refusals)},
+        first_at_ms=first.at_ms,
+        last_at_ms=last.at_ms,
+        generation=-1,
+        current=-1,
+        commits=0,
     )
 
 

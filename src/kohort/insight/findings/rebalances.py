@@ -25,7 +25,7 @@ from kohort.insight.holdings import GONE, Gap, Place
 from kohort.insight.partings import SEEN, parting_of_raised, parting_of_removed
 from kohort.insight.rebalances import Rebalance, rebalances
 from kohort.insight.takeovers import Takeover, takeovers
-from kohort.insight.why import also_causes, blocker, explain, why_late
+from kohort.insight.why import blocker, explain, why_late
 
 
 def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
@@ -61,7 +61,7 @@ def classic_finding(this: Rebalance) -> RebalanceFinding:
         generation=generation,
         parent=this.parent,
         trigger=_maybe(this.trigger.who),
-        also=also_causes(this),
+        also=told.also,
         blocker=None
         if held_up is None
         else BlockerFinding(who=member_ref(held_up[0]), waited_ms=held_up[1], because=why_late(this, held_up[0])),

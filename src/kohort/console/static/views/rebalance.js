@@ -51,7 +51,7 @@ function Rebalance({ one, group }) {
     <p class="chips"><span class="chip">${visible(rebalanceName(one))}</span><span class="chip"><${Time} ms=${one.opened_at_ms} /></span>
       <span class="chip">${one.took_ms === null ? `ended: ${plain(one.end)}` : `took ${duration(one.took_ms)}`}</span><${Confidence} word=${one.confidence} /><${Origin} word=${one.origin} />
       ${one.also.map((cause) => html`<span class="chip">also <${Cause} code=${cause} /></span>`)}</p>
-    <${Advice} text=${one.advice ?? "nothing: this is how it should be"}><div class="explain"><${Explain} code=${one.cause} /></div><//>
+    <${Advice} text=${one.advice ?? "no action is known for this cause"}><div class="explain"><${Explain} code=${one.cause} /></div><//>
     <${Related} one=${one} group=${group} />
     <div class="columns">
       <div><${Blocker} one=${one} /><section><h3>Where the time went</h3><${Waterfall} phases=${one.phases_ms} /></section></div>

@@ -1,0 +1,256 @@
+"""Incidents played on a real coordinator: the cause that cost the time, refused joins, missed polls."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator.journal import build_entry, parse_entry
+from kohort.coordinator.journal_events import MemberTurnedAway
+from kohort.errors import ErrorCode
+from kohort.insight.findings.doctor import examine
+from kohort.insight.findings.fenced import find_fenced
+from kohort.insight.findings.groups import find_group
+from kohort.insight.findings.rebalances import find_rebalances
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import CoordinatorStage, Topics
+from support.machines.group_looks import look, member
+
+STICKY = (("cooperative-sticky", subscription("t")),)
+BOTH = (("cooperative-sticky", subscription("t")), ("range", subscription("t")))
+
+
+@pytest.fixture
+def stage():
+    return CoordinatorStage(topics=Topics(t=6))
+
+
+def journal(stage):
+    return [parse_entry(build_entry(entry)) for entry in stage.journal]
+
+
+def found(stage):
+    return find_rebalances(journal(stage))
+
+
+def rebalance(stage):
+    return [this for this in found(stage) if this.end != "no_rebalance"][-1]
+
+
+def settled_pair(stage, **options):
+    """Start a stable group of app-0, which leads, and app-1; return their ids and the generation."""
+    ids, generation = [], 0
+    for i in range(2):
+        member_id, ticket = stage.enter(client_id=f"app-{i}", connection=i, **options)
+        ids.append(member_id)
+    stage.join(ids[0], client_id="app-0", connection=0, **options)
+    generation = stage.answer(ticket).generation_id
+    given = {member_id: assignment(*(("t", 3 * i + p) for p in range(3))) for i, member_id in enumerate(ids)}
+    for i, member_id in enumerate(ids):
+        stage.sync(member_id, generation, given if i == 0 else None, client_id=f"app-{i}", connection=i)
+    stage.journal.clear()
+    return ids, generation
+
+
+class TestRoundThatWaitsForAMember:
+    def test_killed_member_during_a_deploy_is_the_cause_and_the_new_member_stands_beside(self, stage):
+        ids, _ = settled_pair(stage, session_ms=8_000)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.advance(1_000)
+        stage.enter(client_id="app-2", connection=2, session_ms=8_000)
+        stage.join(ids[0], client_id="app-0", connection=0, session_ms=8_000)
+        stage.advance(7_000)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
+        assert (this.trigger.client_id, this.blocker.who.client_id) == ("app-2", "app-1")
+        assert this.advice == "find out why the process ended; one that closes its consumer is not waited for"
+
+    def test_member_that_never_rejoins_is_the_cause(self, stage):
+        ids, generation = settled_pair(stage, session_ms=60_000, rebalance_ms=9_000)
+        stage.enter(client_id="app-2", connection=2, session_ms=60_000, rebalance_ms=9_000)
+        stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=9_000)
+        stage.advance(4_000)
+        stage.heartbeat(ids[1], generation, client_id="app-1", connection=1)
+        stage.advance(5_000)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.also, this.blocker.because) == ("JOIN_TIMEOUT", ("NEW_MEMBER",), "not_polling")
+        assert "shorten what it does between polls" in this.advice
+
+    def test_member_that_leaves_for_its_poll_limit_while_others_wait_is_the_cause(self, stage):
+        ids, _ = settled_pair(stage)
+        stage.enter(client_id="app-2", connection=2)
+        stage.join(ids[0], client_id="app-0", connection=0)
+        stage.advance(5_000)
+        stage.leave(ids[1], reason="consumer poll timeout has expired.", client_id="app-1", connection=1)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.also) == ("MAX_POLL_EXCEEDED", ("NEW_MEMBER",))
+        assert "raise max.poll.interval.ms" in this.advice
+
+    def test_late_member_that_rejoins_is_not_the_cause_and_gets_advice(self, stage):
+        ids, generation = settled_pair(stage)
+        stage.enter(client_id="app-2", connection=2)
+        stage.join(ids[0], client_id="app-0", connection=0)
+        stage.advance(5_000)
+        stage.heartbeat(ids[1], generation, client_id="app-1", connection=1)
+        stage.join(ids[1], client_id="app-1", connection=1)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.also, this.blocker.because) == ("NEW_MEMBER", (), "not_polling")
+        assert "shorten what it does between polls" in this.advice
+
+    def test_new_member_without_a_wait_needs_no_advice(self, stage):
+        ids, _ = settled_pair(stage)
+        stage.enter(client_id="app-2", connection=2)
+        for i in range(2):
+            stage.join(ids[i], client_id=f"app-{i}", connection=i)
+
+        assert (rebalance(stage).cause, rebalance(stage).advice) == ("NEW_MEMBER", None)
+
+
+class TestRefusedJoin:
+    def refusal(self, stage):
+        (event,) = [this for this in found(stage) if this.end == "no_rebalance"]
+        return event
+
+    def test_assignor_that_no_member_supports_is_journaled_once_with_both_sides(self, stage):
+        settled_pair(stage)
+        for _ in range(12):
+            ticket = stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
+            assert stage.answer(ticket).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+        (entry,) = stage.entries(MemberTurnedAway)
+        assert (entry.offered, entry.accepted, entry.types) == (("cooperative-sticky",), ("range",), None)
+
+    def test_assignor_that_no_member_supports_is_an_event_of_why(self, stage):
+        settled_pair(stage)
+        stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
+
+        this = self.refusal(stage)
+
+        assert (this.cause, this.confidence) == ("INCOMPATIBLE_ASSIGNORS", "proof")
+        assert this.sentence == (
+            "Client late at /10.0.0.7 was refused (INCONSISTENT_GROUP_PROTOCOL): it supports cooperative-sticky, "
+            "and all members of the group support range."
+        )
+        assert "add the new one to all members first" in this.advice
+
+    def test_assignor_that_no_member_supports_is_among_refused_requests(self, stage):
+        settled_pair(stage)
+        stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
+
+        (this,) = find_fenced(journal(stage))
+
+        assert (this.verdict, this.error, this.by_api) == (
+            "refused", "INCONSISTENT_GROUP_PROTOCOL", {"JoinGroup": 1},
+        )  # fmt: skip
+        assert "late could not join: it supports cooperative-sticky" in this.sentence
+
+    def test_assignor_that_no_member_supports_is_an_error_of_doctor_until_the_client_is_a_member(self, stage):
+        settled_pair(stage)
+        stage.join(client_id="late", client_host="/h", protocols=STICKY)
+        told = found(stage)
+
+        def examined(*members):
+            shown = look((stage.now - 1_000_000_000_000) / 1000, members, {0: (9, 9)})
+            return [one for one in examine(find_group([shown], told), told) if one.rule == "refused"]
+
+        (this,) = examined(member("a", 0))
+        assert (this.severity, this.member.client_id) == ("error", "late")
+        assert examined(member("a", 0), member("late")) == []
+
+    def test_assignor_that_no_member_supports_is_a_line_of_the_log(self, stage):
+        settled_pair(stage)
+        stage.coordinator.take_notes()
+        stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
+
+        (note,) = stage.coordinator.take_notes()
+
+        assert note.text == (
+            "group 'g' refused to let client 'late' at /10.0.0.7 join (INCONSISTENT_GROUP_PROTOCOL): "
+            "the client supports cooperative-sticky; all members support range"
+        )
+
+    def test_another_protocol_type_names_both_types(self, stage):
+        settled_pair(stage)
+        stage.join(client_id="worker", protocol_type="connect", protocols=(("sessioned", b""),))
+
+        assert "its protocol type is connect, and that of the group is consumer" in self.refusal(stage).sentence
+
+    def test_assignor_in_a_group_of_both_protocols_is_an_event_of_why(self):
+        stage = CoordinatorStage(group_consumer_migration_policy="bidirectional")
+        stage.come("m1")
+        stage.enter(client_id="old", protocols=(("range", subscription("t")),))
+        stage.journal.clear()
+
+        ticket = stage.join(client_id="late", client_host="/10.0.0.7", protocols=STICKY)
+
+        assert stage.answer(ticket).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert "it supports cooperative-sticky, and all members of the group support range" in (
+            self.refusal(stage).sentence
+        )
+
+    def test_hundred_names_of_assignors_are_cut_in_the_journal(self, stage):
+        settled_pair(stage)
+        stage.join(protocols=[(f"{i:03}" + "x" * 30_000, b"") for i in range(100)])
+
+        (entry,) = stage.entries(MemberTurnedAway)
+        assert (len(entry.offered), {len(name) for name in entry.offered}) == (10, {300})
+
+
+class TestMemberThatFallsSilentAtItsPollLimit:
+    """librdkafka under the consumer protocol: no heartbeat after max.poll.interval.ms, and no leave."""
+
+    def silence(self, stage, *, lag, heartbeats=20):
+        stage.topics.ends["t", 0] = 5 + lag
+        answer = stage.come("m1", client_id="worker", connection=1)
+        stage.beat("m1", answer.member_epoch, [("t", p) for p in range(6)], client_id="worker", connection=1)
+        stage.commit({("t", 0): 5}, member_id="m1", generation=answer.member_epoch, version=9, client_id="worker")
+        for _ in range(heartbeats):
+            stage.advance(3_000)
+            stage.beat("m1", answer.member_epoch, client_id="worker", connection=1)
+        stage.advance(45_000)
+
+    def test_with_records_waiting_did_not_poll_in_time(self, stage):
+        self.silence(stage, lag=40)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
+        assert "stopped heartbeating 60.0 s after its last commit progress, while 40 records waited" in this.sentence
+
+    def test_and_comes_back_did_not_poll_in_time(self, stage):
+        self.silence(stage, lag=40)
+        stage.come("m1", client_id="worker", connection=1)
+
+        gone = next(this for this in found(stage) if this.end == "empty" or this.cause == "MAX_POLL_EXCEEDED")
+
+        assert gone.cause == "MAX_POLL_EXCEEDED"
+
+    def test_with_recent_commits_was_frozen_or_unreachable(self, stage):
+        self.silence(stage, lag=40, heartbeats=2)
+
+        assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
+
+    def test_with_nothing_to_read_was_frozen_or_unreachable(self, stage):
+        self.silence(stage, lag=0)
+
+        assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
+
+    def test_and_whose_connection_closed_died(self, stage):
+        stage.topics.ends["t", 0] = 45
+        answer = stage.come("m1", client_id="worker", connection=1)
+        stage.beat("m1", answer.member_epoch, [("t", p) for p in range(6)], client_id="worker", connection=1)
+        stage.commit({("t", 0): 5}, member_id="m1", generation=answer.member_epoch, version=9, client_id="worker")
+        for _ in range(20):
+            stage.advance(3_000)
+            stage.beat("m1", answer.member_epoch, client_id="worker", connection=1)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.advance(45_000)
+
+        assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
