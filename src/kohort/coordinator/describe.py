@@ -29,7 +29,7 @@ FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 CLASSIC = "classic"
 CONSUMER = "consumer"
 MEMBER_US: Final = 1.6
-LISTED_US: Final = 3
+LISTED_US: Final = 3.0
 SETTLED_US: Final = 0.15
 """For each member whether it is settled: the state of a consumer group."""
 
@@ -91,8 +91,9 @@ def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str], pac
     """List the groups whose state and type are among the ones asked for; no filter lets all through."""
     wanted = {s.strip().lower() for s in states}
     kinds = {t.lower() for t in types}
-    listed = []
-    for group in [*groups.by_id.values(), *groups.consumer.values()]:
+    listed, cost_us = [], LISTED_US
+    found: list[ClassicGroup | ModernGroup] = [*groups.by_id.values(), *groups.consumer.values()]
+    for group in found:
         if isinstance(group, ClassicGroup):
             kind, protocol_type, cost_us = CLASSIC, group.round.protocol_type, LISTED_US
         else:

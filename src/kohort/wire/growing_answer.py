@@ -64,14 +64,14 @@ class GrowingAnswer:
 
     def _write(self, array: WrittenArray, elements: list[Any], level: int) -> Steps[None]:
         """Turn elements into bytes, behind those of ``array`` that are bytes already."""
+        assert self._whole is not None, "elements have an answer"
         kind = type(self._whole)
-        assert kind is not type(None)
         if is_replaced(kind):
             array.extend(elements)
         elif elements:
             buffers = yield from encode_elements_in_steps(kind, self._version, self._path[: level + 1], elements)
             array.buffers += buffers
-            array.count += len(elements)
+            array.written += len(elements)
             self.written_bytes += sum(map(len, buffers))
             held = list(elements)
             elements.clear()

@@ -56,12 +56,12 @@ def compile_elements_writer(message: type[Message], version: int, path: tuple[st
 class WrittenArray(list[Any]):
     """An array of structs whose first elements are bytes already; the items of the list follow them."""
 
-    __slots__ = ("buffers", "count")
+    __slots__ = ("buffers", "written")
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: list[Any] = []
-        self.count = 0
+        self.written = 0
         """Elements in ``buffers``."""
 
 
@@ -201,7 +201,7 @@ class _WriterSource(CodeText):
         if may_be_written and isinstance(of, type):
             count, buffers = self.new("n"), self.new("b")
             self.add(path, depth, f"{count}, {buffers} = len({x}), ()")
-            self.add(path, depth, f"if type({x}) is WrittenArray: {count} += {x}.count; {buffers} = {x}.buffers")
+            self.add(path, depth, f"if type({x}) is WrittenArray: {count} += {x}.written; {buffers} = {x}.buffers")
             self.put(path, self.length(spec, count), f"*{buffers}")
         else:
             self.put(path, self.length(spec, f"len({x})"))
@@ -256,7 +256,7 @@ def _array_at(message: type[Message], path: tuple[str, ...]) -> FieldSpec:
     """Return the array of structs at ``path``."""
     of: Any = message
     for name in path:
-        spec = next(field for field in of.FIELDS if field.name == name)
+        spec: FieldSpec = next(field for field in of.FIELDS if field.name == name)
         of = spec.of
     assert isinstance(of, type), f"{message.__name__}.{'.'.join(path)} holds no structs"
     return spec

@@ -86,9 +86,7 @@ def _assignment(
         name = topics.topic_name(topic_id)
         if name is not None:
             numbers = sorted(of)
-            named.append(
-                ConsumerGroupDescribeTopicPartitions(topic_id=topic_id, topic_name=name, partitions=numbers)
-            )
+            named.append(ConsumerGroupDescribeTopicPartitions(topic_id=topic_id, topic_name=name, partitions=numbers))
             if pace.is_due(TOPIC_US + PARTITION_US * len(numbers)):
                 yield
     return ConsumerGroupDescribeAssignment(topic_partitions=named)

@@ -51,9 +51,10 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
     if request.api_version >= FIRST_WITH_GROUPS:
         reading = _Reading(topics, message.require_stable, pace)
         by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
-        groups = []
+        groups: list[OffsetFetchResponseGroup] = []
         for group in message.groups:
-            groups.append((yield from _group(group, offsets_of, reading, by_id=by_id)))
+            found = yield from _group(group, offsets_of, reading, by_id=by_id)
+            groups.append(found)
         return Reply(request, OffsetFetchResponse(groups=groups))
     try:
         offsets = offsets_of(message.group_id, None, NO_EPOCH)
@@ -61,11 +62,11 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
         return refuse_offset_fetch(request, error.code)
     reading = _Reading(topics, request.api_version >= FIRST_WITH_STABLE and message.require_stable, pace)
     asked = None if message.topics is None else [(topic.name, topic.partition_indexes) for topic in message.topics]
-    found = []
+    read = []
     for name, partitions in all_of(offsets) if asked is None else asked:
-        read = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartition)
-        found.append(OffsetFetchResponseTopic(name=name, partitions=read))
-    return Reply(request, OffsetFetchResponse(topics=found))
+        entries = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartition)
+        read.append(OffsetFetchResponseTopic(name=name, partitions=entries))
+    return Reply(request, OffsetFetchResponse(topics=read))
 
 
 def refuse_offset_fetch(asked: GroupRequest, code: ErrorCode) -> Reply:
