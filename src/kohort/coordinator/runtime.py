@@ -335,6 +335,8 @@ class Coordinator:
                     replay(shard.groups, record, ctx.now_ms, producer_id)
         if outcome.timers:
             self._arm(shard, outcome)
+        if outcome.evidence is not None:
+            self._journal.append(outcome.evidence())
         if outcome.journal:
             self._journal += outcome.journal
         shard.groups.maybe_forget(group_id)
