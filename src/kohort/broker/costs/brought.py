@@ -7,6 +7,9 @@ from typing import Any, Final
 from kohort.broker.state import BrokerState
 
 MEMBERS_IN_A_UNIT: Final = 4
+BYTES_IN_A_UNIT: Final = 4_096
+WEIGHED_MEMBERS: Final = 2_500
+"""A group of more is a part of its own whatever its members bring."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_MODERN_MEMBER: Final = 2
 PARTITIONS_IN_A_UNIT: Final = 25
@@ -14,21 +17,31 @@ PRODUCERS_IN_A_UNIT: Final = 8
 
 
 def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members of a classic group."""
+    """Weigh the members of a classic group, and their metadata and assignments."""
     (group_id,) = chain
     groups = state.coordinator.groups_beside(group_id)
     group = None if groups is None else groups.by_id.get(group_id)
-    return 0 if group is None else len(group.round.members) // MEMBERS_IN_A_UNIT
+    if group is None:
+        return 0
+    members = group.round.members
+    if len(members) > WEIGHED_MEMBERS:
+        return len(members) // MEMBERS_IN_A_UNIT
+    size = sum(len(m.assignment) + sum(len(metadata) for _, metadata in m.protocols) for m in members.values())
+    return len(members) // MEMBERS_IN_A_UNIT + size // BYTES_IN_A_UNIT
 
 
 def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members of a consumer group, and the partitions that they own."""
+    """Weigh the members of a consumer group, the partitions that they own, and the names that they subscribe to."""
     (group_id,) = chain
     groups = state.coordinator.groups_beside(group_id)
     group = None if groups is None else groups.consumer.get(group_id)
     if group is None:
         return 0
-    return UNITS_OF_A_MODERN_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
+    units = UNITS_OF_A_MODERN_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
+    if len(group.members) > WEIGHED_MEMBERS:
+        return units
+    names = sum(len(member.said.subscribed_topic_names) for member in group.members.values())
+    return units + names // OWNED_IN_A_UNIT
 
 
 def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
