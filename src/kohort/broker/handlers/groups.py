@@ -2,8 +2,8 @@
 
 JoinGroup (11) 0-9, Heartbeat (12) 0-4, LeaveGroup (13) 0-5, SyncGroup (14) 0-5, OffsetCommit (8) 2-10, OffsetFetch (9)
 1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-3, OffsetDelete (47) 0,
-ConsumerGroupDescribe (69) 0-1. Their meaning is in kohort.coordinator; here the caller is added. APIs that change nothing
-are answered in steps; any other answer, of this request or of one that it released, leaves through ``state.released``.
+ConsumerGroupDescribe (69) 0-1. Their meaning is in kohort.coordinator; here the caller is added. APIs that change
+nothing are answered in steps; all other answers leave through ``state.released``.
 """
 
 from __future__ import annotations
