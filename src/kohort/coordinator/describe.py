@@ -5,14 +5,14 @@ The rules: protocol/groups.md#describing-and-deleting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import forget_timers
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.ending import group_tombstones
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
 from kohort.coordinator.consumer.timers import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
@@ -30,6 +30,8 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 MEMBER_US: Final = 1.6
 LISTED_US: Final = 3.0
+FILTER_US: Final = 0.4
+STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
 """For each member whether it is settled: the state of a consumer group."""
 
@@ -87,10 +89,30 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
     return DescribedGroup(error_code=error.code, error_message=message, group_id=group_id)
 
 
-def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str], pace: Pace) -> Steps[list[ListedGroup]]:
-    """List the groups whose state and type are among the ones asked for; no filter lets all through."""
-    wanted = {s.strip().lower() for s in states}
-    kinds = {t.lower() for t in types}
+def filter_of(
+    names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
+) -> Steps[frozenset[str] | None]:
+    """Return the known names among those of a filter, in lower case; None without a filter.
+
+    ``blanks``: whether there may be blanks around a name.
+    """
+    if not names:
+        return None
+    all_known = {name.lower() for name in known}
+    wanted = set()
+    for name in names:
+        lower = (name.strip() if blanks else name).lower()
+        if lower in all_known:
+            wanted.add(lower)
+        if pace.is_due(FILTER_US):
+            yield
+    return frozenset(wanted)
+
+
+def list_groups(
+    groups: Groups, states: frozenset[str] | None, types: frozenset[str] | None, pace: Pace
+) -> Steps[list[ListedGroup]]:
+    """List the groups whose state and type are let through."""
     listed, cost_us = [], LISTED_US
     found: list[ClassicGroup | ModernGroup] = [*groups.by_id.values(), *groups.consumer.values()]
     for group in found:
@@ -99,7 +121,7 @@ def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str], pac
         else:
             kind, protocol_type, cost_us = CONSUMER, PROTOCOL_TYPE, LISTED_US + SETTLED_US * len(group.members)
         state = group.state.value
-        if (not kinds or kind in kinds) and (not wanted or state.lower() in wanted):
+        if (types is None or kind in types) and (states is None or state.lower() in states):
             listed.append(
                 ListedGroup(group_id=group.group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
             )

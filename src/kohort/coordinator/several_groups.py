@@ -12,7 +12,16 @@ from typing import Final
 from kohort.coordinator.consumer.describing import describe_consumer_group, refused_consumer_group
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
+from kohort.coordinator.describe import (
+    CLASSIC,
+    CONSUMER,
+    STATES,
+    decide_delete_group,
+    describe_group,
+    filter_of,
+    list_groups,
+    refused_description,
+)
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.coordinator.offsets.who_may import check_fetch
@@ -116,8 +125,10 @@ def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> 
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     listed, pace = [], Pace()
+    states = yield from filter_of(message.states_filter, STATES, pace, blanks=True)
+    types = yield from filter_of(message.types_filter, (CLASSIC, CONSUMER), pace)
     for shard in [*shards.active()]:
-        listed += yield from list_groups(shard.groups, message.states_filter, message.types_filter, pace)
+        listed += yield from list_groups(shard.groups, states, types, pace)
     return Reply(request, ListGroupsResponse(groups=listed))
 
 

@@ -77,6 +77,8 @@ from kohort.wire.schema import Message
 PARTITIONS: Final = ("topics", "partitions")
 TOPICS: Final = {"topics.name": Noun.TOPIC}
 TOPICS_BY_ID: Final = {**TOPICS, "topics.topic_id": Noun.TOPIC_ID}
+FEW_KEYS: Final = 10
+"""A resource with more is described each time: its cost is that of its keys."""
 ONE_NAME: Final = "one name"
 
 
@@ -88,9 +90,9 @@ def _all_offsets(group: Any) -> tuple[Any, ...] | None:
     return (group.group_id, group.member_id, group.member_epoch) if group.topics is None else None
 
 
-def _resource(resource: Any) -> tuple[Any, ...]:
-    keys = resource.configuration_keys
-    return resource.resource_type, resource.resource_name, None if keys is None else tuple(keys)
+def _resource(resource: Any) -> tuple[Any, ...] | None:
+    keys = resource.configuration_keys or ()
+    return (resource.resource_type, resource.resource_name, *keys) if len(keys) <= FEW_KEYS else None
 
 
 def _steps(answer: Answer = Answer.REQUEST, **names: Noun) -> Cost:
@@ -261,14 +263,8 @@ COSTS: Final[dict[type[Message], Cost]] = {
     DeleteAclsRequest: _steps(),
     DescribeClientQuotasRequest: _steps(Answer.HELD),
     AlterClientQuotasRequest: _steps(),
-    DescribeUserScramCredentialsRequest: Cost(
-        Answer.HELD, {"users.name": Noun.USER}, one_step="a user named twice is refused; each costs a microsecond"
-    ),
-    AlterUserScramCredentialsRequest: Cost(
-        Answer.REQUEST,
-        {"deletions.name": Noun.USER, "upsertions.name": Noun.USER},
-        one_step="each entry is checked once, and all are one write",
-    ),
+    DescribeUserScramCredentialsRequest: _steps(Answer.HELD, users__name=Noun.USER),
+    AlterUserScramCredentialsRequest: _steps(deletions__name=Noun.USER, upsertions__name=Noun.USER),
     # Connections and the cluster.
     ApiVersionsRequest: Cost(Answer.FIXED, one_step="no names"),
     SaslHandshakeRequest: Cost(Answer.FIXED, one_step=ONE_NAME),
