@@ -234,7 +234,7 @@ class Filler:
         return [self._named(noun, n) if noun else f"{field.name[0]}{n}" for n in range(budget)]
 
     def _shape(self, budget: int) -> tuple[int, int]:
-        """How many items, and how many elements in each: many small ones, or a few wide ones."""
+        """Return the number of items, and of elements in each: many small items, or a few wide ones."""
         if self._body.choice != ALL:
             return max(1, budget // 2), 1
         each = min(budget, WIDE_PARTITIONS)

@@ -44,7 +44,7 @@ from kohort.wire.record_batch import NewRecord, build_batch
 from kohort.wire.schema import Message
 
 PIECE = 256 << 10
-"""What a socket gives at once."""
+"""Bytes of one read of a socket."""
 WIDE = "wide"
 """The topic of 10,000 partitions."""
 WIDE_PARTITIONS = 10_000
@@ -114,7 +114,7 @@ class House:
         self.connect()
 
     def let_all(self, allowed: bool) -> None:
-        """Allow everything, or again nothing, where there is an authorizer."""
+        """Give the peer every right, or take it away, where there is an authorizer."""
         if self.denied:
             self.broker.state.access.change(add=EVERYTHING if allowed else (), remove=() if allowed else EVERYTHING)
 
@@ -323,7 +323,7 @@ class _FrameLength:
 
 
 def _forget_peak() -> None:
-    """Begin to measure the most memory anew; nothing where the system has no such file."""
+    """Reset the peak of resident memory."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
@@ -362,7 +362,7 @@ def classic_group(group: str, members: int) -> Record:
 
 
 def assignment_of(partitions: Iterable[int]) -> bytes:
-    """What a leader gives a member of the wide topic."""
+    """Build the assignment of partitions of the wide topic."""
     return build_assignment(Assignment([TopicPartition(WIDE, p) for p in partitions]))
 
 
@@ -403,7 +403,7 @@ def outcome_of(answer: Any) -> str:
 
 
 def spread(n: int) -> Iterator[tuple[str, list[int]]]:
-    """``n`` partitions, all that there are first and then again."""
+    """Yield ``n`` partitions of the wide topic, each again and again."""
     while n > 0:
         count = min(n, 10_000)
         yield WIDE, list(range(count))

@@ -205,7 +205,7 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Have a request checked and handled. Raises HangUp where its failure cannot be said."""
+    """Check and handle a request. Raises HangUp for a failure that its answer cannot say."""
     api = SERVED[request.reply_to.api_key]
     cutting = cutting_of(state, request)
     if cutting is not None:
@@ -214,7 +214,7 @@ def serve(state: BrokerState, request: Request) -> Answer | Task:
 
 
 def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
-    """Have a request checked and handled as it is, or a part of one."""
+    """Check and handle one request, or one part of a large request."""
     if state.access is None:
         return _handle(state, request)
     api = SERVED[request.reply_to.api_key]

@@ -55,7 +55,7 @@ class Cutting:
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield the parts, and with how many levels each goes on with the last item of the one before."""
+        """Yield each part, with the number of levels whose last item it continues."""
         seen: SpreadDict[Any, None] = SpreadDict()
         key_of = None if self.cost.once is None or self.cost.once[0] != self.parts.asked[0] else self.cost.once[1]
         items = getattr(message, self.parts.asked[0]) or ()
@@ -65,7 +65,7 @@ class Cutting:
             yield _with(message, self.parts.asked[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
-        """Return the units of work of an item; more than a part is not counted to its end."""
+        """Return the units of work of an item; counting ends above the units of one part."""
         most, brings = self.parts.most, self.parts.brings
         weight = 1 if brings is None else 1 + brings(self.state, chain)
         if not inner or weight > most:
@@ -82,7 +82,7 @@ class Cutting:
     def _cut(
         self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
     ) -> Iterator[tuple[list[Any], int]]:
-        """Yield parts of ``items``, and how many levels each has in common with the end of the one before."""
+        """Yield parts of ``items``, each with the number of levels whose last item it continues."""
         held: list[Any] = []
         most = room = self.parts.most
         for item in items:

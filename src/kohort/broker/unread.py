@@ -22,7 +22,7 @@ much and reads little is found out (``Congested``) before it costs memory."""
 SMALL_PIECE_BYTES: Final = 1 << 16
 NO_LIMIT: Final = -1
 MOST_ANSWER_BYTES: Final = 1 << 30
-"""Of one answer where there is no limit; a frame cannot be longer than twice of it."""
+"""Largest answer without a configured limit: half of the largest frame."""
 
 
 class Outbox:
@@ -110,16 +110,16 @@ class UnreadAnswers:
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def set_growing(self, connection: ConnectionId, written: int) -> None:
-        """Count the bytes of an answer that is still being written; 0 once it is handed over."""
+        """Set the bytes of an unfinished answer of a connection; 0 removes it."""
         self.held_bytes += written - self._growing.pop(connection, 0)
         if written:
             self._growing[connection] = written
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def too_many(self) -> ConnectionId | None:
-        """Return the connection to end where all together hold too much: the one that has read nothing for the longest.
+        """Return the connection with the oldest unread answer if all answers exceed the limit.
 
-        One connection alone may hold all bytes of its answer.
+        A single connection may exceed the limit.
         """
         if self._limit == NO_LIMIT or self.held_bytes <= self._limit or not self._held:
             return None

@@ -65,7 +65,7 @@ def describe_group(
         authorized_operations=allowed,
     )
     name = this.protocol_name
-    taken = [  # all of one generation, whatever happens between steps
+    taken = [  # one snapshot: the group may change between steps
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in this.members.values()
     ]
     for member, metadata, assignment in taken:

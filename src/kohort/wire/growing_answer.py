@@ -1,7 +1,7 @@
-"""An answer of which each part is written as soon as it is there, and let go of: bytes are a tenth of the structs.
+"""An answer that is encoded part by part: its bytes take a tenth of the memory of its structs.
 
-The arrays at ``path``, each in the one before, come in parts. All elements that nothing is added to any more are bytes
-(``WrittenArray``); the last one of each array may still grow, so it stays a struct.
+The parts fill the nested arrays at ``path``. Complete elements are bytes (``WrittenArray``); the last element of each
+array may still grow, so it stays a struct.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.wire.writers import WrittenArray
 
 
 class GrowingAnswer:
-    """The parts of one answer, of one version of its API."""
+    """One answer, at one version of its API."""
 
     def __init__(self, version: int, path: tuple[str, ...]) -> None:
         self._version = version
@@ -26,7 +26,7 @@ class GrowingAnswer:
         """Held as bytes so far."""
 
     def add(self, part: Message, continued: int) -> Steps[None]:
-        """Add a part that nobody else holds; ``continued``: levels whose first element belongs to the last one here.
+        """Encode a part and free it. ``continued``: levels whose last element the part continues.
 
         Raises ProtocolError for a part that the version cannot say.
         """
@@ -63,7 +63,7 @@ class GrowingAnswer:
         array.append(last)
 
     def _write(self, array: WrittenArray, elements: list[Any], level: int) -> Steps[None]:
-        """Turn elements into bytes, behind those of ``array`` that are bytes already."""
+        """Encode elements at the end of ``array``."""
         assert self._whole is not None, "elements have an answer"
         kind = type(self._whole)
         if is_replaced(kind):

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from kohort.broker.costs.cost import TOO_LARGE, Answer, Cost, Parts
+from kohort.broker.costs.cost import TOO_LARGE, AnswerBound, Cost, Parts
 from kohort.broker.costs.table import COSTS
 from kohort.broker.dispatch import HANDLERS, SERVED
 from kohort.broker.io import Tick
@@ -83,7 +83,7 @@ class TestDeclarations:
             assert field_at(api.request, ".".join(parts.asked)).kind == "array"
             assert field_at(api.response, ".".join(parts.answered)).kind == "array"
 
-    @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is Answer.UNREAD])
+    @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is AnswerBound.UNREAD])
     def test_answer_bound_by_unread_bytes_has_a_refusal_for_its_entries(self, name):
         parts: Parts = BY_API[name].parts
 

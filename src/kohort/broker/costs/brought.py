@@ -9,7 +9,7 @@ from kohort.broker.state import BrokerState
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""A group of more is a part of its own whatever its members bring."""
+"""A larger group is a part of its own, so that the bytes of its members need no count."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_MODERN_MEMBER: Final = 2
 PARTITIONS_IN_A_UNIT: Final = 25
@@ -45,7 +45,7 @@ def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int
 
 
 def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the offsets of a group that is asked for all of them."""
+    """Weigh the offsets of a group in a request for all of its offsets."""
     if len(chain) > 1 or chain[0].topics is not None:
         return 0
     offsets = state.coordinator.committed(chain[0].group_id)

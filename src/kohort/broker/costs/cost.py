@@ -36,7 +36,7 @@ class Noun(Enum):
     USER = "user"
 
 
-class Answer(Enum):
+class AnswerBound(Enum):
     """Bound of an answer."""
 
     FIXED = "a few kilobytes, whatever the request names"
@@ -49,9 +49,9 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The arrays, each in the one before it, by which a request is cut, and those of its answer.
+    """Division of a request along nested arrays: ``asked`` of the request, ``answered`` of its answer.
 
-    ``most``: units of work in one part, one for each item and what it ``brings``; about five milliseconds.
+    ``most``: units of work in one part, about five milliseconds; an item is one unit, and what it ``brings``.
     """
 
     asked: tuple[str, ...]
@@ -59,7 +59,7 @@ class Parts:
     most: int
     brings: Brings | None = None
     writes: bool = False
-    """Whether a part changes something: the answer may wait for the disk, and be withdrawn."""
+    """Whether a part writes: the answer may wait for the disk, and be withdrawn."""
     refuse: Refuse | None = None
 
 
@@ -67,7 +67,7 @@ class Parts:
 class Cost:
     """Bounds of one request of an API. One of ``parts``, ``in_steps`` and ``one_step`` says how it is divided."""
 
-    answer: Answer
+    answer: AnswerBound
     names: Mapping[str, Noun] = field(default_factory=dict)
     """Fields that name things, by their paths in the request."""
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
@@ -81,7 +81,7 @@ class Cost:
     """Why one step is short, where the handler has only one."""
 
     def parts_of(self, version: int) -> Parts | None:
-        """Return how a request of ``version`` is cut."""
+        """Return the division of a request of ``version``."""
         if self.older_parts is not None and version < self.older_parts[0]:
             return self.older_parts[1]
         return self.parts

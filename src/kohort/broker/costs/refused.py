@@ -94,7 +94,7 @@ def refuse_producers(request: Request, message: str) -> DescribeProducersRespons
 
 
 def refuse_offsets(request: Request, _message: str) -> OffsetFetchResponse:
-    """Refuse with the group where all of its offsets are asked for, else with each partition."""
+    """Refuse each partition; a group without partitions in the request as a whole."""
     asked: OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
         return OffsetFetchResponse(

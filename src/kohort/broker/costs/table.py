@@ -11,7 +11,7 @@ from kohort.broker.costs.brought import (
     partitions_of_transaction,
     producers_of_partition,
 )
-from kohort.broker.costs.cost import Answer, Cost, Noun, Parts
+from kohort.broker.costs.cost import AnswerBound, Cost, Noun, Parts
 from kohort.broker.costs.refused import (
     refuse_configs,
     refuse_consumer_groups,
@@ -95,7 +95,7 @@ def _resource(resource: Any) -> tuple[Any, ...] | None:
     return (resource.resource_type, resource.resource_name, *keys) if len(keys) <= FEW_KEYS else None
 
 
-def _steps(answer: Answer = Answer.REQUEST, **names: Noun) -> Cost:
+def _steps(answer: AnswerBound = AnswerBound.REQUEST, **names: Noun) -> Cost:
     """Return the cost of an API whose handler works in steps; in a field of a field ``__`` stands for the dot."""
     return Cost(answer, {path.replace("__", "."): noun for path, noun in names.items()}, in_steps=True)
 
@@ -103,42 +103,42 @@ def _steps(answer: Answer = Answer.REQUEST, **names: Noun) -> Cost:
 COSTS: Final[dict[type[Message], Cost]] = {
     # Records.
     ProduceRequest: _steps(topic_data__name=Noun.TOPIC, topic_data__topic_id=Noun.TOPIC_ID),
-    FetchRequest: _steps(Answer.FETCH, topics__topic=Noun.TOPIC, topics__topic_id=Noun.TOPIC_ID),
+    FetchRequest: _steps(AnswerBound.FETCH, topics__topic=Noun.TOPIC, topics__topic_id=Noun.TOPIC_ID),
     ListOffsetsRequest: _steps(topics__name=Noun.TOPIC),
     OffsetForLeaderEpochRequest: Cost(
-        Answer.REQUEST, {"topics.topic": Noun.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)
+        AnswerBound.REQUEST, {"topics.topic": Noun.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)
     ),
-    DeleteRecordsRequest: Cost(Answer.REQUEST, TOPICS, parts=Parts(PARTITIONS, PARTITIONS, 50, writes=True)),
+    DeleteRecordsRequest: Cost(AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, PARTITIONS, 50, writes=True)),
     DescribeProducersRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         TOPICS,
         parts=Parts(
             ("topics", "partition_indexes"), PARTITIONS, 500, brings=producers_of_partition, refuse=refuse_producers
         ),
     ),
     # Topics.
-    MetadataRequest: _steps(Answer.HELD, topics__name=Noun.TOPIC, topics__topic_id=Noun.TOPIC_ID),
-    DescribeTopicPartitionsRequest: _steps(Answer.PAGE, topics__name=Noun.TOPIC),
+    MetadataRequest: _steps(AnswerBound.HELD, topics__name=Noun.TOPIC, topics__topic_id=Noun.TOPIC_ID),
+    DescribeTopicPartitionsRequest: _steps(AnswerBound.PAGE, topics__name=Noun.TOPIC),
     CreateTopicsRequest: _steps(),
     CreatePartitionsRequest: _steps(topics__name=Noun.TOPIC),
     DeleteTopicsRequest: _steps(topics__name=Noun.TOPIC, topics__topic_id=Noun.TOPIC_ID, topic_names=Noun.TOPIC),
     # Groups.
     JoinGroupRequest: Cost(
-        Answer.HELD,
+        AnswerBound.HELD,
         {"group_id": Noun.GROUP, "protocols.metadata": Noun.SUBSCRIPTION},
         one_step="10,000 protocols and 16 MiB of metadata at most",
     ),
     SyncGroupRequest: Cost(
-        Answer.HELD,
+        AnswerBound.HELD,
         {"group_id": Noun.GROUP, "assignments.assignment": Noun.ASSIGNMENT},
         one_step="100,000 assignments and 16 MiB of them at most; evidence is taken from 128 KiB at most",
     ),
-    HeartbeatRequest: Cost(Answer.FIXED, {"group_id": Noun.GROUP}, one_step=ONE_NAME),
+    HeartbeatRequest: Cost(AnswerBound.FIXED, {"group_id": Noun.GROUP}, one_step=ONE_NAME),
     LeaveGroupRequest: Cost(
-        Answer.REQUEST, {"group_id": Noun.GROUP}, parts=Parts(("members",), ("members",), 200, writes=True)
+        AnswerBound.REQUEST, {"group_id": Noun.GROUP}, parts=Parts(("members",), ("members",), 200, writes=True)
     ),
     ConsumerGroupHeartbeatRequest: Cost(
-        Answer.HELD,
+        AnswerBound.HELD,
         {
             "group_id": Noun.GROUP,
             "subscribed_topic_names": Noun.TOPIC,
@@ -148,12 +148,12 @@ COSTS: Final[dict[type[Message], Cost]] = {
         one_step="names, expression and owned partitions are bounded by the coordinator",
     ),
     OffsetCommitRequest: Cost(
-        Answer.REQUEST,
+        AnswerBound.REQUEST,
         {"group_id": Noun.GROUP, **TOPICS_BY_ID},
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
     OffsetFetchRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         {
             "group_id": Noun.GROUP,
             "topics.name": Noun.TOPIC,
@@ -175,34 +175,34 @@ COSTS: Final[dict[type[Message], Cost]] = {
         ),
     ),
     OffsetDeleteRequest: Cost(
-        Answer.REQUEST, {"group_id": Noun.GROUP, **TOPICS}, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)
+        AnswerBound.REQUEST, {"group_id": Noun.GROUP, **TOPICS}, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)
     ),
     DescribeGroupsRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         {"groups": Noun.GROUP},
         once=("groups", _itself),
         parts=Parts(("groups",), ("groups",), 500, brings=members_of_group, refuse=refuse_groups),
     ),
     ConsumerGroupDescribeRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         {"group_ids": Noun.GROUP},
         once=("group_ids", _itself),
         parts=Parts(("group_ids",), ("groups",), 500, brings=members_of_consumer_group, refuse=refuse_consumer_groups),
     ),
-    ListGroupsRequest: _steps(Answer.HELD),
+    ListGroupsRequest: _steps(AnswerBound.HELD),
     DeleteGroupsRequest: Cost(
-        Answer.REQUEST,
+        AnswerBound.REQUEST,
         {"groups_names": Noun.GROUP},
         once=("groups_names", _itself),
         parts=Parts(("groups_names",), ("results",), 50, writes=True),
     ),
     FindCoordinatorRequest: Cost(
-        Answer.REQUEST,
+        AnswerBound.REQUEST,
         {"key": Noun.GROUP, "coordinator_keys": Noun.GROUP},
         parts=Parts(("coordinator_keys",), ("coordinators",), 1_000),
     ),
     # Transactions.
-    InitProducerIdRequest: Cost(Answer.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step=ONE_NAME),
+    InitProducerIdRequest: Cost(AnswerBound.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step=ONE_NAME),
     AddPartitionsToTxnRequest: _steps(
         v3_and_below_transactional_id=Noun.TRANSACTIONAL_ID,
         v3_and_below_topics__name=Noun.TOPIC,
@@ -210,23 +210,25 @@ COSTS: Final[dict[type[Message], Cost]] = {
         transactions__topics__name=Noun.TOPIC,
     ),
     AddOffsetsToTxnRequest: Cost(
-        Answer.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID, "group_id": Noun.GROUP}, one_step=ONE_NAME
+        AnswerBound.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID, "group_id": Noun.GROUP}, one_step=ONE_NAME
     ),
     EndTxnRequest: Cost(
-        Answer.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step="one transaction; markers are written later"
+        AnswerBound.FIXED,
+        {"transactional_id": Noun.TRANSACTIONAL_ID},
+        one_step="markers are written later",
     ),
     TxnOffsetCommitRequest: Cost(
-        Answer.REQUEST,
+        AnswerBound.REQUEST,
         {"transactional_id": Noun.TRANSACTIONAL_ID, "group_id": Noun.GROUP, **TOPICS_BY_ID},
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
     WriteTxnMarkersRequest: Cost(
-        Answer.REQUEST,
+        AnswerBound.REQUEST,
         {"markers.topics.name": Noun.TOPIC},
         parts=Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50, writes=True),
     ),
     DescribeTransactionsRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         {"transactional_ids": Noun.TRANSACTIONAL_ID},
         once=("transactional_ids", _itself),
         parts=Parts(
@@ -237,39 +239,39 @@ COSTS: Final[dict[type[Message], Cost]] = {
             refuse=refuse_transactions,
         ),
     ),
-    ListTransactionsRequest: _steps(Answer.HELD, transactional_id_pattern=Noun.EXPRESSION),
+    ListTransactionsRequest: _steps(AnswerBound.HELD, transactional_id_pattern=Noun.EXPRESSION),
     # Options.
     DescribeConfigsRequest: Cost(
-        Answer.UNREAD,
+        AnswerBound.UNREAD,
         {"resources.resource_name": Noun.RESOURCE},
         once=("resources", _resource),
         parts=Parts(("resources",), ("results",), 15, refuse=refuse_configs),
     ),
     AlterConfigsRequest: _steps(resources__resource_name=Noun.RESOURCE),
     IncrementalAlterConfigsRequest: _steps(resources__resource_name=Noun.RESOURCE),
-    ListConfigResourcesRequest: _steps(Answer.HELD),
+    ListConfigResourcesRequest: _steps(AnswerBound.HELD),
     # Replicas and log directories.
     AlterReplicaLogDirsRequest: _steps(dirs__topics__name=Noun.TOPIC),
-    DescribeLogDirsRequest: _steps(Answer.HELD, topics__topic=Noun.TOPIC),
+    DescribeLogDirsRequest: _steps(AnswerBound.HELD, topics__topic=Noun.TOPIC),
     ElectLeadersRequest: _steps(topic_partitions__topic=Noun.TOPIC),
     AlterPartitionReassignmentsRequest: Cost(
-        Answer.REQUEST, TOPICS, parts=Parts(PARTITIONS, ("responses", "partitions"), 20, writes=True)
+        AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, ("responses", "partitions"), 20, writes=True)
     ),
-    ListPartitionReassignmentsRequest: _steps(Answer.HELD, topics__name=Noun.TOPIC),
+    ListPartitionReassignmentsRequest: _steps(AnswerBound.HELD, topics__name=Noun.TOPIC),
     DescribeQuorumRequest: _steps(topics__topic_name=Noun.TOPIC),
     # Users and rights.
-    DescribeAclsRequest: _steps(Answer.HELD),
+    DescribeAclsRequest: _steps(AnswerBound.HELD),
     CreateAclsRequest: _steps(),
     DeleteAclsRequest: _steps(),
-    DescribeClientQuotasRequest: _steps(Answer.HELD),
+    DescribeClientQuotasRequest: _steps(AnswerBound.HELD),
     AlterClientQuotasRequest: _steps(),
-    DescribeUserScramCredentialsRequest: _steps(Answer.HELD, users__name=Noun.USER),
+    DescribeUserScramCredentialsRequest: _steps(AnswerBound.HELD, users__name=Noun.USER),
     AlterUserScramCredentialsRequest: _steps(deletions__name=Noun.USER, upsertions__name=Noun.USER),
     # Connections and the cluster.
-    ApiVersionsRequest: Cost(Answer.FIXED, one_step="no names"),
-    SaslHandshakeRequest: Cost(Answer.FIXED, one_step=ONE_NAME),
-    SaslAuthenticateRequest: Cost(Answer.FIXED, one_step="sasl.server.max.receive.size bounds the request"),
-    DescribeClusterRequest: Cost(Answer.FIXED, one_step="the nodes of one process"),
-    GetTelemetrySubscriptionsRequest: Cost(Answer.FIXED, one_step="one client instance"),
-    PushTelemetryRequest: _steps(Answer.FIXED),
+    ApiVersionsRequest: Cost(AnswerBound.FIXED, one_step="no names"),
+    SaslHandshakeRequest: Cost(AnswerBound.FIXED, one_step=ONE_NAME),
+    SaslAuthenticateRequest: Cost(AnswerBound.FIXED, one_step="sasl.server.max.receive.size bounds the request"),
+    DescribeClusterRequest: Cost(AnswerBound.FIXED, one_step="the nodes of one process"),
+    GetTelemetrySubscriptionsRequest: Cost(AnswerBound.FIXED, one_step="one client instance"),
+    PushTelemetryRequest: _steps(AnswerBound.FIXED),
 }

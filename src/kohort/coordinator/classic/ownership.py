@@ -13,7 +13,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 Owners = dict[str, dict[str, tuple[int, ...]]]
 """Member id to topic to partitions."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Of the assignments of a generation; larger ones are not parsed for the journal, which would hold up the broker."""
+"""Largest assignments of one generation that the journal records by partition."""
 
 
 def owners_of(written: GroupMetadataValue | None) -> Owners | None:

@@ -29,7 +29,7 @@ PARTITION_US: Final = 0.1
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a group as it is now; ``operations``: those that a caller with every right is allowed."""
+    """Describe a group as it is now. ``operations``: bits of the operations that are allowed."""
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -38,7 +38,7 @@ def describe_consumer_group(
         assignor_name=preferred_assignor(group, ctx),
         authorized_operations=operations,
     )
-    taken = [  # all of one moment, whatever happens between steps
+    taken = [  # one snapshot: the group may change between steps
         (m.member_id, m.said, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
     for member_id, said, current, target in taken:
