@@ -406,6 +406,7 @@ class Broker:
     def _work_on(self, now_ms: int, out: list[Output]) -> None:
         """Take a step of the long request whose turn it is."""
         found = self._long_work.step(now_ms)
+        self._end_who_reads_nothing(now_ms, out)  # an answer may have grown
         if found is None:
             return
         reply_to, done = found

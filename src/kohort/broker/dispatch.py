@@ -51,7 +51,7 @@ from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitio
 from kohort.broker.long_work import Task
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Caller, Handler, HangUp, ReplyTo, Request, Unanswered
-from kohort.broker.split_requests import serve_split, split_rule_of
+from kohort.broker.split_requests import cutting_of, serve_in_parts
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.errors import KohortError, ProtocolError
@@ -205,7 +205,16 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Have a request checked and handled. Raises HangUp where its failure cannot be said."""
+    """Check and handle a request. Raises HangUp for a failure that its answer cannot say."""
+    api = SERVED[request.reply_to.api_key]
+    cutting = cutting_of(state, request)
+    if cutting is not None:
+        return begun(request, _refusing(api, serve_in_parts(state, request, cutting, _serve_one)))
+    return _serve_one(state, request)
+
+
+def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
+    """Check and handle one request, or one part of a large request."""
     if state.access is None:
         return _handle(state, request)
     api = SERVED[request.reply_to.api_key]
@@ -214,12 +223,8 @@ def serve(state: BrokerState, request: Request) -> Answer | Task:
 
 def _handle(state: BrokerState, request: Request) -> Answer | Task:
     api = SERVED[request.reply_to.api_key]
-    handler = HANDLERS[api.request]
-    rule = split_rule_of(state, request)
-    if rule is not None:
-        return begun(request, _refusing(api, serve_split(state, request, rule, handler)))
     try:
-        answer = handler(state, request)
+        answer = HANDLERS[api.request](state, request)
     except KohortError as error:
         return _refuse(api, error)
     if isinstance(answer, (Message, Unanswered)):

@@ -63,7 +63,8 @@ class ScramUsers:
 
     def change(self, deleted: Iterable[UserAndMechanism], upserted: Mapping[UserAndMechanism, ScramCredential]) -> None:
         """Delete, then upsert; durable when this returns. Raises ApiError."""
-        kept = {key: one for key, one in self.all().items() if key not in set(deleted)} | dict(upserted)
+        gone = set(deleted)
+        kept = {key: one for key, one in self.all().items() if key not in gone} | dict(upserted)
         self._store.replace(SECTION, [_written(key, kept[key]) for key in sorted(kept)])
 
 

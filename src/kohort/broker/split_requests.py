@@ -1,140 +1,166 @@
-"""Requests about very many things are split, each part served as a request of its own, and their answers joined.
+"""Large requests are cut into parts, each part served as a request of its own, and their answers joined.
 
-So handlers need not know how to stop half-way. It is done where each thing is answered for itself: what is asked of one
-partition, group or resource does not bear on another. What a part changes is changed when it is served, as if the
-client had sent several requests.
+So handlers need not know how to stop half-way. An API is cut where each item is answered for itself: the answer about
+one partition, group or resource does not bear on another. A part changes things when it is served, as if the client had
+sent several requests. A part is cut by its names and by what they bring: the members of a group, the producers of a
+partition.
+
+Answers that change nothing become bytes part by part (``kohort.wire.growing_answer``). They count as unread answers
+while they grow; the entries beyond ``queued.max.request.bytes`` are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
+from kohort.broker.costs.cost import Cost, Parts
+from kohort.broker.costs.table import COSTS
 from kohort.broker.flush_waits import Held, Needed
-from kohort.broker.request import AnswerInSteps, Handler, Request, Unanswered
+from kohort.broker.long_work import Task
+from kohort.broker.request import Answer, AnswerInSteps, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import withdraw
 from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
-from kohort.model import NO_UUID
-from kohort.steps import SpreadDict
-from kohort.wire.messages.configs import DescribeConfigsRequest
-from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kohort.wire.messages.group_classic import LeaveGroupRequest
-from kohort.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopics,
-)
-from kohort.wire.messages.producer_ids import DescribeProducersRequest
-from kohort.wire.messages.reassignments import AlterPartitionReassignmentsRequest
-from kohort.wire.messages.topics import DeleteRecordsRequest
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
-from kohort.wire.messages.transactions import TxnOffsetCommitRequest, WriteTxnMarkersRequest
+from kohort.steps import Pace, SpreadDict, Steps
+from kohort.wire.codec import is_replaced
+from kohort.wire.growing_answer import GrowingAnswer
 from kohort.wire.schema import Message
 
+ServeOne = Callable[[BrokerState, Request], Answer | Task]
 
-@dataclass(frozen=True, slots=True)
-class SplitRule:
-    """The arrays, each in the one before it, that a request of an API may fill, and those of its answer.
 
-    ``most``: so many of the innermost are served at once.
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class Cutting:
+    """The cutting of one request into parts."""
 
-    asked: tuple[str, ...]
-    answered: tuple[str, ...]
-    most: int
-    once: bool = False
-    """Whether what is named twice is answered once."""
+    state: BrokerState
+    cost: Cost
+    parts: Parts
 
     def is_large(self, message: Message) -> bool:
         """Tell whether ``message`` is more than one part."""
-        return _weight(message, self.asked, self.most) > self.most + 1
+        items = getattr(message, self.parts.asked[0]) or ()
+        weight = 0
+        for item in items:
+            weight += self._weight((item,), self.parts.asked[1:])
+            if weight > self.parts.most:
+                return True
+        return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield the parts, and with how many levels each goes on with what the one before it ended with."""
-        items = getattr(message, self.asked[0]) or ()
+        """Yield each part, with the number of levels whose last item it continues."""
         seen: SpreadDict[Any, None] = SpreadDict()
-        for part, continued in _cut(items, self.asked[1:], self.most):
-            if self.once:
-                part = [item for item in part if seen.add(item, None)]
-            yield _with(message, self.asked[0], part), continued
+        key_of = None if self.cost.once is None or self.cost.once[0] != self.parts.asked[0] else self.cost.once[1]
+        items = getattr(message, self.parts.asked[0]) or ()
+        if key_of is not None:
+            items = (item for item in items if (key := key_of(item)) is None or seen.add(key, None))
+        for part, continued in self._cut(items, (), self.parts.asked[1:]):
+            yield _with(message, self.parts.asked[0], part), continued
 
-    def join(self, whole: Message, part: Message, continued: int) -> None:
-        """Add the answer to a part to those before it."""
-        first, *inner = self.answered
-        _join(getattr(whole, first), getattr(part, first), inner, continued)
+    def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
+        """Return the units of work of an item; counting ends above the units of one part."""
+        most, brings = self.parts.most, self.parts.brings
+        weight = 1 if brings is None else 1 + brings(self.state, chain)
+        if not inner or weight > most:
+            return weight
+        held = getattr(chain[-1], inner[0]) or ()
+        if len(held) > most or (brings is None and len(inner) == 1):
+            return weight + len(held)
+        for one in held:
+            weight += self._weight((*chain, one), inner[1:])
+            if weight > most:
+                break
+        return weight
+
+    def _cut(
+        self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
+    ) -> Iterator[tuple[list[Any], int]]:
+        """Yield parts of ``items``, each with the number of levels whose last item it continues."""
+        held: list[Any] = []
+        most = room = self.parts.most
+        for item in items:
+            weight = self._weight((*outer, item), inner)
+            if weight > room and held:
+                yield held, 0
+                held, room = [], most
+            if weight <= room or not (inner and getattr(item, inner[0])):
+                held.append(item)
+                room -= weight
+                continue
+            is_first = True
+            for part, deeper in self._cut(getattr(item, inner[0]), (*outer, item), inner[1:]):
+                yield [_with(item, inner[0], part)], 0 if is_first else 1 + deeper
+                is_first = False
+        if held:
+            yield held, 0
 
 
-PARTITIONS: Final = ("topics", "partitions")
-SPLIT_RULES: Final[dict[type[Message], SplitRule]] = {
-    OffsetCommitRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
-    OffsetFetchRequest: SplitRule(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
-    FindCoordinatorRequest: SplitRule(("coordinator_keys",), ("coordinators",), 1_000),
-    LeaveGroupRequest: SplitRule(("members",), ("members",), 200),
-    DescribeGroupsRequest: SplitRule(("groups",), ("groups",), 500),
-    DeleteRecordsRequest: SplitRule(PARTITIONS, PARTITIONS, 50),
-    OffsetForLeaderEpochRequest: SplitRule(PARTITIONS, PARTITIONS, 1_000),
-    WriteTxnMarkersRequest: SplitRule(
-        ("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50
-    ),
-    TxnOffsetCommitRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
-    DescribeConfigsRequest: SplitRule(("resources",), ("results",), 15),
-    DeleteGroupsRequest: SplitRule(("groups_names",), ("results",), 50, once=True),
-    AlterPartitionReassignmentsRequest: SplitRule(PARTITIONS, ("responses", "partitions"), 20),
-    OffsetDeleteRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
-    DescribeProducersRequest: SplitRule(("topics", "partition_indexes"), PARTITIONS, 500),
-    DescribeTransactionsRequest: SplitRule(("transactional_ids",), ("transaction_states",), 500),
-}
-"""``most`` is about five milliseconds of work."""
-FIRST_OFFSET_FETCH_OF_GROUPS: Final = 8
-FIRST_OFFSET_FETCH_BY_ID: Final = 10
-OF_ONE_GROUP: Final = SplitRule(("topics", "partition_indexes"), PARTITIONS, 1_000)
-
-
-def split_rule_of(state: BrokerState, request: Request) -> SplitRule | None:
+def cutting_of(state: BrokerState, request: Request) -> Cutting | None:
     """Return how to cut ``request``; None where it is served as it is."""
-    kind = type(request.message)
-    rule = SPLIT_RULES.get(kind)
-    if kind is OffsetFetchRequest:
-        _spell_out(state, request)
-        if request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
-            rule = OF_ONE_GROUP
-    return rule if rule is not None and rule.is_large(request.message) else None
+    cost = COSTS[type(request.message)]
+    parts = cost.parts_of(request.version)
+    if parts is not None:
+        cutting = Cutting(state, cost, parts)
+        if cutting.is_large(request.message):
+            return cutting
+    cost.name_once(request.message)
+    return None
 
 
-def _spell_out(state: BrokerState, request: Request) -> None:
-    """Name all offsets of a group where they are asked for and are very many: then they can be cut."""
-    message: OffsetFetchRequest = request.message
-    by_id = request.version >= FIRST_OFFSET_FETCH_BY_ID
-    for asked in message.groups or (message,):
-        offsets = state.coordinator.committed(asked.group_id)
-        if asked.topics is None and offsets is not None and len(offsets) > OF_ONE_GROUP.most:
-            named = [(name, state.topics.get(name), sorted(held)) for name, held in offsets.by_topic.items()]
-            topics = [
-                OffsetFetchRequestTopics(
-                    name=name, topic_id=topic.topic_id if topic else NO_UUID, partition_indexes=partitions
-                )
-                for name, topic, partitions in named
-                if topic is not None or not by_id
-            ]
-            setattr(asked, "topics", topics)  # noqa: B010 - a message is frozen for the type checker alone
-
-
-def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one: Handler) -> AnswerInSteps:
+def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
     """Have ``serve_one`` serve each part; the answers to all of them, or the first that refuses the request whole."""
+    if cutting.parts.writes:
+        return (yield from _serve_writes(state, request, cutting, serve_one))
+    number = request.reply_to.connection
+    growing = GrowingAnswer(request.version, cutting.parts.answered)
+    try:
+        for message, continued in cutting.cut(request.message):
+            part = replace(request, message=message)
+            answer = yield from _served(state, part, growing, cutting, serve_one)
+            if getattr(answer, "error_code", 0):
+                return answer
+            yield from growing.add(answer, continued)
+            state.unread.set_growing(number, growing.written_bytes)
+            del answer
+            yield
+        return (yield from growing.finish())
+    finally:
+        state.unread.set_growing(number, 0)
+
+
+def _served(
+    state: BrokerState, part: Request, growing: GrowingAnswer, cutting: Cutting, serve_one: ServeOne
+) -> Steps[Message]:
+    """Serve a part that changes nothing, or refuse it where the answer is too large already."""
+    refuse, limit = cutting.parts.refuse, state.unread.answer_bytes
+    if refuse is not None and growing.written_bytes > limit:
+        return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")
+    answer = serve_one(state, part)
+    if isinstance(answer, Task):
+        answer = yield from answer.steps
+    assert isinstance(answer, Message), "an API that changes nothing answers at once"
+    if not is_replaced(type(answer)):  # the errors in bytes are not found later
+        pace = Pace(goes_on=True)
+        yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
+    return answer
+
+
+def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
+    """Serve the parts of a request that changes things: its answer may wait for the disk."""
     whole: Message | None = None
     needs: list[Needed] = []
-    for message, continued in rule.cut(request.message):
+    first, *inner = cutting.parts.answered
+    for message, continued in cutting.cut(request.message):
         answer = serve_one(state, replace(request, message=message))
+        if isinstance(answer, Task):
+            answer = yield from answer.steps
         if not isinstance(answer, Message):
             answer, unflushed = _take_back(state, request)
             needs += unflushed
@@ -143,7 +169,7 @@ def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one
         if whole is None:
             whole = answer
         else:
-            rule.join(whole, answer, continued)
+            _join(getattr(whole, first), getattr(answer, first), inner, continued)
         yield
     assert whole is not None, "what is large has parts"
     if not needs:
@@ -160,51 +186,16 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
             del state.released[place]
             return reply.message, ()
     held = state.flushes.take_back(request.reply_to)
-    return held.finish({}), held.needs
+    answer = held.finish({})
+    if (amend := state.amendments.pop(request.reply_to.connection, None)) is not None:
+        answer = amend(answer)
+    return answer, held.needs
 
 
 def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
     for error in failed.values():
         return withdraw(reply, append_error(error)).message
     return reply.message
-
-
-def _weight(item: Any, inner: Sequence[str], most: int) -> int:
-    """Return how much of a part an item takes; more than ``most`` is not counted to its end."""
-    held = getattr(item, inner[0]) or ()
-    if len(inner) == 1 or len(held) > most:
-        return 1 + len(held)  # where only the outer are counted, it is too much already
-    weight = 1
-    for one in held:
-        weight += _weight(one, inner[1:], most)
-        if weight > most:
-            break
-    return weight
-
-
-def _cut(items: Sequence[Any], inner: Sequence[str], most: int) -> Iterator[tuple[list[Any], int]]:
-    """Return parts of ``items``, and how many levels each has in common with the end of the one before."""
-    if not inner:
-        for at in range(0, len(items), most):
-            yield list(items[at : at + most]), 0
-        return
-    held: list[Any] = []
-    room = most
-    for item in items:
-        weight = _weight(item, inner, most)
-        if weight > room and held:
-            yield held, 0
-            held, room = [], most
-        if weight <= room:
-            held.append(item)
-            room -= weight
-            continue
-        is_first = True
-        for part, deeper in _cut(getattr(item, inner[0]), inner[1:], most):
-            yield [_with(item, inner[0], part)], 0 if is_first else 1 + deeper
-            is_first = False
-    if held:
-        yield held, 0
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:

@@ -21,6 +21,8 @@ PIECE_BYTES: Final = 1 << 20
 much and reads little is found out (``Congested``) before it costs memory."""
 SMALL_PIECE_BYTES: Final = 1 << 16
 NO_LIMIT: Final = -1
+MOST_ANSWER_BYTES: Final = 1 << 30
+"""Largest answer without a configured limit: half of the largest frame."""
 
 
 class Outbox:
@@ -72,6 +74,8 @@ class UnreadAnswers:
         self._limit = limit
         self._held: dict[ConnectionId, int] = {}
         """Who has read nothing for the longest comes first."""
+        self._growing: dict[ConnectionId, int] = {}
+        """Bytes of answers that are still being written."""
         self.held_bytes = 0
         self.most_held_bytes = 0
         self.ended = 0
@@ -84,6 +88,11 @@ class UnreadAnswers:
     def limit(self) -> int:
         """How much all together may hold; -1 for no limit."""
         return self._limit
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes above which the rest of an answer is refused."""
+        return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit
 
     @property
     def piece_bytes(self) -> int:
@@ -100,10 +109,21 @@ class UnreadAnswers:
         self._held[connection] = held
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
+    def set_growing(self, connection: ConnectionId, written: int) -> None:
+        """Set the bytes of an unfinished answer of a connection; 0 removes it."""
+        self.held_bytes += written - self._growing.pop(connection, 0)
+        if written:
+            self._growing[connection] = written
+        self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
+
     def too_many(self) -> ConnectionId | None:
-        """Return whose connection is to be ended, as all together hold too much; one alone may hold what its answer
-        needs."""
-        if self._limit == NO_LIMIT or self.held_bytes <= self._limit or len(self._held) <= 1:
+        """Return the connection with the oldest unread answer if all answers exceed the limit.
+
+        A single connection may exceed the limit.
+        """
+        if self._limit == NO_LIMIT or self.held_bytes <= self._limit or not self._held:
+            return None
+        if len(self._held) + len(self._growing) <= 1:
             return None
         self.ended += 1
         return next(iter(self._held))

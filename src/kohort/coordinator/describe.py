@@ -5,14 +5,14 @@ The rules: protocol/groups.md#describing-and-deleting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import forget_timers
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.ending import group_tombstones
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
 from kohort.coordinator.consumer.timers import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
@@ -21,17 +21,28 @@ from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
+from kohort.steps import Pace, Steps
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
 from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 CLASSIC = "classic"
 CONSUMER = "consumer"
+MEMBER_US: Final = 1.6
+LISTED_US: Final = 3.0
+FILTER_US: Final = 0.4
+STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
+SETTLED_US: Final = 0.15
+"""For each member whether it is settled: the state of a consumer group."""
 
 
-def describe_group(groups: Groups, group_id: str, version: int, *, operations: bool = False) -> DescribedGroup:
-    """Describe a group. What members said of themselves is shown in a stable group only, what they were last given in
-    any. Who may do less than everything to it is told so by whoever knows who asks."""
+def describe_group(
+    groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
+) -> Steps[DescribedGroup]:
+    """Describe a classic group as it is now; members report metadata in a stable group only.
+
+    ``operations``: report the operations that a caller with every right is allowed.
+    """
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_ASKED
     group = groups.by_id.get(group_id)
     if group is None:
@@ -46,24 +57,31 @@ def describe_group(groups: Groups, group_id: str, version: int, *, operations: b
         )
     this = group.round
     stable = this.state is GroupState.STABLE
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=this.state.value,
         protocol_type=this.protocol_type,
         protocol_data=(this.protocol_name or "") if stable else "",
-        members=[
-            DescribedGroupMember(
-                member_id=m.member_id,
-                group_instance_id=m.instance_id,
-                client_id=m.client_id,
-                client_host=m.client_host,
-                member_metadata=m.metadata_of(this.protocol_name) if stable else b"",
-                member_assignment=m.assignment,
-            )
-            for m in this.members.values()
-        ],
         authorized_operations=allowed,
     )
+    name = this.protocol_name
+    taken = [  # one snapshot: the group may change between steps
+        (m, m.metadata_of(name) if stable else b"", m.assignment) for m in this.members.values()
+    ]
+    for member, metadata, assignment in taken:
+        described.members.append(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=metadata,
+                member_assignment=assignment,
+            )
+        )
+        if pace.is_due(MEMBER_US):
+            yield
+    return described
 
 
 def refused_description(group_id: str, error: ApiError, version: int) -> DescribedGroup:
@@ -71,17 +89,45 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
     return DescribedGroup(error_code=error.code, error_message=message, group_id=group_id)
 
 
-def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str]) -> Iterator[ListedGroup]:
-    """Yield those whose state and type are among the ones asked for; no filter lets all through."""
-    wanted = {s.strip().lower() for s in states}
-    kinds = {t.lower() for t in types}
-    listed: Iterator[tuple[str, str, str, str]] = chain(
-        ((g.group_id, g.round.protocol_type, g.state.value, CLASSIC) for g in groups.by_id.values()),
-        ((g.group_id, PROTOCOL_TYPE, g.state.value, CONSUMER) for g in groups.consumer.values()),
-    )
-    for group_id, protocol_type, state, kind in listed:
-        if (not kinds or kind in kinds) and (not wanted or state.lower() in wanted):
-            yield ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
+def filter_of(
+    names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
+) -> Steps[frozenset[str] | None]:
+    """Return the known names among those of a filter, in lower case; None without a filter.
+
+    ``blanks``: whether there may be blanks around a name.
+    """
+    if not names:
+        return None
+    all_known = {name.lower() for name in known}
+    wanted = set()
+    for name in names:
+        lower = (name.strip() if blanks else name).lower()
+        if lower in all_known:
+            wanted.add(lower)
+        if pace.is_due(FILTER_US):
+            yield
+    return frozenset(wanted)
+
+
+def list_groups(
+    groups: Groups, states: frozenset[str] | None, types: frozenset[str] | None, pace: Pace
+) -> Steps[list[ListedGroup]]:
+    """List the groups whose state and type are let through."""
+    listed, cost_us = [], LISTED_US
+    found: list[ClassicGroup | ModernGroup] = [*groups.by_id.values(), *groups.consumer.values()]
+    for group in found:
+        if isinstance(group, ClassicGroup):
+            kind, protocol_type, cost_us = CLASSIC, group.round.protocol_type, LISTED_US
+        else:
+            kind, protocol_type, cost_us = CONSUMER, PROTOCOL_TYPE, LISTED_US + SETTLED_US * len(group.members)
+        state = group.state.value
+        if (types is None or kind in types) and (states is None or state.lower() in states):
+            listed.append(
+                ListedGroup(group_id=group.group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
+            )
+        if pace.is_due(cost_us):
+            yield
+    return listed
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:

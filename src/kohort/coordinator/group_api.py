@@ -16,10 +16,11 @@ from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.shards import Shards
 from kohort.errors import ApiError, ErrorCode
+from kohort.steps import Steps
 
 Check = Callable[[GroupRequest, BrokerConfig], None]
 Decide = Callable[[Groups, GroupRequest, Context], Outcome]
-Answer = Callable[[Shards, GroupRequest, Context], Reply]
+Answer = Callable[[Shards, GroupRequest, Context], Steps[Reply]]
 Refuse = Callable[[GroupRequest, ErrorCode], Reply]
 Explain = Callable[[Reply, str], Reply]
 Withdraw = Callable[[Reply, ErrorCode], Reply]
@@ -68,7 +69,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """An API whose requests are about any number of groups."""
+    """An API whose requests are about any number of groups, and served in steps."""
 
     answer: Answer
     refuse: Refuse

@@ -200,7 +200,7 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Member id to topic to partitions; None where the protocol is not the consumers'."""
+    """Member id to topic to partitions; None for other protocols, and for assignments of more than 128 KiB."""
     moves: tuple[Move, ...] = ()
 
 

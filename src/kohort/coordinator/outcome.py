@@ -112,6 +112,8 @@ class Outcome:
     """In whose transaction ``records`` are."""
     otherwise: list[SetTimer] = field(default_factory=list)
     """Timers instead of ``timers`` where ``records`` cannot be appended: what fired is to fire again."""
+    evidence: Callable[[], JournalEntry] | None = None
+    """Makes the entry before ``journal`` once ``records`` are on the log; a failed write has no such entry."""
     then: Callable[[], Outcome] | None = None
     """What is to be decided once ``records`` are on the log and replayed: how a group that was converted goes on."""
 

@@ -55,6 +55,7 @@ from kohort.coordinator.shards import Shards
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.notes import Note, warning
+from kohort.steps import Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
 
@@ -98,7 +99,7 @@ class Coordinator:
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
-            return [api.answer(self._shards, request, ctx)]
+            return [at_once(api.answer(self._shards, request, ctx))]
         group_id: str = request.message.group_id  # type: ignore[attr-defined]  # every request of one group has it
         try:
             api.check(request, self._config)
@@ -108,6 +109,13 @@ class Coordinator:
             return [api.refused(request, error)]
         outcome = _decided(api, shard, group_id, request, ctx)
         return self._carry_out(shard, group_id, downgraded(shard.groups, group_id, outcome, ctx), ctx)
+
+    def read(self, request: GroupRequest, now_ms: int) -> Steps[Reply]:
+        """Answer, in steps, a request of an API that changes nothing."""
+        api = GROUP_APIS[type(request.message)]
+        assert isinstance(api, SeveralGroupsApi), f"{type(request.message).__name__} is about one group"
+        assert api.read_only, f"{type(request.message).__name__} changes groups"
+        return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
         """Fire what is due."""
@@ -328,6 +336,8 @@ class Coordinator:
                     replay(shard.groups, record, ctx.now_ms, producer_id)
         if outcome.timers:
             self._arm(shard, outcome)
+        if outcome.evidence is not None:
+            self._journal.append(outcome.evidence())
         if outcome.journal:
             self._journal += outcome.journal
             self._notes += [refusal_note(entry) for entry in outcome.journal if isinstance(entry, MemberTurnedAway)]

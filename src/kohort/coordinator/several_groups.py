@@ -7,10 +7,21 @@ being read, has its error in its own place of the answer, where the answer has o
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.coordinator.consumer.describing import describe_consumer_group, refused_consumer_group
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
-from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
+from kohort.coordinator.describe import (
+    CLASSIC,
+    CONSUMER,
+    STATES,
+    decide_delete_group,
+    describe_group,
+    filter_of,
+    list_groups,
+    refused_description,
+)
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.coordinator.offsets.who_may import check_fetch
@@ -18,6 +29,7 @@ from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.coordinator.shards import Shards
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -34,9 +46,11 @@ from kohort.wire.messages.group_consumer import (
     ConsumerGroupDescribeResponse,
 )
 
+DELETE_US: Final = 100
 
-def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
-    """Answer an OffsetFetch with what each group has committed."""
+
+def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
+    """Answer an OffsetFetch with the committed offsets of each group."""
 
     def offsets_of(group_id: str, member_id: str | None, epoch: int) -> GroupOffsets:
         groups = shards.of_group(group_id).groups
@@ -46,34 +60,34 @@ def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> 
     return answer_fetch(request, offsets_of, ctx.topics)
 
 
-def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Reply:
+def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
     """Answer a DescribeGroups; a group that cannot be described has its error."""
     message = request.message
     assert isinstance(message, DescribeGroupsRequest)
-    described = []
-    operations = message.include_authorized_operations
+    described, pace = [], Pace()
+    version, operations = request.api_version, message.include_authorized_operations
     for group_id in message.groups:
         try:
             groups = shards.of_group(group_id).groups
-            described.append(describe_group(groups, group_id, request.api_version, operations=operations))
+            described.append((yield from describe_group(groups, group_id, version, pace, operations=operations)))
         except ApiError as error:
-            described.append(refused_description(group_id, error, request.api_version))
+            described.append(refused_description(group_id, error, version))
     return Reply(request, DescribeGroupsResponse(groups=described))
 
 
-def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
+def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
     """Answer a ConsumerGroupDescribe; groups that cannot be described have their errors, and come first."""
     message = request.message
     assert isinstance(message, ConsumerGroupDescribeRequest)
     operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_ASKED
-    refused, described = [], []
+    refused, described, pace = [], [], Pace()
     for group_id in message.group_ids:
         try:
             group = _consumer_group(shards, group_id)
         except ApiError as error:
             refused.append(refused_consumer_group(group_id, error))
         else:
-            described.append(describe_consumer_group(group, ctx, operations))
+            described.append((yield from describe_consumer_group(group, ctx, operations, pace)))
     return Reply(request, ConsumerGroupDescribeResponse(groups=refused + described))
 
 
@@ -104,17 +118,17 @@ def refuse_describe_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
     return Reply(asked, DescribeGroupsResponse(groups=groups))
 
 
-def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Reply:
+def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
     """Answer a ListGroups; it is refused while the groups of some partition are still being read."""
     message = request.message
     assert isinstance(message, ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    listed = [
-        group
-        for shard in shards.active()
-        for group in list_groups(shard.groups, message.states_filter, message.types_filter)
-    ]
+    listed, pace = [], Pace()
+    states = yield from filter_of(message.states_filter, STATES, pace, blanks=True)
+    types = yield from filter_of(message.types_filter, (CLASSIC, CONSUMER), pace)
+    for shard in [*shards.active()]:
+        listed += yield from list_groups(shard.groups, states, types, pace)
     return Reply(request, ListGroupsResponse(groups=listed))
 
 
@@ -123,14 +137,16 @@ def refuse_list_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
     return Reply(asked, ListGroupsResponse(error_code=code))
 
 
-def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
+def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
     """Answer a DeleteGroups: each group is a write of its own, and has a result of its own."""
     message = request.message
     assert isinstance(message, DeleteGroupsRequest)
-    results = []
+    results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):
         code = _delete_group(shards, group_id, request, ctx)
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+        if pace.is_due(DELETE_US):
+            yield
     return Reply(request, DeleteGroupsResponse(results=results))
 
 

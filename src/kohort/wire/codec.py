@@ -18,7 +18,7 @@ from kohort.steps import Steps
 from kohort.wire.codec_text import Malformed, field_error, holds_records
 from kohort.wire.readers import Reader, StepReader, compile_reader, compile_step_reader
 from kohort.wire.schema import Message
-from kohort.wire.writers import StepWriter, Writer, compile_step_writer, compile_writer
+from kohort.wire.writers import StepWriter, Writer, compile_elements_writer, compile_step_writer, compile_writer
 
 M = TypeVar("M", bound=Message)
 Buffer = bytes | bytearray | memoryview
@@ -40,6 +40,7 @@ _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], tuple[Writer, bool]] = {}
 _step_readers: dict[tuple[type[Message], int], StepReader] = {}
 _step_writers: dict[tuple[type[Message], int], StepWriter] = {}
+_element_writers: dict[tuple[type[Message], int, tuple[str, ...]], StepWriter] = {}
 _instead: list[_Instead] = []
 _UNREADABLE: Final = (struct.error, IndexError, Malformed, UnicodeDecodeError)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed)
@@ -69,7 +70,7 @@ def decode(
 
 def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
     """Decode to the end of ``body`` in steps. All arrays together may hold as much as one elsewhere."""
-    if _is_replaced(message):
+    if is_replaced(message):
         return decode(message, version, body, start)
     read = _step_readers.get((message, version))
     if read is None:
@@ -121,24 +122,43 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
 def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps[list[Buffer]]:
     """Encode as ``encode_framed`` does, in steps."""
     cls = type(message)
-    if _is_replaced(cls):
+    if is_replaced(cls):
         return encode_framed(head, message, version)
     write = _step_writers.get((cls, version))
     if write is None:
         check_version(cls, version)
         write = _step_writers[cls, version] = compile_step_writer(cls, version)
-    parts: list[Buffer] = [head]
     whole: list[Buffer] = [b""]
+    yield from _written(write, message, [head], whole, (cls, version))
+    whole[0] = _length.pack(sum(map(len, whole)))
+    return whole
+
+
+def encode_elements_in_steps(
+    message: type[Message], version: int, path: tuple[str, ...], elements: Sequence[Message]
+) -> Steps[list[Buffer]]:
+    """Encode elements of the array at ``path`` of ``message``, without its length, in steps. Raises as ``encode``."""
+    write = _element_writers.get((message, version, path))
+    if write is None:
+        check_version(message, version)
+        write = _element_writers[message, version, path] = compile_elements_writer(message, version, path)
+    whole: list[Buffer] = []
+    yield from _written(write, elements, [], whole, (message, version))
+    return whole
+
+
+def _written(
+    write: StepWriter, held: object, parts: list[Buffer], whole: list[Buffer], about: tuple[type[Message], int]
+) -> Steps[None]:
+    """Add to ``whole`` the buffers in ``parts``, and what ``write`` makes of ``held``, in steps."""
     try:
-        for _ in write(message, parts.extend):
+        for _ in write(held, parts.extend):
             whole += coalesce(parts)
             parts.clear()
             yield
     except _UNWRITABLE as error:
-        raise _unwritable(cls, version, error) from error
+        raise _unwritable(*about, error) from error
     whole += coalesce(parts)
-    whole[0] = _length.pack(sum(map(len, whole)))
-    return whole
 
 
 def _unwritable(message: type[Message], version: int, error: Exception) -> ProtocolError:
@@ -146,7 +166,8 @@ def _unwritable(message: type[Message], version: int, error: Exception) -> Proto
     return field_error(message, error, f"cannot be written at version {version}: {why}")
 
 
-def _is_replaced(message: type[Message]) -> bool:
+def is_replaced(message: type[Message]) -> bool:
+    """Tell whether ``message`` is written by something else than the compiled writers."""
     return any(message in instead.messages for instead in _instead)
 
 

@@ -92,6 +92,15 @@ def parse_assignment(blob: bytes) -> Assignment:
     return Assignment(partitions=_flat(message.assigned_partitions), user_data=message.user_data)
 
 
+def parse_partitions_by_topic(blob: bytes) -> dict[str, list[int]]:
+    """Return only the partitions of an assignment, by topic; no bytes are none. Raises ProtocolError."""
+    by_topic: dict[str, list[int]] = {}
+    if blob:
+        for assigned in _parse(declared.ConsumerProtocolAssignment, blob).assigned_partitions:
+            by_topic.setdefault(assigned.topic, []).extend(assigned.partitions)
+    return by_topic
+
+
 def _parse(message: type[M], blob: bytes, version: int = HIGHEST_VERSION) -> M:
     if len(blob) < _version.size:
         raise ProtocolError(f"{len(blob)} bytes, too short for a version", message.__name__)

@@ -4,7 +4,8 @@
 is most of what makes it fast. A field that the version lacks is dropped where the protocol allows it (``ignorable``) or
 where it holds its default; otherwise writing it is an error, because the reader would not see what was meant.
 
-A writer in steps is a generator: it yields between elements.
+A writer in steps is a generator: it yields between elements. It also writes the elements of one array alone, so that an
+answer can be written before all of it is there (``WrittenArray``).
 """
 
 from __future__ import annotations
@@ -47,10 +48,30 @@ def compile_step_writer(message: type[Message], version: int) -> StepWriter:
     return _WriterSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 
+def compile_elements_writer(message: type[Message], version: int, path: tuple[str, ...]) -> StepWriter:
+    """Return the writer in steps of a list of elements of the array at ``path``, without its length."""
+    return _WriterSource(message, version, in_steps=True, path=path).compile()  # type: ignore[no-any-return]  # as above
+
+
+class WrittenArray(list[Any]):
+    """An array of structs whose first elements are bytes already; the items of the list follow them."""
+
+    __slots__ = ("buffers", "written")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: list[Any] = []
+        self.written = 0
+        """Elements in ``buffers``."""
+
+
 class _WriterSource(CodeText):
-    def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
+    def __init__(
+        self, message: type[Message], version: int, *, in_steps: bool = False, path: tuple[str, ...] = ()
+    ) -> None:
         scope: dict[str, Any] = {
             "Malformed": Malformed,
+            "WrittenArray": WrittenArray,
             "V": UVARINTS,
             "int16": _int16,
             "int32": _int32,
@@ -64,7 +85,10 @@ class _WriterSource(CodeText):
         self.in_steps = in_steps
         if in_steps:
             self.add("", 0, "left = 0", "if w is None: yield")
-        self.struct(0, message, "m", "")
+        if path:
+            self.each(0, _array_at(message, path), "m", ".".join(path))
+        else:
+            self.struct(0, message, "m", "")
         self.flush(0)
         self.add("", 0, "return")
 
@@ -172,12 +196,24 @@ class _WriterSource(CodeText):
             self.elements(depth, spec, x, path)
 
     def elements(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
-        self.put(path, self.length(spec, f"len({x})"))
         of = spec.of
+        may_be_written = self.in_steps or "." not in path  # where answers grow, others pay nothing for it
+        if may_be_written and isinstance(of, type):
+            count, buffers = self.new("n"), self.new("b")
+            self.add(path, depth, f"{count}, {buffers} = len({x}), ()")
+            self.add(path, depth, f"if type({x}) is WrittenArray: {count} += {x}.written; {buffers} = {x}.buffers")
+            self.put(path, self.length(spec, count), f"*{buffers}")
+        else:
+            self.put(path, self.length(spec, f"len({x})"))
         if isinstance(of, FieldSpec) and of.code in ARRAY_LAYOUTS:
             self.put(path, f"{self.bind('L', ARRAY_LAYOUTS[of.code])}[len({x})].pack(*{x})")
             return
         self.flush(depth)
+        self.each(depth, spec, x, path)
+
+    def each(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
+        """Write the elements of the array in the local ``x``."""
+        of = spec.of
         index, item = self.new("i"), self.new("m")
         self.add(path, depth, f"for {index}, {item} in enumerate({x}):")
         at = f"{path}[{{{index}}}]"
@@ -214,3 +250,13 @@ class _WriterSource(CodeText):
             self.add(field, depth + 1, f"{found} += (V[{spec.tag}], V[len({payload})], {payload})")
         self.sink = outer
         self.put(where, f"V[len({found}) // 3]", f"*{found}")
+
+
+def _array_at(message: type[Message], path: tuple[str, ...]) -> FieldSpec:
+    """Return the array of structs at ``path``."""
+    of: Any = message
+    for name in path:
+        spec: FieldSpec = next(field for field in of.FIELDS if field.name == name)
+        of = spec.of
+    assert isinstance(of, type), f"{message.__name__}.{'.'.join(path)} holds no structs"
+    return spec

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from kohort.broker.handlers.broker_options import check_broker
 from kohort.broker.handlers.group_options import settings_of_group
 from kohort.broker.handlers.subscription_options import settings_of_subscription
 from kohort.broker.node_facts import FACTS, node_facts
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import (
     PASSWORD,
@@ -21,6 +22,7 @@ from kohort.broker.topic_settings import (
 )
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
+from kohort.steps import Pace, SpreadDict, counted
 from kohort.wire.messages.configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
@@ -31,21 +33,38 @@ from kohort.wire.messages.configs import (
     DescribeConfigsSynonym,
 )
 
+Keys = SpreadDict[str, int]
+"""Names of the options that are asked for."""
+RESOURCE_US: Final = 300
 
-def describe_configs(state: BrokerState, request: Request) -> Answer:
+
+def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeConfigsRequest = request.message
-    return DescribeConfigsResponse(
-        results=[_describe(state, message, resource, request.now_ms) for resource in message.resources]
-    )
+    pace = Pace()
+    results = []
+    for resource in message.resources:
+        keys: Keys | None = None
+        if resource.configuration_keys:
+            keys = yield from counted(resource.configuration_keys)
+        results.append(_describe(state, message, resource, keys, request.now_ms))
+        if keys is not None:
+            yield from keys.let_go(pace)
+        if pace.is_due(RESOURCE_US):
+            yield
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
-    state: BrokerState, message: DescribeConfigsRequest, resource: DescribeConfigsResource, now_ms: int
+    state: BrokerState,
+    message: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    keys: Keys | None,
+    now_ms: int,
 ) -> DescribeConfigsResult:
     try:
         settings = _settings(state, resource)
         if resource.resource_type == ConfigResourceType.BROKER and resource.resource_name:
-            settings = [*settings, *_facts(state, resource, now_ms)]
+            settings = [*settings, *_facts(state, keys, now_ms)]
     except KohortError as error:
         refusal = refusal_of(error)
         return DescribeConfigsResult(
@@ -54,8 +73,7 @@ def _describe(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-    keys = resource.configuration_keys
-    chosen: Iterable[Setting] = (s for s in settings if s.name in set(keys)) if keys else settings
+    chosen = settings if keys is None else [setting for setting in settings if keys.has(setting.name)]
     return DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
@@ -85,10 +103,9 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
 
-def _facts(state: BrokerState, resource: DescribeConfigsResource, now_ms: int) -> Sequence[Setting]:
+def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
     """Return what this broker knows of itself, where it is asked for by name."""
-    named = set(resource.configuration_keys or ())
-    return node_facts(state.counters, now_ms) if named & FACTS.keys() else ()
+    return node_facts(state.counters, now_ms) if keys is not None and any(map(keys.has, FACTS)) else ()
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:

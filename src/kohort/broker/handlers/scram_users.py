@@ -6,11 +6,10 @@ Salted passwords have to be as long as the hash, which Kafka does not ask for (p
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.scram_users import ScramUsers, UserAndMechanism
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
@@ -22,6 +21,7 @@ from kohort.security.sasl.scram import (
     ScramCredential,
     credential_of,
 )
+from kohort.steps import Pace, SpreadDict, Steps, counted
 from kohort.wire.messages.scram import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -32,24 +32,50 @@ from kohort.wire.messages.scram import (
     DescribeUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
+    UserName,
 )
 
 MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBERS.items()}
 USERS_MOST: Final = 100_000
 """Users that are kept; one more is refused. Kafka has no limit."""
 SALT_MOST: Final = 1_024
+Named = UserName | ScramCredentialDeletion | ScramCredentialUpsertion
+USER_US: Final = 3
+NAME_US: Final = 0.6
 
 
-def describe_scram_users(state: BrokerState, request: Request) -> Answer:
+def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeUserScramCredentialsRequest = request.message
+    pace = Pace()
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in state.logins.users.all().items():
         kept = CredentialInfo(mechanism=MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
         known.setdefault(user, []).append(kept)
-    asked = Counter(u.name for u in message.users or ()) or Counter(dict.fromkeys(known, 1))
-    return DescribeUserScramCredentialsResponse(
-        results=[_described(user, times, known.get(user)) for user, times in asked.items()]
-    )
+        if pace.is_due(USER_US):
+            yield
+    times = yield from counted(u.name for u in message.users or ())
+    results = []
+    for user in (yield from _distinct(message.users, pace)) if message.users else list(known):
+        results.append(_described(user, times.part(user).get(user, 1), known.get(user)))
+        if pace.is_due(USER_US):
+            yield
+    yield from times.let_go(pace)
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _distinct(
+    named: Iterable[UserName | ScramCredentialDeletion | ScramCredentialUpsertion], pace: Pace
+) -> Steps[list[str]]:
+    """Return the names of users, each once, in the order of the request."""
+    seen: SpreadDict[str, None] = SpreadDict()
+    names = []
+    for one in named:
+        if seen.add(one.name, None):
+            names.append(one.name)
+        if pace.is_due(NAME_US):
+            yield
+    yield from seen.let_go(pace)
+    return names
 
 
 def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
@@ -68,36 +94,55 @@ def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> Desc
     return DescribeUserScramCredentialsResult(user=user, credential_infos=sorted(kept, key=lambda info: info.mechanism))
 
 
-def alter_scram_users(state: BrokerState, request: Request) -> Answer:
+def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
+    """Check all entries in steps, then carry out those that are not refused as one write."""
     message: AlterUserScramCredentialsRequest = request.message
-    named = Counter([one.name for one in message.deletions] + [one.name for one in message.upsertions])
-    refused = {
-        user: ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-        for user, times in named.items()
-        if times > 1
-    }
-    users, deleted, upserted = state.logins.users, [], {}
-    for deletion in message.deletions:
-        if deletion.name not in refused:
-            try:
-                deleted.append(_known_key(users, deletion))
-            except ApiError as error:
-                refused[deletion.name] = error
-    for upsertion in message.upsertions:
-        if upsertion.name not in refused:
-            try:
-                key = _key(upsertion.name, upsertion.mechanism)
-                upserted[key] = _credential(key.mechanism, upsertion)
-            except ApiError as error:
-                refused[upsertion.name] = error
+    pace = Pace()
+    named: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*message.deletions, *message.upsertions]
+    times = yield from counted(one.name for one in named)
+    users, refused = state.logins.users, SpreadDict[str, ApiError]()
+    deleted: list[UserAndMechanism] = []
+    upserted: dict[UserAndMechanism, ScramCredential] = {}
+    for one in named:
+        try:
+            key, credential = _checked(users, one, times.part(one.name)[one.name])
+        except ApiError as error:
+            refused.add(one.name, ApiError(error.code, error.message))  # without the frames of its traceback
+        else:
+            if credential is None:
+                deleted.append(key)
+            else:
+                upserted[key] = credential
+        if pace.is_due(USER_US):
+            yield
+    problem: ApiError | None = None
     if len(users.all()) + len(upserted) > USERS_MOST:
-        return _all_refused(named, ApiError(ErrorCode.POLICY_VIOLATION, f"there are {USERS_MOST} users already"))
-    if deleted or upserted:
+        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"there are {USERS_MOST} users already")
+    elif deleted or upserted:
         try:
             users.change(deleted, upserted)
         except ApiError as error:
-            return _all_refused(named, error)
-    return AlterUserScramCredentialsResponse(results=[_result(user, refused.get(user)) for user in named])
+            problem = ApiError(error.code, error.message)
+    results = []
+    for user in (yield from _distinct(named, pace)):
+        results.append(_result(user, problem or refused.part(user).get(user)))
+        if pace.is_due(USER_US):
+            yield
+    yield from times.let_go(pace)
+    yield from refused.let_go(pace)
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _checked(
+    users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion, times: int
+) -> tuple[UserAndMechanism, ScramCredential | None]:
+    """Return the key of an entry, and the credential of an upsertion. Raises ApiError."""
+    if times > 1:
+        raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+    if isinstance(one, ScramCredentialDeletion):
+        return _known_key(users, one), None
+    key = _key(one.name, one.mechanism)
+    return key, _credential(key.mechanism, one)
 
 
 def _known_key(users: ScramUsers, one: ScramCredentialDeletion) -> UserAndMechanism:
@@ -127,10 +172,6 @@ def _credential(mechanism: str, one: ScramCredentialUpsertion) -> ScramCredentia
     if not 0 < len(one.salt) <= SALT_MOST:
         raise ApiError(unacceptable, f"A salt has 1 to {SALT_MOST} bytes")
     return credential_of(hash_name, bytes(one.salt), one.iterations, bytes(one.salted_password))
-
-
-def _all_refused(users: Iterable[str], error: ApiError) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(results=[_result(user, error) for user in users])
 
 
 def _result(user: str, error: ApiError | None) -> AlterUserScramCredentialsResult:

@@ -195,7 +195,7 @@ def end_txn(state: BrokerState, request: Request) -> Answer:
     return state.flushes.answer(request, transactions.take_unflushed(), ended, refused)
 
 
-def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
+def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
     message: TxnOffsetCommitRequest = request.message
     try:
         write = TransactionalWrite(

@@ -8,6 +8,8 @@ REBALANCE_IN_PROGRESS instead of forgetting it.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.groups import ClassicGroups
@@ -25,6 +27,7 @@ from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.group_records import GroupMetadataValue
 
 FIRST_WITH_PROTOCOL = 5
 
@@ -100,16 +103,20 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             keep_session(group, member, ctx, out)
     value = generation_of(this, joined_ms)  # as Kafka, which writes the record before it moves on
     out.records.append(GroupWritten(group.group_id, value))
-    partitions = owners_of(value)
-    out.journal.append(
-        AssignmentWritten(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            generation=this.generation_id,
-            took_ms=took_ms,
-            partitions=partitions,
-            moves=moves_between(owners_of(group.written), partitions),
-        )
+    out.evidence = partial(_assignment_written, group.group_id, group.written, value, ctx.now_ms, took_ms)
+
+
+def _assignment_written(
+    group_id: str, before: GroupMetadataValue | None, after: GroupMetadataValue, now_ms: int, took_ms: int
+) -> AssignmentWritten:
+    partitions = owners_of(after)
+    return AssignmentWritten(
+        at_ms=now_ms,
+        group=group_id,
+        generation=after.generation,
+        took_ms=took_ms,
+        partitions=partitions,
+        moves=moves_between(owners_of(before), partitions),
     )
 
 

@@ -8,13 +8,16 @@ transaction that is open has committed an offset is refused, so that nobody goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from kohort.coordinator.committing import NO_EPOCH
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import NO_UUID
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
@@ -31,6 +34,8 @@ FIRST_WITH_ERROR_CODE = 2
 FIRST_WITH_STABLE = 7
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
+READ_US: Final = 2.5
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
@@ -38,36 +43,30 @@ Lookup = Callable[[str, str | None, int], GroupOffsets]
 epoch. Raises ApiError if this broker cannot say, or that member may not know."""
 
 
-def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Reply:
-    """Answer with what is committed. An unknown group is no error: nothing is committed."""
+def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
+    """Answer with the committed offsets. An unknown group is no error: nothing is committed."""
     message = request.message
     assert isinstance(message, OffsetFetchRequest)
+    pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
+        reading = _Reading(topics, message.require_stable, pace)
         by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
-        stable = message.require_stable
-        groups = [_group(group, offsets_of, topics, by_id=by_id, stable=stable) for group in message.groups]
+        groups: list[OffsetFetchResponseGroup] = []
+        for group in message.groups:
+            found = yield from _group(group, offsets_of, reading, by_id=by_id)
+            groups.append(found)
         return Reply(request, OffsetFetchResponse(groups=groups))
     try:
         offsets = offsets_of(message.group_id, None, NO_EPOCH)
     except ApiError as error:
         return refuse_offset_fetch(request, error.code)
-    stable = request.api_version >= FIRST_WITH_STABLE and message.require_stable
-    asked: Iterable[tuple[str, Iterable[int]]]
-    if message.topics is None:
-        asked = [(topic, sorted(partitions)) for topic, partitions in offsets.by_topic.items()]
-    else:
-        asked = [(topic.name, topic.partition_indexes) for topic in message.topics]
-    return Reply(
-        request,
-        OffsetFetchResponse(
-            topics=[
-                OffsetFetchResponseTopic(
-                    name=name, partitions=[_partition(p, *_valid(offsets, name, p, topics, stable)) for p in partitions]
-                )
-                for name, partitions in asked
-            ]
-        ),
-    )
+    reading = _Reading(topics, request.api_version >= FIRST_WITH_STABLE and message.require_stable, pace)
+    asked = None if message.topics is None else [(topic.name, topic.partition_indexes) for topic in message.topics]
+    read = []
+    for name, partitions in all_of(offsets) if asked is None else asked:
+        entries = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartition)
+        read.append(OffsetFetchResponseTopic(name=name, partitions=entries))
+    return Reply(request, OffsetFetchResponse(topics=read))
 
 
 def refuse_offset_fetch(asked: GroupRequest, code: ErrorCode) -> Reply:
@@ -90,39 +89,80 @@ def refuse_offset_fetch(asked: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def _group(
-    group: OffsetFetchRequestGroup, offsets_of: Lookup, topics: TopicsView, *, by_id: bool, stable: bool
-) -> OffsetFetchResponseGroup:
+    group: OffsetFetchRequestGroup, offsets_of: Lookup, reading: _Reading, *, by_id: bool
+) -> Steps[OffsetFetchResponseGroup]:
     try:
         offsets = offsets_of(group.group_id, group.member_id, group.member_epoch)
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    if group.topics is None:
-        found = _all_topics(offsets, topics, by_id=by_id, stable=stable)
-        return OffsetFetchResponseGroup(group_id=group.group_id, topics=found)
     results = []
-    for topic in group.topics:
-        name = topics.topic_name(topic.topic_id) if by_id else topic.name
-        unknown = (NOTHING, ErrorCode.UNKNOWN_TOPIC_ID)
-        partitions = [
-            _partitions(p, *(unknown if name is None else _valid(offsets, name, p, topics, stable)))
-            for p in topic.partition_indexes
-        ]
-        results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic.topic_id, partitions=partitions))
+    for topic_id, name, partitions in _asked(group, offsets, reading.topics, by_id=by_id):
+        if name is None:
+            found = [_unknown(p) for p in partitions]
+        else:
+            found = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartitions)
+        results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic_id, partitions=found))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
 
 
-def _all_topics(
-    offsets: GroupOffsets, topics: TopicsView, *, by_id: bool, stable: bool
-) -> list[OffsetFetchResponseTopics]:
-    """Return whatever is committed; by id only topics that exist, since no others have one."""
-    results = []
-    for name, partitions in offsets.by_topic.items():
-        topic_id = topics.topic_id(name)
-        if by_id and topic_id is None:
-            continue
-        found = [_partitions(p, *_valid(offsets, name, p, topics, stable)) for p in sorted(partitions)]
-        results.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id or NO_UUID, partitions=found))
-    return results
+def _asked(
+    group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
+) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
+    """Yield id, name and partitions of each topic that is asked for; the name is None of an unknown id.
+
+    Where all are asked for by id, a topic that does not exist is left out: it has no id.
+    """
+    if group.topics is None:
+        for name, partitions in all_of(offsets):
+            topic_id = topics.topic_id(name)
+            if topic_id is not None or not by_id:
+                yield topic_id or NO_UUID, name, partitions
+        return
+    for topic in group.topics:
+        yield topic.topic_id, topics.topic_name(topic.topic_id) if by_id else topic.name, topic.partition_indexes
+
+
+def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
+    """Yield each topic with its committed partitions in order; the group may change meanwhile."""
+    for name in [*offsets.by_topic]:
+        yield name, sorted(offsets.by_topic.get(name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The reading of offsets in one request."""
+
+    topics: TopicsView
+    stable: bool
+    pace: Pace
+
+    def partitions(self, offsets: GroupOffsets, name: str, asked: Iterable[int], entry: type[P]) -> Steps[list[P]]:
+        """Return an entry for each partition of a topic."""
+        found = []
+        for p in asked:
+            value, code = _valid(offsets, name, p, self.topics, self.stable)
+            found.append(
+                entry(
+                    partition_index=p,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    metadata=value.metadata,
+                    error_code=code,
+                )
+            )
+            if self.pace.is_due(READ_US):
+                yield
+        return found
+
+
+def _unknown(partition: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=NOTHING.offset,
+        committed_leader_epoch=NOTHING.leader_epoch,
+        metadata=NOTHING.metadata,
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+    )
 
 
 def _valid(
@@ -141,16 +181,6 @@ def _valid(
 
 def _partition(index: int, value: OffsetCommitValue, code: ErrorCode) -> OffsetFetchResponsePartition:
     return OffsetFetchResponsePartition(
-        partition_index=index,
-        committed_offset=value.offset,
-        committed_leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        error_code=code,
-    )
-
-
-def _partitions(index: int, value: OffsetCommitValue, code: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,

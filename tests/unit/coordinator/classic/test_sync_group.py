@@ -2,10 +2,15 @@
 
 import pytest
 
+from kohort.coordinator.classic.ownership import EVIDENCE_BYTES
+from kohort.coordinator.classic.sync import decide_sync
+from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled
+from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.records import GroupWritten
-from kohort.errors import ErrorCode
-from kohort.wire.messages.group_classic import SyncGroupResponse
+from kohort.coordinator.remembered import Remembered
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import GROUP, RANGE
@@ -205,3 +210,35 @@ class TestTheJournal:
 
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.took_ms) == (a, 0)
+
+
+class TestEvidenceOfAnAssignment:
+    def test_sync_of_leader_parses_assignment_only_after_the_append(self, stage, joined):
+        a, _, generation = joined
+        assigned = [SyncGroupRequestAssignment(member_id=a, assignment=MINE)]
+        message = SyncGroupRequest(group_id=GROUP, member_id=a, generation_id=generation, assignments=assigned)
+        groups = stage.coordinator.groups_beside(GROUP)
+        ctx = Context(stage.now, stage.config, stage.rng, stage.topics, Remembered())
+
+        outcome = decide_sync(groups, GroupRequest(message, 4, "app", "/127.0.0.1", 1), ctx)
+
+        assert not [entry for entry in outcome.journal if isinstance(entry, AssignmentWritten)]
+        assert outcome.evidence().partitions[a] == {"t": (0, 1)}
+
+    def test_assignment_of_refused_append_is_not_in_the_journal(self, stage, joined):
+        a, _, generation = joined
+        stage.refuse_with = ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+
+        stage.sync(a, generation, {a: MINE})
+
+        assert stage.entries(AssignmentWritten) == []
+
+    def test_assignments_above_the_bound_are_journaled_without_partitions(self, stage, joined):
+        a, b, generation = joined
+        large = assignment(*(("t", p) for p in range(EVIDENCE_BYTES // 4)))
+
+        ticket = stage.sync(a, generation, {a: large, b: YOURS})
+
+        (written,) = stage.entries(AssignmentWritten)
+        assert (written.partitions, written.moves) == (None, ())
+        assert stage.answer(ticket).assignment == large

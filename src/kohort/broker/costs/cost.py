@@ -1,0 +1,98 @@
+"""The form in which an API declares what one request of it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from kohort.broker.request import Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode
+from kohort.wire.schema import Message
+
+TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
+"""Error of the entries beyond the largest answer."""
+
+Brings = Callable[[BrokerState, tuple[Any, ...]], int]
+"""``brings(state, chain)``: units of work that the last item of ``chain`` brings beside itself. The items that hold it
+stand before it, the outermost first."""
+Refuse = Callable[[Request, str], Message]
+"""``refuse(request, message)``: the answer whose entries all say ``TOO_LARGE``."""
+
+
+class Noun(Enum):
+    """Things that a request names and that bring more than their name."""
+
+    TOPIC = "topic"
+    TOPIC_ID = "topic id"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional id"
+    RESOURCE = "resource with options"
+    EXPRESSION = "regular expression"
+    ASSIGNMENT = "assignment of a classic member"
+    SUBSCRIPTION = "subscription of a classic member"
+    USER = "user"
+
+
+class AnswerBound(Enum):
+    """Bound of an answer."""
+
+    FIXED = "a few kilobytes, whatever the request names"
+    REQUEST = "entries of bounded length, as many as the request has"
+    HELD = "each thing of one kind once, as many as the broker holds"
+    UNREAD = "queued.max.request.bytes: the entries beyond it say POLICY_VIOLATION"
+    FETCH = "fetch.max.bytes; of it one piece is in memory"
+    PAGE = "max.request.partition.size.limit: the next request goes on from the cursor"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Division of a request along nested arrays: ``asked`` of the request, ``answered`` of its answer.
+
+    ``most``: units of work in one part, about five milliseconds; an item is one unit, and what it ``brings``.
+    """
+
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    most: int
+    brings: Brings | None = None
+    writes: bool = False
+    """Whether a part writes: the answer may wait for the disk, and be withdrawn."""
+    refuse: Refuse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bounds of one request of an API. One of ``parts``, ``in_steps`` and ``one_step`` says how it is divided."""
+
+    answer: AnswerBound
+    names: Mapping[str, Noun] = field(default_factory=dict)
+    """Fields that name things, by their paths in the request."""
+    once: tuple[str, Callable[[Any], Hashable | None]] | None = None
+    """The outermost array, and the key of an item: a key that was there is left out; None is never left out."""
+    parts: Parts | None = None
+    older_parts: tuple[int, Parts] | None = None
+    """The version from which ``parts`` holds, and the parts of the versions before."""
+    in_steps: bool = False
+    """Whether the handler itself works in steps."""
+    one_step: str = ""
+    """Why one step is short, where the handler has only one."""
+
+    def parts_of(self, version: int) -> Parts | None:
+        """Return the division of a request of ``version``."""
+        if self.older_parts is not None and version < self.older_parts[0]:
+            return self.older_parts[1]
+        return self.parts
+
+    def name_once(self, message: Message) -> None:
+        """Leave out of ``message`` the items whose key an earlier item has."""
+        if self.once is None:
+            return
+        name, key_of = self.once
+        items = getattr(message, name) or ()
+        if len(items) > 1:
+            unique = {(at if (key := key_of(item)) is None else (key,)): item for at, item in enumerate(items)}
+            if len(unique) < len(items):
+                setattr(message, name, list(unique.values()))

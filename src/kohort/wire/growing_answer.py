@@ -1,0 +1,78 @@
+"""An answer that is encoded part by part: its bytes take a tenth of the memory of its structs.
+
+The parts fill the nested arrays at ``path``. Complete elements are bytes (``WrittenArray``); the last element of each
+array may still grow, so it stays a struct.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kohort.steps import Steps
+from kohort.wire.codec import encode_elements_in_steps, is_replaced
+from kohort.wire.freed_in_steps import let_go
+from kohort.wire.schema import Message
+from kohort.wire.writers import WrittenArray
+
+
+class GrowingAnswer:
+    """One answer, at one version of its API."""
+
+    def __init__(self, version: int, path: tuple[str, ...]) -> None:
+        self._version = version
+        self._path = path
+        self._whole: Message | None = None
+        self.written_bytes = 0
+        """Held as bytes so far."""
+
+    def add(self, part: Message, continued: int) -> Steps[None]:
+        """Encode a part and free it. ``continued``: levels whose last element the part continues.
+
+        Raises ProtocolError for a part that the version cannot say.
+        """
+        items = getattr(part, self._path[0])
+        if self._whole is None:
+            self._whole = part
+            setattr(part, self._path[0], WrittenArray())
+        yield from self._add(getattr(self._whole, self._path[0]), items, 0, continued)
+
+    def finish(self) -> Steps[Message]:
+        """Return the answer, once all parts were added. Raises ProtocolError as ``add``."""
+        assert self._whole is not None, "an answer has a part"
+        array = getattr(self._whole, self._path[0])
+        if array:
+            yield from self._write(array, [array.pop()], 0)
+        return self._whole
+
+    def _add(self, array: WrittenArray, items: list[Any], level: int, continued: int) -> Steps[None]:
+        if level + 1 == len(self._path):
+            yield from self._write(array, items, level)
+            return
+        inner = self._path[level + 1]
+        if continued and array and items:
+            first = items[0]
+            yield from self._add(getattr(array[-1], inner), getattr(first, inner), level + 1, continued - 1)
+            items = items[1:]
+        if not items:
+            return
+        *complete, last = items
+        yield from self._write(array, [*([array.pop()] if array else ()), *complete], level)
+        below, grows = getattr(last, inner), WrittenArray()
+        setattr(last, inner, grows)
+        yield from self._add(grows, below, level + 1, 0)
+        array.append(last)
+
+    def _write(self, array: WrittenArray, elements: list[Any], level: int) -> Steps[None]:
+        """Encode elements at the end of ``array``."""
+        assert self._whole is not None, "elements have an answer"
+        kind = type(self._whole)
+        if is_replaced(kind):
+            array.extend(elements)
+        elif elements:
+            buffers = yield from encode_elements_in_steps(kind, self._version, self._path[: level + 1], elements)
+            array.buffers += buffers
+            array.written += len(elements)
+            self.written_bytes += sum(map(len, buffers))
+            held = list(elements)
+            elements.clear()
+            yield from let_go(held)

@@ -1,0 +1,234 @@
+"""Every API declares the cost of a request: names count once, the work is in steps, the answer has a bound."""
+
+import inspect
+
+import pytest
+
+from kohort.broker.costs.cost import TOO_LARGE, AnswerBound, Cost, Parts
+from kohort.broker.costs.table import COSTS
+from kohort.broker.dispatch import HANDLERS, SERVED
+from kohort.broker.io import Tick
+from kohort.coordinator.api_table import GROUP_APIS
+from kohort.errors import ErrorCode
+from kohort.steps import shortest_steps
+from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
+from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
+from support.machines.broker_stage import BrokerStage
+from support.machines.heavy_names import classic_group, consumer_group, offsets, write_groups
+
+BY_API = {api.name: COSTS.get(api.request) for api in SERVED.values()}
+
+
+def finish(stage: BrokerStage) -> int:
+    """Let the broker come to an end; the number of ticks that took."""
+    ticks = 0
+    while stage.broker.long_work:
+        stage.give(Tick())
+        ticks += 1
+    return ticks
+
+
+def ask(stage: BrokerStage, message, version: int):
+    """The answer to a request of a new peer, and the ticks until it came."""
+    peer = stage.connect()
+    peer.send(message, version)
+    ticks = finish(stage)
+    answer = peer.take()
+    assert answer is not None, peer.closed
+    return answer, ticks
+
+
+def field_at(message, path: str):
+    """The field at a path of names."""
+    of, found = message, None
+    for name in path.split("."):
+        found = next((field for field in of.FIELDS if field.name == name), None)
+        assert found is not None, f"{message.__name__} has no field {path}"
+        of = found.of
+    return found
+
+
+class TestDeclarations:
+    def test_every_served_api_declares_its_cost_and_no_other_does(self):
+        assert {api.request for api in SERVED.values()} == set(COSTS)
+
+    @pytest.mark.parametrize("name", BY_API)
+    def test_cost_of_api_is_divided_in_one_declared_way(self, name):
+        cost = BY_API[name]
+        ways = [cost.parts is not None, cost.in_steps, bool(cost.one_step)]
+
+        assert ways.count(True) == 1
+
+    @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.in_steps])
+    def test_api_in_steps_has_a_handler_in_steps(self, name):
+        request = next(api.request for api in SERVED.values() if api.name == name)
+
+        if request in GROUP_APIS:
+            assert GROUP_APIS[request].read_only
+        else:
+            assert inspect.isgeneratorfunction(HANDLERS[request])
+
+    @pytest.mark.parametrize("name", BY_API)
+    def test_paths_of_a_declaration_are_fields_of_its_messages(self, name):
+        api = next(api for api in SERVED.values() if api.name == name)
+        cost: Cost = BY_API[name]
+
+        for path in cost.names:
+            field_at(api.request, path)
+        for parts in filter(None, (cost.parts, cost.older_parts and cost.older_parts[1])):
+            assert field_at(api.request, ".".join(parts.asked)).kind == "array"
+            assert field_at(api.response, ".".join(parts.answered)).kind == "array"
+
+    @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is AnswerBound.UNREAD])
+    def test_answer_bound_by_unread_bytes_has_a_refusal_for_its_entries(self, name):
+        parts: Parts = BY_API[name].parts
+
+        assert parts.refuse is not None
+        assert not parts.writes
+
+
+class TestNamesThatRepeat:
+    @pytest.fixture
+    def crowd(self) -> BrokerStage:
+        """A broker with a consumer group and a classic group of 300 members each."""
+        stage = BrokerStage()
+        write_groups(stage, modern=consumer_group("modern", 300), classic=classic_group("classic", 300))
+        return stage
+
+    @pytest.mark.parametrize(
+        ("group", "request_of", "version"),
+        [
+            ("modern", lambda names: ConsumerGroupDescribeRequest(group_ids=names), 1),
+            ("classic", lambda names: DescribeGroupsRequest(groups=names), 6),
+        ],
+    )
+    def test_group_named_many_times_is_described_once(self, crowd, group, request_of, version):
+        once, ticks_of_one = ask(crowd, request_of([group]), version)
+
+        many, ticks_of_many = ask(crowd, request_of([group] * 4_000), version)
+
+        assert [len(described.members) for described in many.groups] == [300]
+        assert many == once
+        assert ticks_of_many <= ticks_of_one + 5
+
+    def test_other_groups_keep_their_entries_beside_a_repeated_one(self, crowd):
+        answer, _ = ask(crowd, DescribeGroupsRequest(groups=["classic", "x", "classic", "y", "x"]), 6)
+
+        assert [described.group_id for described in answer.groups] == ["classic", "x", "y"]
+
+    def test_all_offsets_of_a_group_named_many_times_are_listed_once(self, crowd):
+        asked = [OffsetFetchRequestGroup(group_id="modern", topics=None)] * 1_000
+
+        answer, _ = ask(crowd, OffsetFetchRequest(groups=asked), 9)
+
+        assert [group.group_id for group in answer.groups] == ["modern"]
+
+    def test_transactional_id_named_many_times_is_described_once(self, crowd):
+        answer, _ = ask(crowd, DescribeTransactionsRequest(transactional_ids=["x"] * 5_000), 0)
+
+        assert [found.error_code for found in answer.transaction_states] == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND]
+
+    def test_options_of_a_topic_named_many_times_are_described_once(self, crowd):
+        crowd.connect().create("t")
+        topic = DescribeConfigsResource(resource_type=2, resource_name="t")
+        one_option = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
+
+        answer, _ = ask(crowd, DescribeConfigsRequest(resources=[topic, one_option] * 1_000), 4)
+
+        assert [len(found.configs) == 1 for found in answer.results] == [False, True]
+
+
+class TestWorkInSteps:
+    @pytest.mark.parametrize(
+        ("records", "message", "version"),
+        [
+            (consumer_group("g", 50), ConsumerGroupDescribeRequest(group_ids=["g"]), 1),
+            (classic_group("g", 50), DescribeGroupsRequest(groups=["g"]), 6),
+        ],
+    )
+    def test_others_are_served_between_the_members_of_a_described_group(self, records, message, version):
+        stage = BrokerStage()
+        write_groups(stage, g=records)
+        peer, other = stage.connect(), stage.connect()
+
+        served = 0
+        with shortest_steps():
+            peer.send(message, version)
+            while stage.broker.long_work and peer.take() is None:
+                stage.give(Tick())
+                other.ask(HeartbeatRequest(group_id="other", member_id="m"), 4)
+                served += 1
+
+        assert served >= 50
+
+    def test_member_that_leaves_between_steps_is_described_as_it_was(self):
+        stage = BrokerStage()
+        write_groups(stage, g=classic_group("g", 20))
+        peer, other = stage.connect(), stage.connect()
+        with shortest_steps():
+            peer.send(DescribeGroupsRequest(groups=["g"]), 6)
+        leaving = [MemberIdentity(member_id="m19")]
+        other.ask(LeaveGroupRequest(group_id="g", members=leaving), 5)
+
+        finish(stage)
+
+        (group,) = peer.take().groups
+        assert (group.group_state, len(group.members)) == ("Stable", 20)
+
+    def test_others_are_served_between_listed_groups(self):
+        stage = BrokerStage()
+        write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 1) for n in range(50)})
+
+        with shortest_steps():
+            answer, ticks = ask(stage, ListGroupsRequest(), 5)
+
+        assert len(answer.groups) == 50
+        assert ticks >= 50
+
+    def test_others_are_served_between_the_offsets_of_a_group(self):
+        stage = BrokerStage()
+        write_groups(stage, g=offsets("g", 50))
+
+        with shortest_steps():
+            answer, ticks = ask(stage, OffsetFetchRequest(group_id="g", topics=None), 7)
+
+        assert len(answer.topics[0].partitions) == 50
+        assert ticks >= 50
+
+
+class TestLargestAnswer:
+    @pytest.fixture
+    def stage(self) -> BrokerStage:
+        """A broker that holds 64 KiB of unread answers, and groups of 40 KB each."""
+        stage = BrokerStage(queued_max_request_bytes=64 << 10)
+        write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 10, metadata_bytes=4_000) for n in range(60)})
+        return stage
+
+    def test_groups_beyond_the_largest_answer_are_refused_each(self, stage):
+        answer, _ = ask(stage, DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + ["x"] * 500), 6)
+
+        codes = [group.error_code for group in answer.groups]
+        described = codes.count(0)
+        assert codes[:described] == [0] * described
+        assert set(codes[described:]) == {TOO_LARGE}
+        assert "queued.max.request.bytes" in answer.groups[-1].error_message
+        assert [group.group_id for group in answer.groups] == [*(f"g{n}" for n in range(60)), "x"]
+
+    def test_answer_that_grows_counts_as_unread_until_it_is_sent(self, stage):
+        peer = stage.connect()
+        peer.send(DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + [f"x{n}" for n in range(2_000)]), 6)
+        unread = stage.broker.state.unread
+        most = 0
+        while stage.broker.long_work:
+            stage.give(Tick())
+            most = max(most, unread.held_bytes)
+
+        for _ in range(5):
+            stage.give(Tick())
+
+        assert most > 64 << 10
+        assert unread.held_bytes == 0
