@@ -54,8 +54,15 @@ from kohort.coordinator.shards import Shards
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.notes import Note, warning
+from kohort.steps import Pace
 
 SWEEP: Final = TimerKey("offsets")
+FIRED_US: Final = 10
+"""Cost of a timer that changes nothing, about."""
+APPENDED_US: Final = 60
+RECORD_US: Final = 15
+REPLY_US: Final = 10
+"""Cost of a decision, about: of its append, of each of its records, and of each of its replies."""
 
 
 class Coordinator:
@@ -87,6 +94,8 @@ class Coordinator:
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
+        self._worked_us = 0
+        """Cost of all decisions so far, about."""
         self.counters = OffsetCounters()
         self.fenced = self._remembered.fenced
 
@@ -109,21 +118,28 @@ class Coordinator:
         return self._carry_out(shard, group_id, downgraded(shard.groups, group_id, outcome, ctx), ctx)
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire what is due."""
+        """Fire the timers that are due, for one step (ADR 11): the others stay due, and fire with the next ticks."""
         ctx = self._at(now_ms)
+        pace = Pace()
         replies: list[Reply] = []
         for partition, key in self._timers.pop_due(now_ms):
             shard = self._shards.get(partition)
             if shard is None:
                 continue
-            if key == SWEEP:
-                self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
-                deleted = self.counters.deleted
-                replies += self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
-                self.counters.expired_since(deleted)
-            else:
-                outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
-                replies += self._carry_out(shard, key.group_id, outcome, ctx)
+            done = self._worked_us
+            replies += self._fire(shard, key, ctx)
+            if pace.is_due(FIRED_US + self._worked_us - done):
+                break
+        return replies
+
+    def _fire(self, shard: Shard, key: TimerKey, ctx: Context) -> list[Reply]:
+        if key != SWEEP:
+            outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
+            return self._carry_out(shard, key.group_id, outcome, ctx)
+        self._timers.set((shard.partition, SWEEP), ctx.now_ms + self._config.offsets_retention_check_interval_ms)
+        deleted = self.counters.deleted
+        replies = self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
+        self.counters.expired_since(deleted)
         return replies
 
     @property
@@ -314,6 +330,7 @@ class Coordinator:
 
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
+            self._worked_us += APPENDED_US + RECORD_US * len(outcome.records)
             try:
                 self._check_records(shard, outcome, ctx)
                 built = [build_record(r) for r in outcome.records]
@@ -325,6 +342,7 @@ class Coordinator:
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
                 for record in outcome.records:
                     replay(shard.groups, record, ctx.now_ms, producer_id)
+        self._worked_us += REPLY_US * len(outcome.replies)
         if outcome.timers:
             self._arm(shard, outcome)
         if outcome.journal:
