@@ -31,7 +31,13 @@ from kohort.coordinator.invariants import (
 )
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.member_said import MemberSaid
-from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_expressions, added_by_offsets
+from kohort.coordinator.memory_budget import (
+    Added,
+    MemoryBudget,
+    added_by_expressions,
+    added_by_members,
+    added_by_offsets,
+)
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -58,11 +64,11 @@ from kohort.steps import Pace
 
 SWEEP: Final = TimerKey("offsets")
 FIRED_US: Final = 10
-"""Cost of a timer that changes nothing, about."""
+"""Estimated cost of a timer that changes nothing."""
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
-"""Cost of a decision, about: of its append, of each of its records, and of each of its replies."""
+"""Estimated cost of a decision: for its append, for each record, for each reply."""
 
 
 class Coordinator:
@@ -95,7 +101,7 @@ class Coordinator:
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._worked_us = 0
-        """Cost of all decisions so far, about."""
+        """Estimated cost of all decisions so far."""
         self.counters = OffsetCounters()
         self.fenced = self._remembered.fenced
 
@@ -299,11 +305,12 @@ class Coordinator:
         return replies
 
     def _check_records(self, shard: Shard, outcome: Outcome, ctx: Context) -> None:
-        """Raise as ``_check_budget`` where records would add too much: offsets, and what expressions match."""
+        """Raise as ``_check_budget`` for records that add too much: offsets, members, matches of expressions."""
         producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
         offsets = added_by_offsets(outcome.records, shard.groups, producer_id)
+        members = added_by_members(outcome.records, shard.groups)
         matched = added_by_expressions(outcome.records)
-        self._check_budget(Added(offsets.new + matched, offsets.grown), ctx.now_ms)
+        self._check_budget(Added(offsets.new + members.new + matched, offsets.grown + members.grown), ctx.now_ms)
 
     def _check_budget(self, added: Added, now_ms: int) -> None:
         """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
