@@ -37,8 +37,8 @@ USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 """Memory of one letter, at most."""
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Cost of one letter of a longer name (32,767 letters at most). A broker without a data directory also keeps the records
-and journal entries in memory, and each of them contains the name."""
+"""Cost of one letter of a longer name (32,767 letters at most). In a broker without a data directory the records
+and journal entries stay in memory, too, and each of them contains the name."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
 """A name in the list of an expression's: the names themselves are shared."""
