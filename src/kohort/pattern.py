@@ -21,10 +21,18 @@ MACHINE_BYTES: Final = 1 << 18
 WORK_MAX: Final = 50_000_000
 """Steps of the machine times bytes of text, for all texts of one pattern. RE2 falls back to trying every step at every
 byte where a pattern is made for that; this many take less than half a second. A usual pattern has twenty steps."""
+UNICODE_CLASSES_MAX: Final = 150
+"""Most classes like \\pL in one pattern: RE2 reads each into hundreds of ranges (0.1 ms, 30 KB) before it limits
+the size of its machine, which is too large with twenty outside of brackets."""
+REPEATS_MAX: Final = 25_000
+"""Sum of all repeat counts in one pattern. RE2 unrolls each before it looks at the size of the machine."""
+TOO_LARGE: Final = "pattern too large"
 SHOWN_MAX: Final = 80
 
 _COUNT_TOO_LARGE: Final = re.compile(r"(?<!\\)\{(?:\d{9,}(?:,\d*)?|\d+,\d{9,})\}", re.ASCII)
 """RE2 takes such a count for letters to be matched; RE2J says that it is too large."""
+_COSTLY: Final = re.compile(r"\\(?:([pP])|.)|\{(\d{1,8})(?:,(\d{0,8}))?\}", re.ASCII | re.DOTALL)
+"""An escape, with group 1 for a Unicode class; or a repeat count."""
 
 
 class PatternRefused(ApiError):
@@ -45,6 +53,8 @@ class Pattern:
             raise self._refused(f"{len(text)} characters; at most {LENGTH_MAX} are taken")
         if _COUNT_TOO_LARGE.search(text):
             raise self._refused("a repeat count that is too large")
+        if _is_too_large(text):
+            raise self._refused(TOO_LARGE)
         options = re2.Options()
         options.max_mem = MACHINE_BYTES
         options.never_capture = True
@@ -127,6 +137,15 @@ def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str
                 raise ValueError("$ is followed by no group of the pattern")
             yield names[name]
             at += len(name) + 3
+
+
+def _is_too_large(text: str) -> bool:
+    """Tell whether RE2 would take long to read a pattern that does not fit its machine."""
+    classes = repeats = 0
+    for unicode_class, least, most in _COSTLY.findall(text):
+        classes += bool(unicode_class)
+        repeats += max(int(least or 0), int(most or 0))
+    return classes > UNICODE_CLASSES_MAX or repeats > REPEATS_MAX
 
 
 def _why(error: Exception) -> str:

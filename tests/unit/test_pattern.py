@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.pattern import LENGTH_MAX, Pattern
+from kohort.pattern import LENGTH_MAX, Pattern, PatternRefused
 
 SECOND = 1.0
 
@@ -48,6 +48,24 @@ def test_what_is_no_pattern_is_refused_in_words_and_nothing_else_is_said(pattern
     assert why in refused.value.message
     assert len(refused.value.message) < 300
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\pL" * 151, r"[\pL]" * 151, "[" + r"\p{Nd}\PL" * 76 + "]", "a{1000}" * 26, "a{1,1000}" * 26, "a{1000,}" * 26],
+    ids=["classes", "brackets", "one bracket", "counts", "ranges of counts", "least counts"],
+)
+def test_pattern_whose_size_shows_in_its_text_is_refused_before_re2_reads_it(pattern):
+    with pytest.raises(PatternRefused) as refused:
+        Pattern(pattern)
+
+    assert refused.value.why == "pattern too large", "RE2 adds that its compilation failed"
+
+
+def test_pattern_with_as_many_classes_and_counts_as_are_taken_is_read():
+    assert Pattern("[" + r"\pL" * 150 + "]").fullmatch("ä")
+    assert Pattern(r"\\pL\{1000}" * 160).fullmatch(r"\pL{1000}" * 160), "escapes are no classes and no counts"
+    assert Pattern("a{1000}" * 20).size > 20_000
 
 
 def test_deep_nesting_is_a_pattern_like_another():

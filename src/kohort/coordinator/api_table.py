@@ -25,11 +25,7 @@ from kohort.coordinator.consumer.heartbeat import (
 )
 from kohort.coordinator.consumer.validation import check_consumer_heartbeat
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
-from kohort.coordinator.memory_budget import (
-    added_by_consumer_heartbeat,
-    added_by_join,
-    added_by_sync,
-)
+from kohort.coordinator.memory_budget import added_by_join, added_by_sync
 from kohort.coordinator.migration.finding import decide_heartbeat_or_upgrade
 from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
 from kohort.coordinator.offsets.commit_in_transaction import (
@@ -82,7 +78,6 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
         decide_heartbeat_or_upgrade,
         refuse_consumer_heartbeat,
         check=check_consumer_heartbeat,
-        added_bytes=added_by_consumer_heartbeat,
         explain=explain_refusal,
     ),
     OffsetFetchRequest: SeveralGroupsApi(answer_offset_fetch, refuse_offset_fetch, read_only=True),

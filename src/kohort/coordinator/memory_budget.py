@@ -12,15 +12,18 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer_records import RegexResolved
+from kohort.coordinator.consumer_records import MemberWritten, RegexResolved
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.records import OffsetCommitted, Record
-from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+)
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
-from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 
 GROUP_BYTES: Final = 3_000
 MEMBER_BYTES: Final = 1_500
@@ -32,7 +35,10 @@ TOPIC_BYTES: Final = 150
 """What an object of each kind takes beside the bytes that it was given, about; with names of ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
-"""What a letter of a longer name takes, at most: ids of groups, members, clients and instances may have 32,767."""
+"""Memory of one letter, at most."""
+NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
+"""Cost of one letter of a longer name (32,767 letters at most). In a broker without a data directory the records
+and journal entries stay in memory, too, and each of them contains the name."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
 """A name in the list of an expression's: the names themselves are shared."""
@@ -118,20 +124,24 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return how many bytes a JoinGroup adds, at most, to what groups hold."""
+    """Return the growth of a classic group by a JoinGroup, at most. Records of consumer group members count later, in
+    ``added_by_members``."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
+    if message.group_id in groups.consumer:
+        return NOTHING
     group = groups.by_id.get(message.group_id)
     said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
+    names = bytes_of_long_names(request.client_id, message.group_instance_id)
     member_there = None if group is None else group.round.members.get(message.member_id)
     if member_there is not None:
-        return _said_again(said, sum(len(name) + len(metadata) for name, metadata in member_there.protocols))
+        kept = said + names + bytes_of_long_names(message.member_id, message.group_id)
+        return _said_again(kept, _bytes_of_classic(message.group_id, member_there))
     only_an_id = not message.member_id and not message.group_instance_id
-    names = bytes_of_long_names(request.client_id, message.group_instance_id)
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
-    else:
-        member = said + MEMBER_BYTES + 2 * names  # once more in the member's id, which begins with one of them
+    else:  # the member id begins with the client id or the instance id
+        member = said + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
 
@@ -147,8 +157,8 @@ def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
 
 
 def _said_again(said: int, before: int) -> Added:
-    """Return what somebody who is there adds with what replaces what it said before."""
-    return Added(said) if said > FREE_BYTES else Added(grown=max(0, said - before))
+    """Return the growth of a known member: its new metadata replace the metadata before."""
+    return Added(said) if said > FREE_BYTES and said != before else Added(grown=max(0, said - before))
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
@@ -186,23 +196,49 @@ def _bytes_of_text(text: str | None) -> int:
     return 0 if not text else len(text) if text.isascii() else LETTER_BYTES * len(text)
 
 
-def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> Added:
-    """Return how many bytes a ConsumerGroupHeartbeat adds, at most, to what groups hold."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
-    names = message.subscribed_topic_names
-    said = 0 if names is None else sum(map(len, names)) + NAME_BYTES * len(names)
-    said += len(message.subscribed_topic_regex or "")
-    group = groups.consumer.get(message.group_id)
-    known = None if group is None else group.members.get(message.member_id)
-    if known is not None:
-        before = known.said.subscribed_topic_names
-        regex = len(known.said.subscribed_topic_regex or "")
-        return _said_again(said, sum(map(len, before)) + NAME_BYTES * len(before) + regex) if said else NOTHING
-    if message.member_epoch != JOINING_EPOCH:
-        return NOTHING
-    said += bytes_of_long_names(request.client_id, message.member_id, message.instance_id, message.rack_id)
-    return Added(said + MEMBER_BYTES + _added_by_name(message.group_id, groups))
+def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
+    """Return the growth by records of consumer group members: all fields of a member count, each time it changes. The
+    size of the member before, or of the static member that leaves its place, is subtracted."""
+    sizes: dict[tuple[str, str], int] = {}
+    before = new = 0
+    for record in records:
+        if not isinstance(record, MemberWritten):
+            continue
+        key = record.group_id, record.member_id
+        before += 0 if key in sizes else _bytes_of_written(*key, groups)
+        sizes[key] = 0 if record.value is None else MEMBER_BYTES + _bytes_said(record.member_id, record.value)
+        new += 0 if record.group_id in groups else _added_by_name(record.group_id, groups)
+    growth = sum(sizes.values()) - before
+    if before and growth <= FREE_BYTES:
+        return Added(grown=max(0, growth))
+    return Added(max(0, growth) + new)
+
+
+def _bytes_of_written(group_id: str, member_id: str, groups: Groups) -> int:
+    """Return the size of a member before its next record, in a group of either protocol; 0 for a new member."""
+    group, classic = groups.consumer.get(group_id), groups.by_id.get(group_id)
+    if group is not None and (modern := group.members.get(member_id)) is not None:
+        return MEMBER_BYTES + _bytes_said(member_id, modern.said)
+    if classic is not None and (member := classic.round.members.get(member_id)) is not None:
+        return MEMBER_BYTES + _bytes_of_classic(group_id, member)
+    return 0
+
+
+def _bytes_said(member_id: str, said: ConsumerGroupMemberMetadataValue) -> int:
+    """Return the size of a consumer group member's metadata."""
+    names = said.subscribed_topic_names
+    size = bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
+    size += len(said.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)
+    if (classic := said.classic_member_metadata) is not None:
+        size += sum(len(p.name) + len(p.metadata) for p in classic.supported_protocols)
+    return size
+
+
+def _bytes_of_classic(group_id: str, member: Member) -> int:
+    """Return the size of a classic member's metadata. A parked JoinGroup has its own copy of the group id."""
+    size = bytes_of_long_names(member.member_id, member.client_id, member.instance_id)
+    size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
+    return size + (0 if member.join is None else bytes_of_long_names(group_id))
 
 
 def added_by_expressions(records: Iterable[Record]) -> int:
@@ -222,7 +258,7 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 def bytes_of_long_names(*names: str | None) -> int:
     """Return what names take that are longer than usual, beyond that."""
-    return sum(LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
+    return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
 def bytes_of(groups: Groups) -> int:
@@ -240,9 +276,7 @@ def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
         size = GROUP_BYTES + PENDING_BYTES * (len(this.pending_join) + len(this.fenced))
         size += bytes_of_long_names(group_id, *this.pending_join)
         for member in this.members.values():
-            size += MEMBER_BYTES + len(member.assignment)
-            size += bytes_of_long_names(member.member_id, member.client_id, member.instance_id)
-            size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
+            size += MEMBER_BYTES + len(member.assignment) + _bytes_of_classic(group_id, member)
         yield size, 1 + len(this.members)
     for group_id, consumer in list(groups.consumer.items()):
         yield _size_of_modern(group_id, consumer), 1 + 2 * len(consumer.members)
@@ -267,10 +301,5 @@ def _size_of_modern(group_id: str, consumer: ModernGroup) -> int:
     size += bytes_of_long_names(group_id)
     size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
     for member_id, known in consumer.members.items():
-        said = known.said
-        size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")
-        size += bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
-        size += sum(map(len, said.subscribed_topic_names)) + NAME_BYTES * len(said.subscribed_topic_names)
-        if (classic := said.classic_member_metadata) is not None:
-            size += sum(len(p.name) + len(p.metadata) for p in classic.supported_protocols)
+        size += MEMBER_BYTES + _bytes_said(member_id, known.said)
     return size

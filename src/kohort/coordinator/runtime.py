@@ -32,7 +32,13 @@ from kohort.coordinator.invariants import (
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.journal_events import MemberTurnedAway
 from kohort.coordinator.member_said import MemberSaid
-from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_expressions, added_by_offsets
+from kohort.coordinator.memory_budget import (
+    Added,
+    MemoryBudget,
+    added_by_expressions,
+    added_by_members,
+    added_by_offsets,
+)
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -55,9 +61,15 @@ from kohort.coordinator.shards import Shards
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.notes import Note, warning
-from kohort.steps import Steps, at_once
+from kohort.steps import Pace, Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
+FIRED_US: Final = 10
+"""Estimated cost of a timer that changes nothing."""
+APPENDED_US: Final = 60
+RECORD_US: Final = 15
+REPLY_US: Final = 10
+"""Estimated cost of a decision: for its append, for each record, for each reply."""
 
 
 class Coordinator:
@@ -89,6 +101,8 @@ class Coordinator:
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
+        self._worked_us = 0
+        """Estimated cost of all decisions so far."""
         self.counters = OffsetCounters()
         self.fenced = self._remembered.fenced
 
@@ -118,21 +132,28 @@ class Coordinator:
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire what is due."""
+        """Fire the timers that are due, for one step (ADR 11): the others stay due, and fire with the next ticks."""
         ctx = self._at(now_ms)
+        pace = Pace()
         replies: list[Reply] = []
         for partition, key in self._timers.pop_due(now_ms):
             shard = self._shards.get(partition)
             if shard is None:
                 continue
-            if key == SWEEP:
-                self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
-                deleted = self.counters.deleted
-                replies += self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
-                self.counters.expired_since(deleted)
-            else:
-                outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
-                replies += self._carry_out(shard, key.group_id, outcome, ctx)
+            done = self._worked_us
+            replies += self._fire(shard, key, ctx)
+            if pace.is_due(FIRED_US + self._worked_us - done):
+                break
+        return replies
+
+    def _fire(self, shard: Shard, key: TimerKey, ctx: Context) -> list[Reply]:
+        if key != SWEEP:
+            outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
+            return self._carry_out(shard, key.group_id, outcome, ctx)
+        self._timers.set((shard.partition, SWEEP), ctx.now_ms + self._config.offsets_retention_check_interval_ms)
+        deleted = self.counters.deleted
+        replies = self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
+        self.counters.expired_since(deleted)
         return replies
 
     @property
@@ -292,11 +313,12 @@ class Coordinator:
         return replies
 
     def _check_records(self, shard: Shard, outcome: Outcome, ctx: Context) -> None:
-        """Raise as ``_check_budget`` where records would add too much: offsets, and what expressions match."""
+        """Raise as ``_check_budget`` for records that add too much: offsets, members, matches of expressions."""
         producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
         offsets = added_by_offsets(outcome.records, shard.groups, producer_id)
+        members = added_by_members(outcome.records, shard.groups)
         matched = added_by_expressions(outcome.records)
-        self._check_budget(Added(offsets.new + matched, offsets.grown), ctx.now_ms)
+        self._check_budget(Added(offsets.new + members.new + matched, offsets.grown + members.grown), ctx.now_ms)
 
     def _check_budget(self, added: Added, now_ms: int) -> None:
         """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
@@ -323,6 +345,7 @@ class Coordinator:
 
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
+            self._worked_us += APPENDED_US + RECORD_US * len(outcome.records)
             try:
                 self._check_records(shard, outcome, ctx)
                 built = [build_record(r) for r in outcome.records]
@@ -334,6 +357,7 @@ class Coordinator:
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
                 for record in outcome.records:
                     replay(shard.groups, record, ctx.now_ms, producer_id)
+        self._worked_us += REPLY_US * len(outcome.replies)
         if outcome.timers:
             self._arm(shard, outcome)
         if outcome.evidence is not None:

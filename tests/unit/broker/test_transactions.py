@@ -168,7 +168,7 @@ def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(stage, peer, p
     assert committed_offset(peer, "g", "a", stable=True) == (0, 7)
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(stage, peer, producer):
+def test_transaction_past_its_timeout_is_aborted_and_its_epoch_refused(stage, peer, producer):
     producer.send("a", b"slow")
     producer.commit_offsets("g", "a", 5)
 
@@ -177,8 +177,47 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(st
     assert state_of(peer).transaction_state == "CompleteAbort"
     assert committed_values(peer, "a") == []
     assert committed_offset(peer, "g", "a", stable=True) == (0, -1)
-    assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    refusal = ErrorCode.INVALID_TXN_STATE if producer.new else ErrorCode.PRODUCER_FENCED
+    assert producer.end(commit=True) == refusal
     assert producer.write("a", b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_producer_recovers_by_init_producer_id_after_its_transaction_timed_out(stage, peer, producer):
+    producer.send("a", b"slow")
+    timed_out_epoch = producer.epoch
+    stage.advance(producer.timeout_ms + 1)
+
+    assert producer.init(recover=True) == 0
+
+    assert producer.epoch == timed_out_epoch + 1
+    producer.send("a", b"next")
+    assert producer.end(commit=True) == 0
+    assert committed_values(peer, "a") == [b"next"]
+
+
+def test_end_txn_abort_after_the_timeout_gives_a_kip_890_producer_its_next_epoch(stage, peer, producer):
+    producer.send("a", b"slow")
+    timed_out_epoch = producer.epoch
+    stage.advance(producer.timeout_ms + 1)
+
+    if not producer.new:
+        assert producer.end(commit=False) == ErrorCode.PRODUCER_FENCED
+        return
+    assert producer.end(commit=False) == 0
+    assert producer.epoch == timed_out_epoch + 1
+    producer.send("a", b"next")
+    assert producer.end(commit=True) == 0
+    assert committed_values(peer, "a") == [b"next"]
+
+
+def test_producer_whose_transaction_timed_out_is_fenced_by_a_second_producer(stage, producer):
+    producer.send("a", b"slow")
+    stage.advance(producer.timeout_ms + 1)
+    second = Transactional(stage.connect(), new=producer.new)
+    assert second.init() == 0
+
+    assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
+    assert producer.end(commit=False) == ErrorCode.PRODUCER_FENCED
 
 
 def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_open(stage, peer, producer):
@@ -191,6 +230,7 @@ def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_op
     assert second.producer_id == producer.producer_id
     assert second.epoch > producer.epoch
     assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
     assert producer.write("a", b"zombie").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     second.send("a", b"of the second")
     second.end(commit=True)

@@ -17,6 +17,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from support.consumer_protocol import subscription
 from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics
 
 LARGE = [("range", bytes(200_000))]
@@ -78,7 +79,7 @@ def test_without_a_limit_none_is_refused():
 
 
 def test_member_ids_that_are_handed_out_count_with_the_long_client_id_that_they_begin_with():
-    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [join_code(stage, client_id=LONG) for _ in range(20)]
 
@@ -86,17 +87,17 @@ def test_member_ids_that_are_handed_out_count_with_the_long_client_id_that_they_
 
 
 def test_long_names_of_groups_and_of_static_members_count():
-    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
     groups = [stage.commit({("t", 0): 1}, group=f"{LONG}{i}")[0] for i in range(20)]
     assert groups == [ErrorCode.NONE] * 8 + [REFUSED] * 12
 
-    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
     joins = [stage.join(group=f"g{i}", instance_id=f"{LONG}{i}") for i in range(20)]
     assert [stage.answer(join).error_code for join in joins] == [ErrorCode.NONE] * 4 + [REFUSED] * 16
 
 
 def test_long_names_of_modern_members_count():
-    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [stage.come(f"m{i}", client_id=LONG, group=f"g{i}").error_code for i in range(20)]
 
@@ -259,3 +260,79 @@ def test_a_look_at_many_groups_goes_in_steps_and_finds_what_is_gone():
 
     assert answers == [False, False, True], "two steps were not enough, and after the third all are seen"
     assert budget.at_most == GROUP_BYTES * (there + 1)
+
+
+LETTERS = 32_000
+FIELDS_OF_A_MEMBER = {
+    "rack": {"rack_id": "r" * LETTERS},
+    "client id": {"client_id": "c" * LETTERS},
+    "instance id": {"instance_id": "i" * LETTERS},
+    "topic names": {"subscribed_topic_names": ["t" * LETTERS]},
+    "expression": {"subscribed_topic_regex": "e" * 10_000},
+}
+
+
+@pytest.mark.parametrize("field", FIELDS_OF_A_MEMBER.values(), ids=FIELDS_OF_A_MEMBER.keys())
+def test_each_field_that_a_consumer_group_member_changes_counts(field):
+    stage = CoordinatorStage()
+    stage.come("m1")
+    before, held = stage.coordinator.budget.at_most, held_by(stage)
+
+    assert stage.come("m1", **field).error_code == ErrorCode.NONE
+
+    growth = held_by(stage) - held
+    assert growth >= len(next(iter(field.values())))
+    assert stage.coordinator.budget.at_most - before >= growth
+
+
+@pytest.mark.parametrize("field", [{"client_id": "c" * LETTERS}, {"protocols": [("range", bytes(LETTERS))]}])
+def test_each_field_that_a_classic_member_changes_counts(field):
+    stage = CoordinatorStage()
+    (member,), _ = stage.stable(1)
+    before, held = stage.coordinator.budget.at_most, held_by(stage)
+
+    stage.join(member, **field)
+
+    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held
+
+
+def test_members_of_consumer_groups_that_change_their_racks_stay_within_the_limit():
+    limit = 4_000_000
+    stage = CoordinatorStage(group_coordinator_max_bytes=limit)
+    epochs = {f"m{i}": stage.come(f"m{i}", group=f"g{i}").member_epoch for i in range(20)}
+
+    codes = [stage.beat(f"m{i}", epochs[f"m{i}"], group=f"g{i}", rack_id="r" * LETTERS).error_code for i in range(20)]
+
+    assert codes == [ErrorCode.NONE] * 7 + [REFUSED] * 13
+    assert held_by(stage) <= stage.coordinator.budget.at_most <= limit
+    assert stage.beat("m19", epochs["m19"], group="g19").error_code == ErrorCode.NONE
+    assert stage.beat("m0", epochs["m0"], group="g0", rack_id="s" * LETTERS).error_code == ErrorCode.NONE
+
+
+def test_static_member_takes_its_place_back_when_groups_are_at_their_limit():
+    stage = CoordinatorStage(group_coordinator_max_bytes=20_000)
+    first = stage.come("m1", instance_id="i")
+    stage.beat("m1", -2, instance_id="i")
+    codes = [stage.come(f"o{i}", group=f"g{i}").error_code for i in range(10)]
+    assert (first.error_code, codes[-1]) == (ErrorCode.NONE, REFUSED)
+
+    assert stage.come("m2", instance_id="i").error_code == ErrorCode.NONE
+
+
+def test_join_group_of_a_classic_member_in_a_consumer_group_counts_with_its_topic_names():
+    stage = CoordinatorStage()
+    stage.come("m1")
+    names = [f"topic-{number}" for number in range(100)]
+    protocols = [("range", subscription(*names))]
+    member = stage.answer(stage.join(protocols=protocols)).member_id
+    before, held = stage.coordinator.budget.at_most, held_by(stage)
+
+    stage.join(member, protocols=protocols)
+
+    assert held_by(stage) - held > 100 * 100
+    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held - 1_000, "but for its partitions"
+
+
+def held_by(stage: CoordinatorStage) -> int:
+    """The bytes of all groups, by looking."""
+    return sum(bytes_of(groups) for _, groups in stage.coordinator.all_groups())

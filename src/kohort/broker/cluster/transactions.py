@@ -324,7 +324,7 @@ class TransactionCoordinator:
                 self._complete(known, now_ms)
 
     def _time_out(self, known: Transaction, now_ms: int) -> None:
-        made = decide.fence(known, now_ms)
+        made = decide.time_out(known, now_ms)
         try:
             self._write(known.transactional_id, made, now_ms)
         except ApiError:

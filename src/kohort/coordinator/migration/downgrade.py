@@ -46,13 +46,22 @@ def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Out
     """Return ``out``, or in its place the conversion of the group, if ``out`` removes the last member of the new
     protocol and members of the classic one remain."""
     group = groups.consumer.get(group_id)
-    if group is None or not any(isinstance(record, MemberWritten) and record.value is None for record in out.records):
+    if group is None or not _may_be_due(group, out.records, ctx):
         return out
     after = _after(group, out.records)
     is_replaced = len(after.members) == len(group.members)
     if not after.removed or is_replaced or not _is_due(after, ctx):
         return out
     return _convert(groups, group, after, group.members[after.removed[0]], out, ctx)
+
+
+def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool:
+    """Compare the member counts, at a cost that does not grow with the group: ``_after`` sorts all members."""
+    removed = sum(isinstance(record, MemberWritten) and record.value is None for record in records)
+    if not removed or not group.classic_members or not may_downgrade(ctx.config):
+        return False
+    has_modern = len(group.members) - group.classic_members > removed
+    return not has_modern and len(group.members) - removed <= ctx.config.group_max_size
 
 
 def is_last_modern(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:

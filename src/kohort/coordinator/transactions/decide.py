@@ -46,12 +46,12 @@ def decide_init(
     if known.state is TransactionState.ONGOING:
         return fence(known, now_ms)
     fresh = _next(known, TransactionState.EMPTY, now_ms, timeout_ms=timeout_ms, started_ms=NONE, client_version=0)
-    if known.epoch >= LAST_EPOCH_OF_A_CLIENT and (expected is None or expected.epoch == known.epoch):
+    if _is_exhausted(known, expected):
         return replace(
             fresh,
             producer_id=new_producer_id(),
             epoch=0,
-            last_epoch=NONE if expected is None else known.epoch,
+            last_epoch=NONE if expected is None else expected.epoch,
             previous_producer_id=known.producer_id,
         )
     if expected is None:
@@ -63,6 +63,13 @@ def decide_init(
     raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch} by now")
 
 
+def _is_exhausted(known: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
+    """Tell whether the producer needs another producer id, as the epochs of this one are used up."""
+    if expected is None or expected.epoch == known.epoch:
+        return known.epoch >= LAST_EPOCH_OF_A_CLIENT
+    return known.epoch > LAST_EPOCH_OF_A_CLIENT and expected.epoch == known.last_epoch
+
+
 def _was_given(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
     if expected.producer_id == known.producer_id:
         return True
@@ -70,9 +77,22 @@ def _was_given(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
 
 
 def fence(known: Transaction, now_ms: int) -> Transaction:
-    """Abort what is open, and let the producer that opened it do nothing more."""
-    epoch = min(known.epoch + 1, EPOCH_MAX)  # nobody is given the last one; a log that says so is not to stop us
-    return _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NONE, client_version=0)
+    """Abort the open transaction for another producer, and fence the producer that opened it."""
+    return replace(time_out(known, now_ms), last_epoch=NONE, client_version=0)
+
+
+def time_out(known: Transaction, now_ms: int) -> Transaction:
+    """Abort a transaction past its timeout. Its producer may go on with the next epoch (KIP-588): InitProducerId or
+    EndTxn with the epoch before is answered with that one."""
+    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client is given the last epoch, but a log may hold it
+    return _next(
+        known,
+        TransactionState.PREPARE_ABORT,
+        now_ms,
+        epoch=epoch,
+        last_epoch=known.epoch,
+        client_version=WITH_NEW_EPOCHS,
+    )
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
@@ -131,7 +151,8 @@ def decide_end(
     """Commit or abort. What has happened already is not done again: the answer to a repeated request is the same."""
     if known is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "nothing is known of the transactional id")
-    repeats = _repeats(known, producer)
+    by_epoch = version >= WITH_NEW_EPOCHS
+    repeats = by_epoch and _repeats(known, producer)
     if known.producer_id != producer.producer_id and not repeats:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"its producer id is {known.producer_id}")
     if known.epoch != producer.epoch and not (repeats and known.state is not TransactionState.ONGOING):
@@ -140,7 +161,6 @@ def decide_end(
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if known.state is wanted:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "it is ending")
-    by_epoch = version >= WITH_NEW_EPOCHS
     if known.state is done and (repeats or not by_epoch):
         return known
     may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST

@@ -17,6 +17,7 @@ from kohort.coordinator.transactions.decide import (
     decide_init,
     fence,
     goes_on_as,
+    time_out,
 )
 from kohort.coordinator.transactions.states import TransactionState
 from kohort.coordinator.transactions.transaction import Transaction
@@ -181,3 +182,46 @@ class TestTheEnd:
     def test_of_one_that_is_fenced_never_uses_the_last_epoch_up(self):
         assert fence(OPEN, NOW).epoch == 4
         assert fence(replace(OPEN, epoch=EPOCH_MAX), NOW).epoch == EPOCH_MAX
+
+
+class TestTimeout:
+    """KIP-588: the producer of a transaction past its timeout may go on."""
+
+    def test_time_out_aborts_with_the_next_epoch_and_remembers_the_one_before(self):
+        made = time_out(OPEN, NOW)
+        assert (made.state, made.epoch, made.last_epoch, made.client_version) == (S.PREPARE_ABORT, 4, 3, 2)
+
+    def test_init_with_the_epoch_before_returns_the_present_one_each_time(self):
+        done = complete(time_out(OPEN, NOW), NOW)
+        made = init(done, is_at(7, 3))
+        assert (made.state, made.epoch, made.last_epoch) == (S.EMPTY, 4, 3)
+        assert init(made, is_at(7, 3)).epoch == 4
+
+    def test_init_while_markers_are_written_is_refused_for_now(self):
+        assert refused(lambda: init(time_out(OPEN, NOW), is_at(7, 3))) is E.CONCURRENT_TRANSACTIONS
+
+    def test_init_after_a_takeover_is_fenced(self):
+        assert refused(lambda: init(complete(fence(OPEN, NOW), NOW), is_at(7, 3))) is E.PRODUCER_FENCED
+        taken = init(complete(time_out(OPEN, NOW), NOW))
+        assert refused(lambda: init(taken, is_at(7, 3))) is E.PRODUCER_FENCED
+
+    def test_init_after_the_last_epoch_timed_out_returns_another_producer_id(self):
+        done = complete(time_out(replace(OPEN, epoch=LAST), NOW), NOW)
+        assert done.epoch == EPOCH_MAX, "an epoch that no client is given"
+        made = init(done, is_at(7, LAST))
+        assert (made.producer_id, made.epoch) == (NEW_ID, 0)
+        again = init(made, is_at(7, LAST))
+        assert (again.producer_id, again.epoch) == (NEW_ID, 0), "its answer was lost"
+
+    @pytest.mark.parametrize(
+        ("version", "commit", "code"),
+        [(2, True, E.INVALID_TXN_STATE), (1, True, E.PRODUCER_FENCED), (1, False, E.PRODUCER_FENCED)],
+    )
+    def test_end_with_the_epoch_before_is_refused(self, version, commit, code):
+        done = complete(time_out(replace(OPEN, client_version=version), NOW), NOW)
+        assert refused(lambda: end(done, is_at(7, 3), version=version, commit=commit)) is code
+
+    def test_abort_with_the_epoch_before_of_a_kip_890_producer_returns_the_present_one(self):
+        done = complete(time_out(OPEN, NOW), NOW)
+        assert end(done, is_at(7, 3), commit=False) is done
+        assert goes_on_as(done) == is_at(7, 4)

@@ -1,0 +1,104 @@
+"""Sessions of a large consumer group that expire together: in steps, in order, at a cost per member."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator.consumer.timers import member_session_timer
+from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.runtime import Coordinator
+from kohort.errors import StorageError
+from support.calls import calls_of
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+from support.machines.written_groups import epochs, member, write
+
+SESSION_MS = 45_000
+
+
+def loaded(members: int, *, classic: int = 0) -> CoordinatorStage:
+    """A group that a restarted broker read from its log: all sessions begin at that moment."""
+    stage = CoordinatorStage()
+    names = [f"m{number:04}" for number in range(members)]
+    write(stage, epochs(5), *(member(name, 5) for name in names))
+    write(stage, *(member(f"classic-{number}", 5, classic=True) for number in range(classic)))
+    stage.coordinator.take_journal()
+    return stage
+
+
+def unchecked(stage: CoordinatorStage) -> Coordinator:
+    """The coordinator, with its state read but no invariant checked after each timer."""
+    stage.coordinator._checked = False
+    return stage.coordinator
+
+
+def members_of(coordinator: Coordinator) -> list[str]:
+    groups = coordinator.groups_beside(GROUP)
+    assert groups is not None
+    group = groups.consumer.get(GROUP)
+    return [] if group is None else list(group.members)
+
+
+def test_expired_sessions_of_1000_members_fire_in_several_ticks_in_order():
+    stage = loaded(1_000)
+    coordinator, names = stage.coordinator, members_of(stage.coordinator)
+    stage.clock.advance(SESSION_MS)
+    unchecked(stage)
+    removed_per_tick = []
+
+    while (left := members_of(coordinator)) and coordinator.wake_at_ms == stage.now:
+        coordinator.tick(stage.now)
+        removed_per_tick.append(len(left) - len(members_of(coordinator)))
+
+    assert sum(removed_per_tick) == 1_000
+    assert all(0 < removed <= 150 for removed in removed_per_tick)
+    causes = [entry.cause for entry in coordinator.take_journal() if isinstance(entry, EpochRaised)]
+    assert [cause.who.member_id for cause in causes] == names
+    assert {cause.event for cause in causes} == {"session_expired"}
+
+
+def test_heartbeat_between_two_ticks_of_expired_sessions_is_answered():
+    stage = loaded(400)
+    unchecked(stage)
+    stage.clock.advance(SESSION_MS)
+    stage.coordinator.tick(stage.now)
+    last = members_of(stage.coordinator)[-1]
+
+    answer = stage.beat(last, 5)
+
+    assert answer.error_code == 0
+    assert members_of(stage.coordinator) == [last], "its heartbeat renewed the session before the timer fired"
+
+
+@pytest.mark.parametrize("classic", [0, 1], ids=["no classic member", "one classic member"])
+def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(classic):
+    def cost(members: int) -> int:
+        stage = loaded(members, classic=classic)
+        coordinator = unchecked(stage)
+        stage.clock.advance(SESSION_MS)
+        (first, *_) = members_of(coordinator)
+        for key in coordinator.timers_of(GROUP):
+            if key != member_session_timer(GROUP, first):
+                coordinator._timers.cancel((coordinator.partition_of(GROUP), key))
+        calls = calls_of(lambda: coordinator.tick(stage.now))
+        assert first not in members_of(coordinator)
+        return calls
+
+    assert cost(500) <= cost(50) + 5
+
+
+def test_refused_appends_of_expired_sessions_are_tried_again_later():
+    stage = loaded(300)
+    coordinator = unchecked(stage)
+    stage.clock.advance(SESSION_MS)
+    stage.refuse_with = StorageError("disk is full")
+    while coordinator.wake_at_ms == stage.now:
+        coordinator.tick(stage.now)
+    assert len(members_of(coordinator)) == 300
+
+    stage.refuse_with = None
+    stage.clock.advance(500)
+    while coordinator.wake_at_ms == stage.now:
+        coordinator.tick(stage.now)
+
+    assert members_of(coordinator) == []
+    assert coordinator.timers_of(GROUP) == []
