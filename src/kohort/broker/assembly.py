@@ -61,6 +61,7 @@ def assemble(
         options_of_group=cluster.group_options.of,
         checked=checked,
     )
+    coordinator.wall = cluster.wall
     journal = GroupJournal(cluster, coordinator.committed)
     client_metrics = ClientMetrics(config, cluster, rng)
     users = ScramUsers(cluster.security)
@@ -85,7 +86,7 @@ def assemble(
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
-        logins=LoginOffers(config, users, rng, now_ms),
+        logins=LoginOffers(config, users, rng, now_ms, cluster.wall),
         quotas=ClientQuotas(config, cluster.quotas),
         client_metrics=client_metrics,
         intercept=intercept,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from kohort.clock import WallTime
 from kohort.config import BrokerConfig
 from kohort.errors import CorruptLog, StorageError
 from kohort.log.checkpoints import build_offsets, parse_offsets
@@ -30,8 +31,14 @@ class Cleaner:
     """Compaction of all logs of a broker."""
 
     def __init__(
-        self, storage: Storage, config: BrokerConfig, logs: Callable[[], Iterable[PartitionLog]], now_ms: int
+        self,
+        storage: Storage,
+        config: BrokerConfig,
+        logs: Callable[[], Iterable[PartitionLog]],
+        now_ms: int,
+        wall: WallTime,
     ) -> None:
+        self._wall = wall
         self._storage = storage
         self._config = config
         self._logs = logs
@@ -76,15 +83,16 @@ class Cleaner:
     def _next(self, now_ms: int) -> Compaction | None:
         """Return the log that needs it most, if one needs it."""
         best: tuple[float, PartitionLog, Dirty] | None = None
+        wall_ms = self._wall.at(now_ms)
         for log in self._logs():
             if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):
-                dirty = dirty_part(log, self.clean_until(log.tp), now_ms)
+                dirty = dirty_part(log, self.clean_until(log.tp), wall_ms)
                 if dirty.is_worth_it(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
                     best = (dirty.ratio, log, dirty)
         if best is None:
             return None
         _, log, dirty = best
-        return Compaction(log, self._storage, dirty, self._config.log_cleaner_dedupe_buffer_size, now_ms)
+        return Compaction(log, self._storage, dirty, self._config.log_cleaner_dedupe_buffer_size, wall_ms)
 
     def _may_try(self, tp: TopicPartition, now_ms: int) -> bool:
         not_before = self._not_before.get(tp, 0)

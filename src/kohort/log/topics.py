@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.clock import Rng
+from kohort.clock import Rng, WallTime
 from kohort.config import BrokerConfig, TopicConfig, topic_config
 from kohort.config.topic import check_lags, usable_overrides
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
@@ -87,10 +87,9 @@ class Topics:
         self._growing: dict[str, list[PartitionLog]] = {}
         """By topic, the partitions made so far of those that it is to get."""
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
-        self.aborted_pages = AbortedPages()
-        self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms)
-        self.counters = LogCounters()
-        rooms = self.producer_room, self.aborted_pages
+        self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
+        self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms, self.wall)
+        rooms = self.producer_room, self.aborted_pages, self.wall
         self._listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, *rooms)
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""

@@ -53,6 +53,7 @@ class Cluster:
         self._config = config
         self._rng = rng
         self.topics = Topics(storage, config, rng, now_ms)
+        self.wall = self.topics.wall
         self.security = SecurityStore(storage)
         self.access = access_control(config, self.security)
         self.quotas = KeptQuotas(self.security)
