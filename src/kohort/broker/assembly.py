@@ -15,6 +15,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
 from kohort.broker.scram_users import ScramUsers
@@ -27,6 +28,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listeners_of
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.storage import Storage
+from kohort.steps import at_once
 from kohort.wire.apis import Api
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 
@@ -68,6 +70,7 @@ def assemble(
     if config.add_scram:
         users.add_first(config.add_scram, rng)
     state = BrokerState(
+        started_with=config,
         config=config,
         rng=rng,
         node=node,
@@ -88,11 +91,15 @@ def assemble(
         unread=UnreadAnswers(config.queued_max_request_bytes),
         logins=LoginOffers(config, users, rng, now_ms, cluster.wall),
         quotas=ClientQuotas(config, cluster.quotas),
+        connections=OpenConnections(config, cluster.quotas),
         client_metrics=client_metrics,
         intercept=intercept,
         access=cluster.access,
         counters=counters,
     )
+    if cluster.broker_options.by_name:
+        state.reconfigure()
+        at_once(cluster.reconfigure())
     return state, journal
 
 

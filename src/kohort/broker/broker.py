@@ -41,7 +41,6 @@ from kohort.broker.io import (
 )
 from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
-from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Parked
 from kohort.broker.reading import maybe_pause, maybe_resume
 from kohort.broker.release import release
@@ -93,7 +92,7 @@ class Broker:
         self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
         cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
         self._inbox = cluster.inbox(self._state.node.node_id)
-        self._connections = OpenConnections(config, cluster.quotas)
+        self._connections = self._state.connections
         self._ready: deque[Connection] = deque()
         self._sender = AnswerSender(self._state.unread, self._state.counters)
         self._frame_budget = self._connections.frame_budget
@@ -129,11 +128,6 @@ class Broker:
         if self._sender.later or self._inbox or self.long_work or self._state.offsets_topic.is_loading:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
-
-    @property
-    def connections(self) -> OpenConnections:
-        """Those that stand."""
-        return self._connections
 
     def in_flight(self) -> list[ReplyTo]:
         """Return the requests on standing connections that wait for their answers."""

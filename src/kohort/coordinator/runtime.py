@@ -93,6 +93,10 @@ class Coordinator:
         self.counters = OffsetCounters()
         self.fenced = self._remembered.fenced
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force."""
+        self._config = config
+
     # What happens to groups.
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:

@@ -40,7 +40,8 @@ class Cleaner:
     ) -> None:
         self._wall = wall
         self._storage = storage
-        self._config = config
+        self.config = config
+        """Options of the broker, which may change at run time."""
         self._logs = logs
         self._clean_until = self._read_checkpoint()
         self._not_before: dict[TopicPartition, int | None] = {}
@@ -50,7 +51,7 @@ class Cleaner:
 
     @property
     def wake_at_ms(self) -> int | None:
-        return self._wake_at_ms if self._config.log_cleaner_enable else None
+        return self._wake_at_ms if self.config.log_cleaner_enable else None
 
     def clean_until(self, tp: TopicPartition) -> int:
         """Up to where a log is compacted, as far as is known."""
@@ -70,12 +71,12 @@ class Cleaner:
 
     def tick(self, now_ms: int) -> list[Note]:
         """Do a step of what is under way, or look for what is due; returns what to tell."""
-        if not self._config.log_cleaner_enable or now_ms < self._wake_at_ms:
+        if not self.config.log_cleaner_enable or now_ms < self._wake_at_ms:
             return []
         if self._now is None:
             self._now = self._next(now_ms)
         if self._now is None:
-            self._wake_at_ms = now_ms + self._config.log_cleaner_backoff_ms
+            self._wake_at_ms = now_ms + self.config.log_cleaner_backoff_ms
             return []
         self._wake_at_ms = now_ms + STEP_PAUSE_MS
         return self._step(self._now, now_ms)
@@ -92,7 +93,7 @@ class Cleaner:
         if best is None:
             return None
         _, log, dirty = best
-        return Compaction(log, self._storage, dirty, self._config.log_cleaner_dedupe_buffer_size, wall_ms)
+        return Compaction(log, self._storage, dirty, self.config.log_cleaner_dedupe_buffer_size, wall_ms)
 
     def _may_try(self, tp: TopicPartition, now_ms: int) -> bool:
         not_before = self._not_before.get(tp, 0)

@@ -67,6 +67,10 @@ class Upkeep:
                 self._timers.set(duty, now_ms + interval_ms)
         self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force."""
+        self._cleaner.config = config
+
     @property
     def wake_at_ms(self) -> int | None:
         """When something is due."""
