@@ -16,7 +16,7 @@ from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.aborted import AbortedTransaction
 from kohort.log.append_result import AppendResult, PreparedBatch
-from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.epochs import EpochsFile
 from kohort.log.log_slice import LogSlice
 from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.opened_with import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
@@ -80,8 +80,9 @@ class PartitionLog:
         self._commit = GroupCommit()
         self._wanted_to = 0
         """Up to which offset answers wait for a flush."""
+        self._epochs_file = EpochsFile(storage, self.folder, self.epochs)
         if found.new_epoch:
-            self._save_epochs()
+            self.notes += [note.about(tp) for note in self._epochs_file.save_if_room()]
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.tp}, {self._start_offset} to {self._next_offset}, {len(self._segments)} segments)"
@@ -220,12 +221,14 @@ class PartitionLog:
     def _begin_epoch(self) -> None:
         if self.epochs.latest is None:
             self.epochs.assign(0, self._next_offset)
-            self._save_epochs()
+            self._epochs_file.is_saved = False
+        if not self._epochs_file.is_saved:
+            self._epochs_file.save()
 
     def begin_leader_epoch(self) -> None:
         """Another leads from here on: what is appended next is of a later epoch. Raises ApiError if it is not kept."""
         self.epochs.assign(self.leader_epoch + 1, self._next_offset)
-        self._guarded(self._save_epochs)
+        self._guarded(self._epochs_file.save)
 
     def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
         """Begin a flush where ``flush.messages`` says so; for a repeat too, as the first may have failed.
@@ -413,7 +416,7 @@ class PartitionLog:
     def _after_new_start(self) -> None:
         self.recovery_point = max(self.recovery_point, self._start_offset)
         if self.epochs.truncate_start(self._start_offset):
-            self._save_epochs()
+            self._epochs_file.save()
 
     # ---------------------------------------------------------------- disk
 
@@ -492,6 +495,3 @@ class PartitionLog:
         """Close everything without a word: the folder is about to go."""
         for segment in self._segments:
             segment.drop()
-
-    def _save_epochs(self) -> None:
-        self._storage.replace(f"{self.folder}/{EPOCHS_FILE}", self.epochs.build(), durable=False)
