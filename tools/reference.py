@@ -17,6 +17,7 @@ from kohort.client.group import member_states
 from kohort.client.metrics.table import METRICS
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER
 from kohort.config.group import GroupConfig
 from kohort.coordinator.classic import states as group_states
 from kohort.coordinator.transactions import states as transaction_states
@@ -48,7 +49,26 @@ def options_page() -> str:
         for o in options_of(config):
             default = ",".join(o.default) if isinstance(o.default, list) else o.default
             parts.append(f"| `{o.name}` | `{default}` | {o.allowed()} | {o.told()} |")
+    parts.append(_running_broker())
     return "\n".join(parts) + "\n"
+
+
+def _running_broker() -> str:
+    """Return the section on options that change at run time."""
+    rows = []
+    for name, o in sorted(DYNAMIC.items()):
+        level = "one broker" if name.startswith(OF_ONE_BROKER) else "one broker, or all"
+        rows.append(f"| `{name}` | {level} | {f'none: {o.no_effect}' if o.no_effect else 'at once'} |")
+    return f"""
+## Options of a running broker
+
+AlterConfigs and IncrementalAlterConfigs change these options at run time, of one broker or as the default of all
+brokers (`kafka-configs --entity-default`). Changes survive a restart. An option of one broker comes before the default
+of all brokers, that before the option of the start, that before the default of the table above.
+
+| option | set on | takes effect |
+|---|---|---|
+{chr(10).join(rows)}"""
 
 
 def apis_page() -> str:

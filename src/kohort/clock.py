@@ -14,9 +14,29 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Clock(Protocol):
-    """Where ``now_ms`` comes from: milliseconds since the epoch, never going back."""
+    """Source of ``now_ms``: monotonic milliseconds, counted from the wall clock of the start."""
 
     def now_ms(self) -> int: ...
+
+    def ahead_ms(self) -> int:
+        """Return the wall clock less ``now_ms``: 0 until the wall clock is set."""
+        ...
+
+
+class WallTime:
+    """The wall clock as an offset from ``now_ms``.
+
+    Timers, sessions and times in memory go by ``now_ms``. Times in records and answers are wall time.
+    """
+
+    __slots__ = ("ahead_ms",)
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def at(self, now_ms: int) -> int:
+        """Return the wall time at ``now_ms``."""
+        return now_ms + self.ahead_ms
 
 
 class Rng(Protocol):
@@ -32,9 +52,17 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
+        self._ahead_ms = 0
 
     def now_ms(self) -> int:
         return self._now_ms
+
+    def ahead_ms(self) -> int:
+        return self._ahead_ms
+
+    def set_wall(self, ahead_ms: int) -> None:
+        """Set the wall clock to ``ahead_ms`` after (or, if negative, before) ``now_ms``."""
+        self._ahead_ms = ahead_ms
 
     def advance(self, delta_ms: int) -> int:
         """Move on by ``delta_ms`` (never back) and return the new time."""

@@ -6,15 +6,13 @@ import random
 import time
 from typing import Final
 
-AHEAD_NS: Final = 1_000_000_000
+NS_PER_MS: Final = 1_000_000
 
 
 class SystemClock:
-    """Milliseconds since the epoch, never going back: the wall's at the start, carried on by the monotonic clock.
+    """The monotonic clock, counted from the wall clock at the start.
 
-    Where the wall's has run ahead by a second, this one is set by it again: the machine has slept, when the monotonic
-    clock stands still on Linux, or its clock was put right. Records come with the wall's time, and what is here an hour
-    behind would refuse them.
+    A wall clock that is set, or a machine that was suspended, moves no timer: only ``ahead_ms`` changes.
     """
 
     __slots__ = ("_offset_ns",)
@@ -23,11 +21,10 @@ class SystemClock:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now_ms(self) -> int:
-        now_ns = time.monotonic_ns()
-        offset_ns = time.time_ns() - now_ns
-        if offset_ns - self._offset_ns > AHEAD_NS:
-            self._offset_ns = offset_ns  # whichever thread notices: the same for all of them
-        return (now_ns + self._offset_ns) // 1_000_000
+        return (time.monotonic_ns() + self._offset_ns) // NS_PER_MS
+
+    def ahead_ms(self) -> int:
+        return (time.time_ns() - time.monotonic_ns() - self._offset_ns) // NS_PER_MS
 
 
 def wall_ms() -> int:

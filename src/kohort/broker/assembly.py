@@ -15,6 +15,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
 from kohort.broker.scram_users import ScramUsers
@@ -27,6 +28,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listeners_of
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.storage import Storage
+from kohort.steps import at_once
 from kohort.wire.apis import Api
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 
@@ -61,12 +63,14 @@ def assemble(
         options_of_group=cluster.group_options.of,
         checked=checked,
     )
+    coordinator.wall = cluster.wall
     journal = GroupJournal(cluster, coordinator.committed)
     client_metrics = ClientMetrics(config, cluster, rng)
     users = ScramUsers(cluster.security)
     if config.add_scram:
         users.add_first(config.add_scram, rng)
     state = BrokerState(
+        started_with=config,
         config=config,
         rng=rng,
         node=node,
@@ -85,13 +89,17 @@ def assemble(
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
-        logins=LoginOffers(config, users, rng, now_ms),
+        logins=LoginOffers(config, users, rng, now_ms, cluster.wall),
         quotas=ClientQuotas(config, cluster.quotas),
+        connections=OpenConnections(config, cluster.quotas),
         client_metrics=client_metrics,
         intercept=intercept,
         access=cluster.access,
         counters=counters,
     )
+    if cluster.broker_options.by_name:
+        state.reconfigure()
+        at_once(cluster.reconfigure())
     return state, journal
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.broker.assembly import assemble
 from kohort.broker.certificate_login import take_certificate
+from kohort.broker.clock_events import follow_clock
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import ClusterNode
 from kohort.broker.connections import Connection
@@ -36,10 +37,10 @@ from kohort.broker.io import (
     Serve,
     Stalled,
     Tick,
+    WallClockSet,
 )
 from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
-from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Parked
 from kohort.broker.reading import maybe_pause, maybe_resume
 from kohort.broker.release import release
@@ -91,7 +92,7 @@ class Broker:
         self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
         cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
         self._inbox = cluster.inbox(self._state.node.node_id)
-        self._connections = OpenConnections(config, cluster.quotas)
+        self._connections = self._state.connections
         self._ready: deque[Connection] = deque()
         self._sender = AnswerSender(self._state.unread, self._state.counters)
         self._frame_budget = self._connections.frame_budget
@@ -100,7 +101,7 @@ class Broker:
         self._counters = self._state.counters
         self._counts = self._counters.by_api
         self._throttling = Throttling(self._quotas, self._connections)
-        self._long_work = LongWork(self._quotas, self._throttling, self._counters)
+        self.long_work = LongWork(self._quotas, self._throttling, self._counters)
         offsets_topic.serve(self._state.coordinator, now_ms)
         found = [] if isinstance(home, ClusterNode) else [*cluster.topics.recovery_notes, *cluster.transactions.notes]
         self._notes: list[Note] = [*found, *offsets_topic.take_notes(), *self._state.logins.notes]
@@ -124,19 +125,9 @@ class Broker:
     @property
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
-        if self._sender.later or self._inbox or self._long_work or self._state.offsets_topic.is_loading:
+        if self._sender.later or self._inbox or self.long_work or self._state.offsets_topic.is_loading:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
-
-    @property
-    def long_work(self) -> LongWork:
-        """The requests that are being served in steps."""
-        return self._long_work
-
-    @property
-    def connections(self) -> OpenConnections:
-        """Those that stand."""
-        return self._connections
 
     def in_flight(self) -> list[ReplyTo]:
         """Return the requests on standing connections that wait for their answers."""
@@ -173,8 +164,8 @@ class Broker:
                 self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
             case Tick() | EndWaits():
                 self._tick(now_ms, out, end_waits=isinstance(given, EndWaits))
-            case Stalled(since_ms=since_ms):
-                self._state.coordinator.stood_still(since_ms, now_ms)
+            case Stalled() | WallClockSet():
+                self._notes += follow_clock(self._state, given, now_ms)
             case Serve(request=request):
                 self._serve_kept(request, now_ms, out)
             case KeysFetched(url=url, content=content, problem=problem):
@@ -385,7 +376,7 @@ class Broker:
             if self._measured:
                 self._quotas.rest(reply_to.connection)
             if isinstance(answer, Task):
-                self._long_work.add(answer)
+                self.long_work.add(answer)
         else:
             self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if self._measured:
@@ -405,7 +396,7 @@ class Broker:
 
     def _work_on(self, now_ms: int, out: list[Output]) -> None:
         """Take a step of the long request whose turn it is."""
-        found = self._long_work.step(now_ms)
+        found = self.long_work.step(now_ms)
         self._end_who_reads_nothing(now_ms, out)  # an answer may have grown
         if found is None:
             return

@@ -82,7 +82,7 @@ class ClientMetrics:
             return
         try:
             topic = self.ensure(now_ms)
-            record = NewRecord(client.text.encode(), build_report(report), (), now_ms)
+            record = NewRecord(client.text.encode(), build_report(report), (), self._cluster.wall.at(now_ms))
             batch = build_batch([record], codec=Codec.ZSTD)
             topic.partitions[0].append(batch, now_ms, from_client=False)
             leader = self._cluster.leader_of(topic, 0)

@@ -34,10 +34,7 @@ class ConnectionQuotas:
     """Counts connections by address and by listener, and measures how fast they come."""
 
     def __init__(self, config: BrokerConfig, kept: KeptQuotas) -> None:
-        self._most = config.max_connections
-        self._most_per_address = config.max_connections_per_ip
-        self._overrides = parse_overrides(config.max_connections_per_ip_overrides)
-        self._rate = config.max_connection_creation_rate
+        self.reconfigure(config)
         self._of_listeners = limits_of_listeners(config)
         self._inter_broker = inter_broker_listener(config)
         self._kept = kept
@@ -51,6 +48,13 @@ class ConnectionQuotas:
         """When each listener takes its next connection."""
         self.count = 0
         self.refused = 0
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force; open connections stay."""
+        self._most = config.max_connections
+        self._most_per_address = config.max_connections_per_ip
+        self._overrides = parse_overrides(config.max_connections_per_ip_overrides)
+        self._rate = config.max_connection_creation_rate
 
     def open(self, host: str, listener: str, now_ms: int) -> Admission:
         """Count a connection from ``host`` to ``listener``; one that is refused at once is not counted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from kohort.broker.cluster.node_messages import (
+    BrokerOptionsChanged,
     LeadersMoved,
     NodeMessage,
     PartitionAppended,
@@ -22,6 +23,8 @@ def follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
     inbox.clear()
     for one in messages:
         match one:
+            case BrokerOptionsChanged():
+                state.reconfigure()
             case LeadersMoved(partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.follow(now_ms), now_ms)

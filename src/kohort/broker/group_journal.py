@@ -17,6 +17,7 @@ from kohort.broker.cluster.node_messages import PartitionAppended
 from kohort.broker.first_fetches import CommittedOf
 from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
+from kohort.coordinator.record_times import moved_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
 from kohort.notes import Note, warning
@@ -80,7 +81,8 @@ class GroupJournal:
             return []
         try:
             topic = self.ensure(now_ms)
-            for records in _by_size(entries):
+            ahead_ms = self._cluster.wall.ahead_ms
+            for records in _by_size([moved_entry(entry, ahead_ms) for entry in entries]):
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)
                 leader = self._cluster.leader_of(topic, 0)

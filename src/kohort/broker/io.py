@@ -72,6 +72,13 @@ class Stalled:
 
 
 @_event
+class WallClockSet:
+    """The wall clock is ``ahead_ms`` ahead of ``now_ms`` from now on."""
+
+    ahead_ms: int
+
+
+@_event
 class Congested:
     """What was sent on the connection piles up unread by the peer; it is sent nothing more until Drained.
 
@@ -171,6 +178,7 @@ Input = (
     | Drained
     | Tick
     | Stalled
+    | WallClockSet
     | Serve
     | EndWaits
     | KeysFetched

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kohort.broker.scram_users import ScramUsers
-from kohort.clock import Rng, earliest
+from kohort.clock import Rng, WallTime, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listener_security import SIGNED_TOKENS, ListenerConfig
 from kohort.config.listeners import demands_signed_tokens, listener_config, listeners_of
@@ -51,7 +51,7 @@ class ListenerOffers(NamedTuple):
 class LoginOffers:
     """Those of every listener that wants a login, and the keys that tokens are checked with."""
 
-    def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int) -> None:
+    def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int, wall: WallTime) -> None:
         """Make what the options ask for. Raises ConfigError; MissingExtra, for what a mechanism needs."""
         self.by_listener: dict[str, ListenerOffers] = {}
         self.keys: dict[str, SigningKeys] = {}
@@ -59,7 +59,7 @@ class LoginOffers:
         self.notes: list[Note] = []
         self.users = users
         self._chance = DerivedChance(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
-        self._now_ms = now_ms
+        self._now_ms, self._wall = now_ms, wall
         for listener in listeners_of(config):
             if listener.protocol.uses_sasl:
                 self.by_listener[listener.name] = self._of_listener(config, listener.name)
@@ -96,7 +96,7 @@ class LoginOffers:
         self.notes.append(
             warning(f"the listener {listener} believes every token (OAUTHBEARER, unsecured): this is for tests alone")
         )
-        return _unsecured(_entry(said, prefix, OAUTH_MODULE), prefix)
+        return _unsecured(_entry(said, prefix, OAUTH_MODULE), prefix, self._wall)
 
     def _signed(self, said: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
         option = "sasl.oauthbearer.jwks.endpoint.url"
@@ -117,6 +117,7 @@ class LoginOffers:
             said.sasl_oauthbearer_clock_skew_seconds * 1000,
             said.sasl_oauthbearer_scope_claim_name,
             said.sasl_oauthbearer_sub_claim_name,
+            self._wall,
         )
 
     # ------------------------------------------------------------ keys
@@ -166,7 +167,7 @@ def _plain_users(said: ListenerConfig, listener: str, prefix: str) -> Mapping[st
     return users
 
 
-def _unsecured(entry: JaasEntry, prefix: str) -> UnsecuredTokens:
+def _unsecured(entry: JaasEntry, prefix: str, wall: WallTime) -> UnsecuredTokens:
     skew = entry.get("unsecuredValidatorAllowableClockSkewMs") or "0"
     if not skew.isascii() or not skew.isdigit():
         raise ConfigError(f"{prefix}{JAAS_OPTION}: unsecuredValidatorAllowableClockSkewMs is no number of milliseconds")
@@ -175,4 +176,5 @@ def _unsecured(entry: JaasEntry, prefix: str) -> UnsecuredTokens:
         entry.get("unsecuredValidatorScopeClaimName") or "scope",
         tuple((entry.get("unsecuredValidatorRequiredScope") or "").split()),
         int(skew),
+        wall,
     )

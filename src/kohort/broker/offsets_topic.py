@@ -113,7 +113,8 @@ class OffsetsTopic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist yet")
         if not self._is_mine(topic, partition):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{NAME}-{partition} is led by another node by now")
-        made = [NewRecord(key, value, (), now_ms) for key, value in records]
+        wall_ms = self._cluster.wall.at(now_ms)
+        made = [NewRecord(key, value, (), wall_ms) for key, value in records]
         if producer is None:
             batch = build_batch(made)
         else:

@@ -31,6 +31,10 @@ class OpenConnections:
         """How many were let in."""
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force."""
+        self._quotas.reconfigure(config)
+
     def __len__(self) -> int:
         return len(self._by_number)
 

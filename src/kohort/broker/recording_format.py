@@ -40,6 +40,7 @@ from kohort.broker.io import (
     Send,
     Stalled,
     Tick,
+    WallClockSet,
 )
 from kohort.broker.recorded_logins import LoginOutcome
 from kohort.config.broker import BrokerConfig
@@ -68,6 +69,7 @@ KINDS: Final[Mapping[int, type]] = {
     8: LoginOutcome,
     9: KeysFetched,
     10: Stalled,
+    11: WallClockSet,
 }
 """Serve and EndWaits are given in tests alone, and have no place in a recording."""
 NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
@@ -78,7 +80,7 @@ _END: Final = b"\0"
 """Behind it are the listener and the port of Connected, and the name of Secured."""
 _PREFIX: Final = struct.Struct(">II")
 _EVENT: Final = struct.Struct(">BqqI")
-_SINCE: Final = struct.Struct(">q")
+_TIME: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ def build_event(given: Input | LoginOutcome, now_ms: int, outputs_crc: int) -> b
     elif isinstance(given, KeysFetched):
         data = json.dumps([given.url, given.problem]).encode() + _END + (given.content or b"")
     elif isinstance(given, Stalled):
-        data = _SINCE.pack(given.since_ms)
+        data = _TIME.pack(given.since_ms)
+    elif isinstance(given, WallClockSet):
+        data = _TIME.pack(given.ahead_ms)
     return _entry(_EVENT.pack(NUMBERS[type(given)], now_ms, connection, outputs_crc) + data)
 
 
@@ -251,10 +255,11 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Lo
             return Secured(connection, data[1:].decode(errors="replace") if data else None)
         case made if made is LoginOutcome:
             return LoginOutcome(connection, data)
-        case made if made is Stalled:
-            if len(data) != _SINCE.size:
-                raise NotARecording(f"the entry at byte {position} is no stall")
-            return Stalled(*_SINCE.unpack(data))
+        case made if made is Stalled or made is WallClockSet:
+            if len(data) != _TIME.size:
+                raise NotARecording(f"the entry at byte {position} has {len(data)} bytes of time, not {_TIME.size}")
+            timed: Input = made(*_TIME.unpack(data))
+            return timed
         case made if made is KeysFetched:
             return _keys_fetched(data, position)
         case made:

@@ -17,6 +17,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import ConnectionId, Intercept
 from kohort.broker.served_apis import ServedApis
@@ -36,7 +37,10 @@ from kohort.wire.schema import Message
 class BrokerState:
     """The parts of a broker, and the answers that wait to be sent."""
 
+    started_with: BrokerConfig
+    """Options that the broker was started with."""
     config: BrokerConfig
+    """Options in force: those of the start, and those changed at run time before them."""
     rng: Rng
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
@@ -53,6 +57,7 @@ class BrokerState:
     unread: UnreadAnswers
     logins: LoginOffers
     quotas: ClientQuotas
+    connections: OpenConnections
     client_metrics: ClientMetrics
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
@@ -64,6 +69,12 @@ class BrokerState:
     """What is added to an answer that comes later, before it is sent: what was refused of its request at once."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
+
+    def reconfigure(self) -> None:
+        """Put options that were changed at run time in force."""
+        self.config = self.cluster.broker_options.in_force(self.started_with, str(self.node.node_id))
+        self.coordinator.reconfigure(self.config)
+        self.connections.reconfigure(self.config)
 
     @property
     def wake_at_ms(self) -> int | None:

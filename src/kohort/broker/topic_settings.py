@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_metrics import OPTIONS as SUBSCRIPTION_OPTIONS
 from kohort.config.client_metrics import parse_subscription
-from kohort.config.dynamic_broker import DynamicBrokerConfig
-from kohort.config.group import GroupConfig, GroupOptions, of_broker
+from kohort.config.dynamic_broker import DYNAMIC
+from kohort.config.group import GroupConfig, GroupOptions
 from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
 from kohort.secret import Secret
@@ -31,6 +31,9 @@ STOPPED_NODES: Final = "kohort.stopped.nodes"
 IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
 """Options without a default of their own in Kafka: another has it (in hours, or of the flusher)."""
 
+
+BROKER_OPTIONS: Final = {option.attribute: option for option in options_of(BrokerConfig)}
+"""Options of the broker, by attribute."""
 
 Synonym = tuple[str, str | None, int]
 """Name, value, source."""
@@ -65,19 +68,37 @@ def type_of(option: Option) -> int:
     return {bool: 1, float: 6, list: 7, Secret: PASSWORD}.get(option.type, 2)
 
 
-def broker_settings(config: BrokerConfig) -> list[Setting]:
+class BrokerLevels(NamedTuple):
+    """Options of a broker by level, the strongest first."""
+
+    own: Mapping[str, str]
+    """Set on this broker at run time."""
+    of_all: Mapping[str, str]
+    """Set at run time as the default of all brokers."""
+    started_with: BrokerConfig
+
+    def dynamic(self, name: str) -> list[Synonym]:
+        """Return the values of an option that were set at run time, the strongest first."""
+        levels = (self.own, DYNAMIC_BROKER_CONFIG), (self.of_all, DYNAMIC_DEFAULT_BROKER_CONFIG)
+        return [(name, texts[name], source) for texts, source in levels if name in texts]
+
+    def synonyms(self, option: Option) -> list[Synonym]:
+        """Return every value of an option of BrokerConfig, the strongest first."""
+        held = getattr(self.started_with, option.attribute)
+        value, default = text_of(held), text_of(option.default)
+        given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(held, Secret) else []
+        usual = [(option.name, default, DEFAULT_CONFIG)] if option.name not in IN_COARSER_UNITS else []
+        return [*self.dynamic(option.name), *given, *usual]
+
+
+def broker_settings(levels: BrokerLevels) -> list[Setting]:
     """Return every option of the broker."""
-    settings = [_broker_setting(config, option) for option in options_of(BrokerConfig)]
-    return [replace(setting, read_only=True) for setting in settings]  # they are those of its start
-
-
-def _broker_setting(config: BrokerConfig, option: Option) -> Setting:
-    held = getattr(config, option.attribute)
-    value = text_of(held)
-    default = text_of(option.default)
-    given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(held, Secret) else []
-    usual = [(option.name, default, DEFAULT_CONFIG)] if option.name not in IN_COARSER_UNITS else []
-    return _setting(option, value, [*given, *usual])
+    settings = []
+    for option in options_of(BrokerConfig):
+        synonyms = levels.synonyms(option)
+        value = synonyms[0][1] if synonyms else text_of(getattr(levels.started_with, option.attribute))
+        settings.append(replace(_setting(option, value, synonyms), read_only=option.name not in DYNAMIC))
+    return settings
 
 
 def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Setting:
@@ -92,14 +113,13 @@ def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
     return [Setting(STOPPED_NODES, value, DYNAMIC_DEFAULT_BROKER_CONFIG, 7, doc, ())]
 
 
-def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:
+def topic_settings(levels: BrokerLevels, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:
     """Return every option of a topic, with the broker's option that each falls back to."""
-    theirs = {option.attribute: option for option in options_of(BrokerConfig)}
     settings = []
     for option in options_of(TopicConfig):
         synonyms: list[Synonym] = []
         if option.falls_back_to is not None:
-            synonyms += _broker_setting(broker, theirs[option.falls_back_to]).synonyms
+            synonyms += levels.synonyms(BROKER_OPTIONS[option.falls_back_to])
         value = text_of(getattr(config, option.attribute))
         if overrides.get(option.name) is not None:
             synonyms.insert(0, (option.name, value, TOPIC_CONFIG))
@@ -107,11 +127,11 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
     return settings
 
 
-def group_settings(broker: BrokerConfig, own: GroupOptions) -> list[Setting]:
-    """Return every option of a group: what was set on it, else what the broker has, which counts as the default."""
+def group_settings(levels: BrokerLevels, own: GroupOptions) -> list[Setting]:
+    """Return every option of a group, with the broker's option (``group.`` before its name) that it falls back to."""
     settings = []
     for option in options_of(GroupConfig):
-        synonyms: list[Synonym] = [(option.name, str(of_broker(broker, option.name)), DEFAULT_CONFIG)]
+        synonyms = levels.synonyms(BROKER_OPTIONS[option.falls_back_to or ""])
         if option.name in own:
             synonyms.insert(0, (option.name, str(own[option.name]), GROUP_CONFIG))
         settings.append(_setting(option, synonyms[0][1], synonyms))
@@ -129,18 +149,7 @@ def subscription_settings(own: Mapping[str, str]) -> list[Setting]:
     return settings
 
 
-def dynamic_settings(given_while_running: Mapping[str, Mapping[str, str]], name: str) -> list[Setting]:
-    """Return what was set while it runs of the broker ``name``, or of all of them under ``""``."""
-    settings = []
-    for option in options_of(DynamicBrokerConfig):
-        synonyms: list[Synonym] = [
-            (option.name, given[option.name], source)
-            for given, source in (
-                (given_while_running.get(name, {}) if name else {}, DYNAMIC_BROKER_CONFIG),
-                (given_while_running.get("", {}), DYNAMIC_DEFAULT_BROKER_CONFIG),
-            )
-            if option.name in given
-        ]
-        if synonyms:
-            settings.append(_setting(option, synonyms[0][1], synonyms))
-    return settings
+def dynamic_settings(levels: BrokerLevels, options: Iterable[Option]) -> list[Setting]:
+    """Return those of ``options`` that were set at run time."""
+    found = [(option, levels.dynamic(option.name)) for option in options]
+    return [_setting(option, synonyms[0][1], synonyms) for option, synonyms in found if synonyms]

@@ -31,6 +31,12 @@ def parse_overrides(given: list[str]) -> dict[str, int]:
     return overrides
 
 
+def check_limits(name: str, value: Any) -> None:
+    """Raise ConfigError for ``max.connections.per.ip.overrides`` that are malformed; other options pass."""
+    if name == OPTION:
+        parse_overrides(value)
+
+
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
     """How many connections a listener takes, and how many per second."""

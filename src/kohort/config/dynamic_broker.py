@@ -1,13 +1,15 @@
-"""Options of Kafka's brokers that may change while they run and mean nothing here: replicas, threads, Kerberos."""
+"""Options of brokers that may change at run time: those with an effect, and those without one here."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.config.broker import LONG_MAX, ONE_STORAGE
-from kohort.config.options import ValueRule, option
+from kohort.config.broker import LONG_MAX, ONE_STORAGE, BrokerConfig
+from kohort.config.options import Option, ValueRule, option, options_of
+from kohort.config.topic import TopicConfig
 
 _ONE_LOOP: Final = "all is done in one thread"
 _OWN_CLEANER: Final = "a log is compacted as a whole, in one thread"
@@ -20,7 +22,7 @@ OF_ONE_BROKER: Final = "sasl."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBrokerConfig:
-    """Accepted, checked, kept and shown, so that tools and programs that set them do their work."""
+    """Options without effect: replicas, threads, Kerberos. They are checked, kept and described."""
 
     leader_rate: int = option(
         "leader.replication.throttled.rate",
@@ -173,3 +175,27 @@ class DynamicBrokerConfig:
         bits=16,
         no_effect=_NO_LOGIN,
     )
+
+
+_ATTRIBUTES: Final = frozenset(
+    {
+        "log_cleaner_backoff_ms",
+        "log_cleaner_dedupe_buffer_size",
+        "max_connections",
+        "max_connections_per_ip",
+        "max_connections_per_ip_overrides",
+        "max_connection_creation_rate",
+        "producer_id_expiration_ms",
+        "group_consumer_assignment_interval_ms",
+    }
+)
+_DEFAULTS_OF_TOPICS: Final = frozenset(option.falls_back_to for option in options_of(TopicConfig))
+
+OF_BROKER: Final[Mapping[str, Option]] = {
+    option.name: option
+    for option in options_of(BrokerConfig)
+    if option.attribute in _ATTRIBUTES or option.attribute in _DEFAULTS_OF_TOPICS
+}
+"""Options of BrokerConfig that may change at run time, by Kafka's names: with effect at once."""
+DYNAMIC: Final[Mapping[str, Option]] = {**{o.name: o for o in options_of(DynamicBrokerConfig)}, **OF_BROKER}
+"""Every option that may change at run time, by Kafka's names."""

@@ -18,6 +18,8 @@ from kohort.errors import ConfigError
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
+COARSER: Final = frozenset({"log.retention.hours", "log.retention.minutes", "log.roll.hours"})
+"""Options that give way to the same option in milliseconds."""
 
 IGNORED: Final = frozenset(
     """
@@ -109,7 +111,7 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
             found.options.setdefault("node.id", value)
         elif name in {"log.dirs", "log.dir"}:
             found.data_dir = _one_folder(name, value)
-        elif name in {"log.retention.hours", "log.retention.minutes", "log.roll.hours"}:
+        elif name in COARSER:
             continue  # below: they give way to the same in milliseconds
         elif name in IGNORED or name.startswith(IGNORED_PREFIXES) or _is_there_anyway(name, name, value):
             found.ignored.append(name)

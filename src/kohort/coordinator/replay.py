@@ -10,6 +10,7 @@ from kohort.coordinator.consumer_records import ConsumerGroupRecord, EpochWritte
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.offsets.state import GroupOffsets, Kept
+from kohort.coordinator.record_times import moved_record
 from kohort.coordinator.records import (
     GroupWritten,
     InTransaction,
@@ -62,7 +63,7 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
     return had
 
 
-def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped) -> None:
+def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
     """Parse and ``replay`` one thing that a log holds. What cannot be read is counted and changes nothing."""
     key, value = item
     if isinstance(value, TransactionEnded):
@@ -73,7 +74,7 @@ def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped) -> 
     for of, says in records:
         record = _parsed(of, says, skipped)
         if record is not None:
-            replay(groups, record, now_ms, producer_id)
+            replay(groups, moved_record(record, -ahead_ms), now_ms, producer_id)
 
 
 def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
@@ -87,27 +88,28 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
     return record
 
 
-def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
+def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
     """Parse and ``replay`` what a log says, in order. What cannot be read is counted and changes nothing.
 
     A long log is commits for the most part, and many of them of the same groups and topics. The first to a topic goes
-    the long way; the next ones, whose keys differ from its key in the partition alone, are put beside it as they are.
+    the long way; the next ones, whose keys differ from its key in the partition alone, are put beside it as they are,
+    unless the wall clock was set by ``ahead_ms`` since the start, which moves the times of every record.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
-        if type(value) is bytes and not groups.open and is_plain_offset(value):
+        if not ahead_ms and type(value) is bytes and not groups.open and is_plain_offset(value):
             place = places.get(key[:-4])
             if place is not None:
                 place[int.from_bytes(key[-4:], "big", signed=True)] = value
                 continue
         elif isinstance(value, SPECIAL):
-            replay_one(groups, (key, value), now_ms, skipped)
+            replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
             places.clear()  # pending offsets are overtaken by the long way alone
             continue
         record = _parsed(key, value, skipped)
         if record is None:
             continue
-        replay(groups, record, now_ms)
+        replay(groups, moved_record(record, -ahead_ms), now_ms)
         if isinstance(record, OffsetCommitted) and record.value is not None:
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from kohort.clock import Rng, Timers
+from kohort.clock import Rng, Timers, WallTime
 from kohort.config import BrokerConfig
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
 from kohort.coordinator.append_errors import append_error
@@ -53,6 +53,7 @@ from kohort.coordinator.outcome import (
     TopicsView,
 )
 from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.record_times import moved_record
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.remembered import Remembered, Stall
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
@@ -94,6 +95,8 @@ class Coordinator:
         self._append = append
         self._options_of_group = options_of_group
         self._checked = checked
+        self.wall = WallTime()
+        """Clock of the times in records; the broker sets the one that its logs go by."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._remembered = Remembered()
@@ -105,6 +108,10 @@ class Coordinator:
         """Estimated cost of all decisions so far."""
         self.counters = OffsetCounters()
         self.fenced = self._remembered.fenced
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force."""
+        self._config = config
 
     # What happens to groups.
 
@@ -281,7 +288,8 @@ class Coordinator:
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
         """Read the next records of a partition that is loading; what cannot be read goes to ``skipped``."""
-        replay_log(self._shards.by_partition[partition].groups, records, now_ms, skipped)
+        groups = self._shards.by_partition[partition].groups
+        replay_log(groups, records, now_ms, skipped, self.wall.ahead_ms)
 
     def refuse_loading(self, partition: int) -> None:
         """Give up a partition that cannot be read: its groups are not coordinated."""
@@ -348,7 +356,7 @@ class Coordinator:
             self._worked_us += APPENDED_US + RECORD_US * len(outcome.records)
             try:
                 self._check_records(shard, outcome, ctx)
-                built = [build_record(r) for r in outcome.records]
+                built = [build_record(moved_record(r, self.wall.ahead_ms)) for r in outcome.records]
                 self._append(shard.partition, built, ctx.now_ms, outcome.producer)
             except (ApiError, StorageError, ProtocolError) as error:
                 outcome = self._refused(shard, group_id, outcome, error, ctx)

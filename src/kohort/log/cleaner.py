@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from kohort.clock import WallTime
 from kohort.config import BrokerConfig
 from kohort.errors import CorruptLog, StorageError
 from kohort.log.checkpoints import build_offsets, parse_offsets
@@ -30,10 +31,17 @@ class Cleaner:
     """Compaction of all logs of a broker."""
 
     def __init__(
-        self, storage: Storage, config: BrokerConfig, logs: Callable[[], Iterable[PartitionLog]], now_ms: int
+        self,
+        storage: Storage,
+        config: BrokerConfig,
+        logs: Callable[[], Iterable[PartitionLog]],
+        now_ms: int,
+        wall: WallTime,
     ) -> None:
+        self._wall = wall
         self._storage = storage
-        self._config = config
+        self.config = config
+        """Options of the broker, which may change at run time."""
         self._logs = logs
         self._clean_until = self._read_checkpoint()
         self._not_before: dict[TopicPartition, int | None] = {}
@@ -43,7 +51,7 @@ class Cleaner:
 
     @property
     def wake_at_ms(self) -> int | None:
-        return self._wake_at_ms if self._config.log_cleaner_enable else None
+        return self._wake_at_ms if self.config.log_cleaner_enable else None
 
     def clean_until(self, tp: TopicPartition) -> int:
         """Up to where a log is compacted, as far as is known."""
@@ -63,12 +71,12 @@ class Cleaner:
 
     def tick(self, now_ms: int) -> list[Note]:
         """Do a step of what is under way, or look for what is due; returns what to tell."""
-        if not self._config.log_cleaner_enable or now_ms < self._wake_at_ms:
+        if not self.config.log_cleaner_enable or now_ms < self._wake_at_ms:
             return []
         if self._now is None:
             self._now = self._next(now_ms)
         if self._now is None:
-            self._wake_at_ms = now_ms + self._config.log_cleaner_backoff_ms
+            self._wake_at_ms = now_ms + self.config.log_cleaner_backoff_ms
             return []
         self._wake_at_ms = now_ms + STEP_PAUSE_MS
         return self._step(self._now, now_ms)
@@ -76,15 +84,16 @@ class Cleaner:
     def _next(self, now_ms: int) -> Compaction | None:
         """Return the log that needs it most, if one needs it."""
         best: tuple[float, PartitionLog, Dirty] | None = None
+        wall_ms = self._wall.at(now_ms)
         for log in self._logs():
             if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):
-                dirty = dirty_part(log, self.clean_until(log.tp), now_ms)
+                dirty = dirty_part(log, self.clean_until(log.tp), wall_ms)
                 if dirty.is_worth_it(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
                     best = (dirty.ratio, log, dirty)
         if best is None:
             return None
         _, log, dirty = best
-        return Compaction(log, self._storage, dirty, self._config.log_cleaner_dedupe_buffer_size, now_ms)
+        return Compaction(log, self._storage, dirty, self.config.log_cleaner_dedupe_buffer_size, wall_ms)
 
     def _may_try(self, tp: TopicPartition, now_ms: int) -> bool:
         not_before = self._not_before.get(tp, 0)

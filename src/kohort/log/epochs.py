@@ -11,6 +11,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from kohort.errors import StorageError
+from kohort.log.storage import Storage
+from kohort.notes import Note, warning
+
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 EPOCH_MAX: Final = 0x3FFFFFFF
 """No log gets there: the CRC of a batch does not cover its epoch, and one that says more has lost a bit."""
@@ -93,3 +97,29 @@ class LeaderEpochs:
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
             raise ValueError("its entries do not grow")
         return cls(entries)
+
+
+class EpochsFile:
+    """The checkpoint of the leader epochs of one log."""
+
+    __slots__ = ("_epochs", "_name", "_storage", "is_saved")
+
+    def __init__(self, storage: Storage, folder: str, epochs: LeaderEpochs) -> None:
+        self._storage, self._epochs = storage, epochs
+        self._name = f"{folder}/{EPOCHS_FILE}"
+        self.is_saved = True
+        """False while the file lacks the latest epoch."""
+
+    def save(self) -> None:
+        """Write the file. Raises StorageError where the disk refuses."""
+        self._storage.replace(self._name, self._epochs.build(), durable=False)
+        self.is_saved = True
+
+    def save_if_room(self) -> list[Note]:
+        """Write the file, or leave it to the next append; return lines for the log."""
+        try:
+            self.save()
+        except StorageError as error:
+            self.is_saved = False
+            return [warning(f"{error}; the next append writes it")]
+        return []

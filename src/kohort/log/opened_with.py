@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kohort.clock import WallTime
 from kohort.log.aborted_pages import AbortedPages
 from kohort.log.counters import LogCounters
 from kohort.log.producers import Room
@@ -35,6 +36,8 @@ class LogListener(NamedTuple):
     """Without one any number of producers is remembered."""
     aborted_pages: AbortedPages | None = None
     """Without one each look at aborted transactions reads their files."""
+    wall: WallTime = WallTime()
+    """Clock of append times, of retention and of the checks of timestamps."""
 
 
 NOTHING_KNOWN: Final = KnownAtStart()

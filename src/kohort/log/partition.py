@@ -16,7 +16,7 @@ from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.aborted import AbortedTransaction
 from kohort.log.append_result import AppendResult, PreparedBatch
-from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.epochs import EpochsFile
 from kohort.log.log_slice import LogSlice
 from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.opened_with import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
@@ -61,10 +61,10 @@ class PartitionLog:
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due, self._tell, self.counters, room, aborted_pages = listener
+        self._on_flush_due, self._tell, self.counters, room, aborted_pages, self._wall = listener
         self._configure(config)
         place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
-        found = recover(place, now_ms)
+        found = recover(place, self._wall.at(now_ms))
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
         self._start_offset = found.start_offset
@@ -80,8 +80,9 @@ class PartitionLog:
         self._commit = GroupCommit()
         self._wanted_to = 0
         """Up to which offset answers wait for a flush."""
+        self._epochs_file = EpochsFile(storage, self.folder, self.epochs)
         if found.new_epoch:
-            self._save_epochs()
+            self.notes += [note.about(tp) for note in self._epochs_file.save_if_room()]
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.tp}, {self._start_offset} to {self._next_offset}, {len(self._segments)} segments)"
@@ -146,7 +147,7 @@ class PartitionLog:
 
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
         """Store one batch and say where. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
-        header = checked_header(batch, self._rules, now_ms, from_client=from_client)
+        header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=from_client)
         if from_client and self.opens_batches:
             batch, header = at_once(self._opened(batch, header))
         return self._store(batch, header, now_ms, from_client=from_client)
@@ -158,7 +159,7 @@ class PartitionLog:
 
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
         """Check a producer's batch, and open it where that is wanted, in steps. Raises ApiError."""
-        header = checked_header(batch, self._rules, now_ms, from_client=True)
+        header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=True)
         return (yield from self._opened(batch, header))
 
     def append_prepared(self, prepared: PreparedBatch, now_ms: int) -> AppendResult:
@@ -175,16 +176,17 @@ class PartitionLog:
                 return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
         base_offset, size = self._next_offset, header.size
         last_offset = base_offset + header.last_offset_delta
-        max_timestamp = now_ms if self._log_append_time else header.max_timestamp
+        wall_ms = self._wall.at(now_ms)
+        max_timestamp = wall_ms if self._log_append_time else header.max_timestamp
         try:
-            segment = self._segment_for(size, last_offset, max_timestamp, now_ms)
+            segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
             self._begin_epoch()
-            segment.append(self._placed(batch, header, now_ms), size, last_offset, max_timestamp)
+            segment.append(self._placed(batch, header, wall_ms), size, last_offset, max_timestamp)
         except StorageError as error:
             raise self._refused("append", "a batch is refused", error) from error
         self._next_offset = last_offset + 1
         self.counters.appended(header)
-        append_time_ms = now_ms if self._log_append_time else -1
+        append_time_ms = wall_ms if self._log_append_time else -1
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, max_timestamp, now_ms)
         self._unflushed_records += header.record_count
@@ -194,36 +196,39 @@ class PartitionLog:
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Append the marker that ends a producer's transaction. Raises ApiError; then it may be appended once more."""
         self.producers.check_marker(marker)
-        appended = self.append(build_marker(marker, now_ms), now_ms, from_client=False)
+        wall_ms = self._wall.at(now_ms)
+        appended = self.append(build_marker(marker, wall_ms), now_ms, from_client=False)
         taken_back = self.producers.taken_back(marker, appended.base_offset)
         if taken_back is not None:
             self._guarded(lambda: self.aborted.add(taken_back, segment_name(self._segments[-1].base_offset)))
-        self.producers.end(marker, now_ms, now_ms)
+        self.producers.end(marker, wall_ms, now_ms)
         return appended
 
     def _already(self, batch: ProducedBatch, waits: bool) -> AppendResult:
         append_time_ms = batch.timestamp_ms if self._log_append_time else -1
         return AppendResult(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, True, waits)
 
-    def _placed(self, batch: Buffer, header: BatchHeader, now_ms: int) -> list[Buffer]:
+    def _placed(self, batch: Buffer, header: BatchHeader, wall_ms: int) -> list[Buffer]:
         if self._log_append_time:
-            return with_append_time(batch, header, self._next_offset, self.leader_epoch, now_ms)
+            return with_append_time(batch, header, self._next_offset, self.leader_epoch, wall_ms)
         return with_offset(batch, self._next_offset, self.leader_epoch)
 
-    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
-        if self._segments[-1].must_roll(size, last_offset, max_timestamp, now_ms):
-            self.roll(now_ms)
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, wall_ms: int) -> Segment:
+        if self._segments[-1].must_roll(size, last_offset, max_timestamp, wall_ms):
+            self._roll(wall_ms)
         return self._segments[-1]
 
     def _begin_epoch(self) -> None:
         if self.epochs.latest is None:
             self.epochs.assign(0, self._next_offset)
-            self._save_epochs()
+            self._epochs_file.is_saved = False
+        if not self._epochs_file.is_saved:
+            self._epochs_file.save()
 
     def begin_leader_epoch(self) -> None:
         """Another leads from here on: what is appended next is of a later epoch. Raises ApiError if it is not kept."""
         self.epochs.assign(self.leader_epoch + 1, self._next_offset)
-        self._guarded(self._save_epochs)
+        self._guarded(self._epochs_file.save)
 
     def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
         """Begin a flush where ``flush.messages`` says so; for a repeat too, as the first may have failed.
@@ -246,10 +251,13 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
+        self._roll(self._wall.at(now_ms))
+
+    def _roll(self, wall_ms: int) -> None:
         assert self._segments[-1].size, "an empty segment is not rolled"
         self._segments[-1].seal()
         self.counters.rolled_segments += 1
-        segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
+        segment = Segment(self._storage, self.folder, self._next_offset, self._limits, wall_ms)
         segment.make()
         self._segments.append(segment)
         self._snapshots.take(self.producers, self._next_offset)
@@ -355,24 +363,24 @@ class PartitionLog:
 
     def retain(self, now_ms: int) -> list[Note]:
         """Delete the segments that no rule keeps; says which."""
-        notes = []
+        notes, wall_ms = [], self._wall.at(now_ms)
         policy = self._config.cleanup_policy
         rules = [(below_start(self._segments, self._start_offset), "below the log's start")]
         if "delete" in policy:
-            by_age = too_old(self._segments, now_ms, self._config.retention_ms)
+            by_age = too_old(self._segments, wall_ms, self._config.retention_ms)
             by_size = too_many(self._segments, self._config.retention_bytes)
             rules.append((by_age, f"older than {self._config.retention_ms} ms"))
             rules.append((by_size, f"more than {self._config.retention_bytes} bytes"))
         gone, reason = max(rules, key=lambda rule: rule[0])
         if gone:
-            size = self._delete_oldest(gone, now_ms)
+            size = self._delete_oldest(gone, wall_ms)
             said = f"{self.tp}: deleted {gone} segments ({size} bytes), {reason}; starts at {self._start_offset}"
             notes.append(info(said))
         return notes
 
-    def _delete_oldest(self, count: int, now_ms: int) -> int:
+    def _delete_oldest(self, count: int, wall_ms: int) -> int:
         if count == len(self._segments):
-            self.roll(now_ms)
+            self._roll(wall_ms)
         gone = self._segments[:count]
         size = sum(segment.size for segment in gone)
         del self._segments[:count]
@@ -408,7 +416,7 @@ class PartitionLog:
     def _after_new_start(self) -> None:
         self.recovery_point = max(self.recovery_point, self._start_offset)
         if self.epochs.truncate_start(self._start_offset):
-            self._save_epochs()
+            self._epochs_file.save()
 
     # ---------------------------------------------------------------- disk
 
@@ -487,6 +495,3 @@ class PartitionLog:
         """Close everything without a word: the folder is about to go."""
         for segment in self._segments:
             segment.drop()
-
-    def _save_epochs(self) -> None:
-        self._storage.replace(f"{self.folder}/{EPOCHS_FILE}", self.epochs.build(), durable=False)

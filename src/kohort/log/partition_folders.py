@@ -38,17 +38,22 @@ class PartitionFolders:
     def see(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
         """See that the folder of a known partition is there and is its own."""
         folder = str(tp)
-        if folder not in folders:
-            self._notes.append(warning(f"{tp}: its folder was missing; it begins empty"))
-            self._make(topic_id, folder)
-            return
-        found = folder_topic_id(self._storage, folder)
-        if found is None:
-            self._notes.append(warning(f"{tp}: {PARTITION_METADATA_FILE} was missing or cannot be read; written anew"))
-            self._claim(topic_id, folder)
-        elif found != topic_id:
+        found = folder_topic_id(self._storage, folder) if folder in folders else None
+        if found is not None and found != topic_id:
             self._set_aside(folder, f"it belongs to topic id {uuid_to_text(found)}")
-            self._make(topic_id, folder)
+        if found != topic_id:
+            if found is None:
+                said = f"{PARTITION_METADATA_FILE} was missing or cannot be read; written anew"
+                said = said if folder in folders else "its folder was missing; it begins empty"
+                self._notes.append(warning(f"{tp}: {said}"))
+            self._make_if_room(topic_id, tp)
+
+    def _make_if_room(self, topic_id: bytes, tp: TopicPartition) -> None:
+        """Make a folder at the start. On a full disk the partition alone goes without: its appends are refused."""
+        try:
+            self._make(topic_id, str(tp))
+        except StorageError as error:
+            self._notes.append(warning(f"{tp}: {error}; make room and start again, or appends to it may be refused"))
 
     def make(self, topic_id: bytes, tp: TopicPartition, now_ms: int) -> None:
         """Make the folder of a new partition, out of whose way goes whatever is called so."""

@@ -35,7 +35,7 @@ class ProducerRoom:
         all_producers: Callable[[], Iterable[Producers]],
         tell: Callable[[Note], None] | None = None,
     ) -> None:
-        self._expire_after_ms = config.producer_id_expiration_ms
+        self.expire_after_ms = config.producer_id_expiration_ms
         self._all_producers = all_producers
         self._tell = tell
         self._looked_ms: int | None = None
@@ -82,14 +82,14 @@ class ProducerRoom:
     def expire(self, now_ms: int) -> None:
         """Forget those that were silent for ``producer.id.expiration.ms``."""
         for producers in self._all_producers():
-            producers.expire(now_ms, self._expire_after_ms)
+            producers.expire(now_ms, self.expire_after_ms)
         self.count()
 
     def _make_room(self, now_ms: int) -> None:
         """Forget those that were silent for half of the time, a quarter, and so on, until there is room."""
         self.count()
         surplus = self.at_most - (self.limit - self.limit // SPARE - 1)
-        after_ms = self._expire_after_ms
+        after_ms = self.expire_after_ms
         while surplus > 0 and after_ms:
             for producers in self._all_producers():
                 gone = producers.expire(now_ms, after_ms, surplus)

@@ -424,7 +424,16 @@ class Segment:
         self._append_time()
         self._offsets, self._times_known = offsets, True
         for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
+            self._put(index, ending)
+
+    def _put(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
+        """Put a new index in place of its file. Without room on the disk it stays in memory, and no file remains."""
+        try:
             self._storage.replace(self._path(ending), index.unsaved(), durable=False)
+        except StorageError as error:
+            self._storage.delete(self._path(ending))
+            self.notes.append(warning(f"{error}; the index stays in memory until there is room"))
+        else:
             index.saved = len(index)
 
     def move(self, position: int, base_offset: int) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.clock import Rng
-from kohort.config import BrokerConfig, TopicConfig, topic_config
-from kohort.config.topic import check_lags, usable_overrides
-from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
+from kohort.clock import Rng, WallTime
+from kohort.config import BrokerConfig, TopicConfig
+from kohort.config.topic import usable_overrides
+from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.aborted_pages import AbortedPages
 from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
@@ -30,6 +30,7 @@ from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.producer_room import ProducerRoom
 from kohort.log.storage import Room, Storage
+from kohort.log.topic_configs import TopicConfigs
 from kohort.log.topic_names import TakenNames, is_doomed, parse_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition
@@ -37,12 +38,11 @@ from kohort.notes import Note, info, warning
 from kohort.steps import Pace, Steps, at_once
 
 PRODUCER_ID_BLOCK: Final = 1000
-CONFIGS_KEPT: Final = 100
-"""Sets of options whose reading is remembered: most topics have one and the same."""
 CHECK_US: Final = 40
 REFUSE_US: Final = 600  # where an option is looked for that may have been meant
 MAKE_US: Final = 400
-"""About what it takes to check a topic, and to make a partition with its folder and its files, in microseconds."""
+RECONFIGURE_US: Final = 8
+"""Microseconds to check a topic, to make a partition with its folder and files, to give a log other options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +74,21 @@ class Topics:
 
     def __init__(self, storage: Storage, config: BrokerConfig, rng: Rng, now_ms: int) -> None:
         self._storage = storage
-        self._config = config
         self._rng = rng
         self._topics: dict[str, Topic] = {}
         self.version = 0
         """Grows whenever a topic is made, deleted, or given partitions."""
         self._by_id: dict[bytes, Topic] = {}
         self._names = TakenNames()
-        self._configs: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
+        self._configs = TopicConfigs(config)
         self._making: dict[str, Topic] = {}
         """Topics that are written down and whose partitions are being made. Nobody sees them yet."""
         self._growing: dict[str, list[PartitionLog]] = {}
         """By topic, the partitions made so far of those that it is to get."""
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
-        self.aborted_pages = AbortedPages()
-        self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms)
-        self.counters = LogCounters()
-        rooms = self.producer_room, self.aborted_pages
+        self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
+        self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms, self.wall)
+        rooms = self.producer_room, self.aborted_pages, self.wall
         self._listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, *rooms)
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
@@ -152,7 +150,7 @@ class Topics:
         usable, problems = usable_overrides(entry.overrides)
         for problem in problems:
             self.recovery_notes.append(warning(f"topic {entry.name}: the broker's default holds, since {problem}"))
-        return Topic(entry.name, entry.topic_id, usable, topic_config(self._config, usable), entry.internal)
+        return Topic(entry.name, entry.topic_id, usable, self._configs.of(usable), entry.internal)
 
     def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
         """Go on with a deletion that a stop interrupted."""
@@ -206,18 +204,20 @@ class Topics:
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         """Return the options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
-        given = tuple(sorted(overrides.items()))
-        known = self._configs.get(given)
-        if known is None:
-            try:
-                known = topic_config(self._config, overrides)
-                check_lags(known)
-            except ConfigError as error:
-                raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-            if len(self._configs) == CONFIGS_KEPT:
-                self._configs.clear()
-            self._configs[given] = known
-        return known
+        return self._configs.check(overrides)
+
+    def reconfigure(self, config: BrokerConfig) -> Steps[None]:
+        """Put changed options of the broker in force: for new topics at once, for logs and duties in steps."""
+        self._configs = TopicConfigs(config)
+        self.producer_room.expire_after_ms = config.producer_id_expiration_ms
+        self._upkeep.reconfigure(config)
+        pace = Pace()
+        for topic in (*self._topics.values(), *self._making.values()):
+            topic.config = self._configs.of(topic.overrides)
+            for log in topic.partitions:
+                log.config = topic.config
+                if pace.is_due(RECONFIGURE_US):
+                    yield
 
     def create(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kohort.clock import Timers, earliest
+from kohort.clock import Timers, WallTime, earliest
 from kohort.config import BrokerConfig
 from kohort.errors import StorageError
 from kohort.log.checkpoints import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
@@ -45,13 +45,14 @@ class Upkeep:
         logs: Callable[[], Iterable[PartitionLog]],
         producer_room: ProducerRoom,
         now_ms: int,
+        wall: WallTime,
     ) -> None:
         self._storage = storage
         self._logs = logs
         self._producer_room = producer_room
         self._timers: Timers[str] = Timers()
         self._flushes: Timers[TopicPartition] = Timers()
-        self._cleaner = Cleaner(storage, config, logs, now_ms)
+        self._cleaner = Cleaner(storage, config, logs, now_ms, wall)
         self._doomed: list[str] = []
         self._written: dict[str, bytes] = {}
         self._every: dict[str, tuple[int, Callable[[int], list[Note]]]] = {
@@ -65,6 +66,10 @@ class Upkeep:
             if interval_ms:
                 self._timers.set(duty, now_ms + interval_ms)
         self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Put changed options of the broker in force."""
+        self._cleaner.config = config
 
     @property
     def wake_at_ms(self) -> int | None:

@@ -72,7 +72,7 @@ class ProcessCopy:
 def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
     """Return what a broker counts, as it is now. Takes some tens of microseconds."""
     state, counts = broker.state, broker.state.counters
-    offsets, connections, purgatory = state.coordinator.counters, broker.connections, state.purgatory
+    offsets, connections, purgatory = state.coordinator.counters, state.connections, state.purgatory
     used = {key: api for key, api in counts.by_api.items() if api.took.total_ns or api.took.count}
     return BrokerCopy(
         node=state.node.node_id,
@@ -120,7 +120,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
 
 
 def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
-    state, connections = broker.state, broker.connections
+    state, connections = broker.state, broker.state.connections
     arriving, sessions, groups = connections.frame_budget, state.sessions, state.coordinator.budget
     producers, transactions = state.topics.producer_room, state.cluster.transactions.room
     return {

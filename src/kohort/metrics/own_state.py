@@ -20,6 +20,7 @@ from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.record_times import moved_entry
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.log.partition import PartitionLog
 from kohort.metrics.breathing import YOUNGEST
@@ -82,9 +83,10 @@ class OwnState:
         """Return the nodes that are up."""
         return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
 
-    def _collect(self, live: Collection[Server]) -> None:
+    def _collect(self, live: Collection[Server], ahead_ms: int) -> None:
         """Take what all nodes have told since; of those that are down it is the last."""
-        entries = [entry for server in self._heard for entry in server.broker.state.counters.take_entries()]
+        taken = [entry for server in self._heard for entry in server.broker.state.counters.take_entries()]
+        entries = [moved_entry(entry, ahead_ms) for entry in taken]
         entries.sort(key=lambda entry: entry.at_ms)  # a group may have moved from one to another
         self._entries.extend(entries)
         self._heard = [server for server in self._heard if server in live]
@@ -116,7 +118,7 @@ class OwnState:
         topics = yield from self._topics(cluster, process)
         groups: list[GroupSnapshot] = []
         copies: list[BrokerCopy] = []
-        self._collect(live)
+        self._collect(live, cluster.wall.ahead_ms)
         for server in live:
             copy = copy_of(server.broker, server.failed_handshakes)
             copies.append(copy)
@@ -131,7 +133,7 @@ class OwnState:
         for server, copy in zip(live, copies, strict=True):
             yield from _copy_fenced(server, copy, there)
             if server.broker.state.config.metrics_clients:
-                yield from _copy_reports(server, copy, at_ms)
+                yield from _copy_reports(server, copy, at_ms - cluster.wall.ahead_ms)
         took_ms = (time.perf_counter_ns() - began_ns) / 1e6
         nodes = [cluster.nodes[node_id] for node_id in sorted(cluster.live)]
         snapshot = ClusterSnapshot(

@@ -24,6 +24,10 @@ class MovableClock:
         since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
         return since + self._ahead_ms
 
+    def ahead_ms(self) -> int:
+        """Return how far the system's wall clock was set since the start, 0 if frozen."""
+        return self._system.ahead_ms() if self._frozen_at_ms is None else 0
+
     def advance(self, ms: int) -> None:
         """Set it ahead by ``ms``. Raises UsageError for a negative number."""
         self._ahead_ms += checked_ms("advance: ms", ms)

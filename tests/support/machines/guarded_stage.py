@@ -104,7 +104,7 @@ def state_of(stage: BrokerStage) -> dict[str, Any]:
         "transactions": transactions,
         "acls": sorted(map(str, state.access or ())),
         "group options": repr(state.cluster.group_options.by_group),
-        "dynamic options": repr(state.cluster.dynamic_options),
+        "broker options": repr(state.cluster.broker_options.by_name),
     }
 
 

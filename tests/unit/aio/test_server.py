@@ -8,6 +8,8 @@ import pytest
 import kohort
 from kohort.aio.serving.listening import bind
 from kohort.aio.serving.server import Server, storage_in
+from kohort.broker.io import Tick
+from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ConfigError, DataDirInUse, UsageError
 from support.machines.broker_stage import produce_request
@@ -154,3 +156,19 @@ def test_logins_that_others_may_try_are_not_recorded(tmp_path):
         asyncio.run(Server.start_recorded(config, tmp_path / "broker.rec"))
 
     assert not (tmp_path / "broker.rec").exists()
+
+
+def test_wall_clock_that_is_set_reaches_the_broker_before_the_next_event():
+    async def story() -> tuple[int, int]:
+        clock = ManualClock()
+        server = await Server.start(parse_config(BrokerConfig, {}), storage_in(None), clock=clock)
+        wall = server.broker.state.cluster.wall
+        clock.set_wall(50)
+        server.give(Tick())
+        slewed_ms = wall.ahead_ms
+        clock.set_wall(7_200_000)
+        server.give(Tick())
+        await server.stop()
+        return slewed_ms, wall.ahead_ms
+
+    assert asyncio.run(story()) == (0, 7_200_000)

@@ -50,7 +50,7 @@ def test_a_name_that_no_rule_is_about_costs_the_connection():
     [close] = said
     assert isinstance(close, Close)
     assert "no rule of ssl.principal.mapping.rules is about the certificate of C=DE" in close.reason
-    assert len(broker.connections) == 0
+    assert len(broker.state.connections) == 0
 
 
 @pytest.mark.parametrize("name", [SUBJECT, None])

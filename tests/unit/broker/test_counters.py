@@ -134,7 +134,7 @@ def test_bytes_connections_and_their_ends_are_counted(stage):
 
     peer.send_bytes(b"\xff\xff\xff\xff")
     assert counters.closed == {"frame": 1}
-    assert stage.broker.connections.opened == 1
+    assert stage.broker.state.connections.opened == 1
 
 
 @pytest.mark.heavy

@@ -7,7 +7,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
-from kohort.broker.io import FetchKeys, KeysFetched, Tick
+from kohort.broker.io import FetchKeys, KeysFetched, Tick, WallClockSet
 from kohort.wire.messages.metadata import MetadataRequest
 from support.machines.sasl_peer import bearer, connect, log_in, sasl_stage
 
@@ -62,6 +62,23 @@ def test_a_login_is_good_as_long_as_its_token(tests_stage):
     stage.advance(40_000)
     peer.send(MetadataRequest(topics=[]), 12)
     assert "expired" in peer.closed
+
+
+@pytest.mark.parametrize("overrides", [{}, SIGNED])
+def test_token_expires_by_the_wall_clock(overrides):
+    stage = sasl_stage("OAUTHBEARER", overrides=overrides)
+    made = signed if overrides else unsecured
+    if overrides:
+        stage.give(KeysFetched(URL, JWKS))
+    in_an_hour, in_three = made(stage, 3_600), made(stage, 3 * 3_600)
+    stage.give(WallClockSet(2 * 3_600_000))
+
+    refused = connect(stage)
+    log_in(refused, bearer(in_an_hour))
+    stage.advance(100)
+    assert "its exp was 3600 s ago, by this clock" in refused.closed
+    lifetime_ms = log_in(connect(stage), bearer(in_three)).session_lifetime_ms
+    assert lifetime_ms == 3_600_000 - stage.now_ms % 1000
 
 
 def test_or_as_the_listener_allows():

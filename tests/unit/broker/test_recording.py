@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from kohort.broker.io import Connected, Disconnected, Received, Secured, Stalled, Tick
+from kohort.broker.io import Connected, Disconnected, Received, Secured, Stalled, Tick, WallClockSet
 from kohort.broker.recording_broker import RecordingBroker
 from kohort.broker.recording_format import (
     MAGIC,
@@ -67,6 +67,7 @@ def test_events_come_back_as_they_were():
         Received(1, b"\x00bytes"),
         Tick(),
         Stalled(1_700_000_000_123),
+        WallClockSet(-7_200_000),
         Connected(2, "::1", "OUTER"),
         Secured(2, "CN=alice,O=Größe"),
         Connected(3, "", "INNER"),

@@ -148,7 +148,7 @@ def test_a_peer_that_is_held_up_may_leave(stage, admin):
     peer.leave()
 
     stage.advance(10_000)
-    assert len(stage.broker.connections) == 1
+    assert len(stage.broker.state.connections) == 1
     assert not stage.broker.state.quotas.under_way
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.clock import WallTime
 from kohort.config import BrokerConfig
 from kohort.errors import StorageError
 from kohort.log.aborted import AbortedTransactions
@@ -293,7 +294,7 @@ def test_what_is_made_reaches_to_the_last_position_that_an_index_can_say_and_no_
 def test_a_log_that_the_disk_refused_to_compact_is_tried_again_after_a_minute_to_the_millisecond():
     stage = stage_of()
     put(stage, "a", "a", "b")
-    cleaner = Cleaner(stage.storage, BrokerConfig(log_cleaner_backoff_ms=1), lambda: [stage.log], 0)
+    cleaner = Cleaner(stage.storage, BrokerConfig(log_cleaner_backoff_ms=1), lambda: [stage.log], 0, WallTime())
     stage.storage.keeps = f"orders-0/{0:020d}.log.cleaned"
     now_ms, notes = stage.now_ms, []
     while not notes:

@@ -12,7 +12,8 @@ from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.data_folder_identity import new_topic_id
 from kohort.log.storage import MemoryStorage
-from kohort.log.topics import CONFIGS_KEPT, Topics
+from kohort.log.topic_configs import CONFIGS_KEPT, TopicConfigs
+from kohort.log.topics import Topics
 from kohort.model import uuid_to_text
 from kohort.notes import Level
 from support.machines.log_stage import LogStage, batch, values_from
@@ -377,16 +378,16 @@ def test_producer_ids_are_reserved_by_the_thousand(storage):
     assert opened(storage).next_producer_id() == 3000
 
 
-def test_the_options_of_every_topic_are_its_own_however_many_sets_there_are(storage):
-    topics = opened(storage)
+def test_the_options_of_every_topic_are_its_own_however_many_sets_there_are():
+    configs = TopicConfigs(BrokerConfig())
     given = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
 
-    read = [topics.check_config(overrides) for overrides in given]
+    read = [configs.check(overrides) for overrides in given]
 
     assert [config.retention_ms for config in read] == list(range(len(given)))
-    assert len(topics._configs) <= CONFIGS_KEPT
+    assert len(configs) <= CONFIGS_KEPT
     for overrides, config in zip(given[-2:], read[-2:], strict=True):
-        assert topics.check_config(dict(overrides)) is config, "the last ones are remembered"
+        assert configs.check(dict(overrides)) is config, "the last ones are remembered"
 
 
 def test_ids_are_random_uuids_that_nobody_takes_for_an_option():

@@ -10,6 +10,7 @@ thread of its own; ``async with`` runs it on the loop of the caller.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,6 +39,9 @@ R = TypeVar("R")
 EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
 """Where an embedded broker differs from Kafka's defaults: a free port, and no wait for a group's first members."""
 LOOPBACK: Final = "127.0.0.1"
+_INHERITED: Final = (
+    "the broker runs in process {}, from which this one was forked: call it there, or make a Broker in this process"
+)
 LISTS: Final = ("listeners", "advertised.listeners")
 """Options that may be a list, which are read as in a server.properties."""
 
@@ -47,6 +51,9 @@ class Broker:
 
     ``with Broker() as broker:`` runs it on a thread of its own, ``async with`` on the loop of the caller; ``start`` and
     ``stop`` do the same as ``with``. Clients connect to ``broker.bootstrap``. The methods may be called by any thread.
+
+    A child process that is forked meanwhile has the addresses of the broker, for its clients. There ``stop`` does
+    nothing, and every other call raises UsageError.
     """
 
     def __init__(
@@ -87,6 +94,8 @@ class Broker:
         self._server: Server | ClusterServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = 0
+        """Process in which the broker runs."""
 
     @property
     def bootstrap(self) -> str:
@@ -95,11 +104,11 @@ class Broker:
         Of several listeners it is the first. Raises UsageError while the broker does not run, as everything does that
         asks about a running one.
         """
-        return self._running().bootstrap
+        return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
         """Return ``bootstrap`` of one listener, by its name. Raises UsageError for one that clients are not told of."""
-        addresses = self._running().addresses
+        addresses = self._started().addresses
         if listener.upper() not in addresses:
             raise UsageError(f"no listener {listener!r} is advertised, only {', '.join(addresses)}")
         return addresses[listener.upper()]
@@ -112,17 +121,35 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         """The id of the cluster: 22 letters, kept with the data."""
-        return self._running().cluster_id
+        return self._started().cluster_id
 
     @property
     def failed_handshakes(self) -> int:
         """How many connections to listeners with TLS have failed since the broker began; the log says why each did."""
         return self._running().failed_handshakes
 
-    def _running(self) -> Server | ClusterServer:
+    def _started(self) -> Server | ClusterServer:
         if self._server is None:
             raise UsageError("the broker is not running: use it in a with block, or call start()")
         return self._server
+
+    def _running(self) -> Server | ClusterServer:
+        server = self._started()
+        if self._is_inherited:
+            raise UsageError(_INHERITED.format(self._pid))
+        return server
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether the broker runs in the parent of this process, which was forked."""
+        return self._server is not None and self._pid != os.getpid()
+
+    def _check_stopped(self) -> None:
+        if self._is_inherited:
+            raise UsageError(_INHERITED.format(self._pid))
+        if self._server is not None:
+            raise UsageError("the broker is running")
+        self._pid = os.getpid()
 
     # ------------------------------------------------------------ the nodes of several
 
@@ -220,8 +247,7 @@ class Broker:
 
         Raises UsageError if it runs already, ConfigError or StorageError where it cannot, such as DataDirInUse.
         """
-        if self._server is not None:
-            raise UsageError("the broker is running")
+        self._check_stopped()
         loop = new_loop()
         thread = threading.Thread(target=_run_loop, args=(loop,), name="kohort-broker", daemon=True)
         thread.start()
@@ -234,7 +260,12 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Write what is to be written, end all connections and the thread. Does nothing if it is not running."""
+        """Write what is to be written, end all connections and the thread.
+
+        Does nothing if the broker is not running, or runs in the parent of this process, which was forked.
+        """
+        if self._is_inherited:
+            return
         server, self._server = self._server, None
         if server is None or self._loop is None:
             return
@@ -261,14 +292,15 @@ class Broker:
     # ------------------------------------------------------------ on the caller's loop
 
     async def __aenter__(self) -> Broker:
-        if self._server is not None:
-            raise UsageError("the broker is running")
+        self._check_stopped()
         self._server = await self._serve()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_inherited:
+            return
         server, self._server = self._server, None
         if server is not None:
             await server.stop()

@@ -313,6 +313,9 @@ class FileStorage:
                     rest = rest[os.write(fd, rest) :]
                 if durable and self._sync:
                     os.fsync(fd)
+            except OSError:
+                making.unlink(missing_ok=True)  # a full disk gets its room back
+                raise
             finally:
                 os.close(fd)
             making.replace(path)

@@ -1,7 +1,7 @@
 """Whether a loop stood still: a timer that beats once a second, and the moment at which it was last seen alive.
 
-By the clock that sessions go by, so that a computer that was suspended has stood still, too. A process that was stopped
-finds what came meanwhile before its timers; so it is asked before every event.
+The beat goes by the clock of the sessions. A process that was stopped finds what came meanwhile before its timers; so
+it is asked before every event.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ from kohort.broker.io import (
     Send,
     Stalled,
     Tick,
+    WallClockSet,
 )
 from kohort.broker.recording_broker import RecordingBroker
 from kohort.broker.recording_format import RecordingHead
@@ -62,6 +63,8 @@ LOGGER: Final = logging.getLogger("kohort.server")
 WRITE_HIGH_BYTES: Final = 1 << 16
 """More than this unread by a peer, beside what the system holds for it, and it is sent no more."""
 LONGEST_SLEEP_MS: Final = 60_000
+WALL_SET_MS: Final = 100
+"""A wall clock that differs by less was not set: reading both clocks takes time."""
 
 
 class Server:
@@ -85,7 +88,7 @@ class Server:
         self._clock = clock
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
-        self._pulse = Pulse(self._loop, clock.now_ms, self._look_for_stall, broker.state.counters.late.add)
+        self._pulse = Pulse(self._loop, clock.now_ms, self._look_at_clocks, broker.state.counters.late.add)
         self._servers: list[asyncio.Server] = []
         self._tls_listeners: list[TlsListener] = []
         self._peers: dict[ConnectionId, Peer] = {}
@@ -232,7 +235,7 @@ class Server:
         not the others."""
         if self._stopped:
             return
-        self._look_for_stall()
+        self._look_at_clocks()
         try:
             outputs = self.broker.handle(event, self._clock.now_ms())
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served
@@ -241,8 +244,11 @@ class Server:
             return
         self._follow(outputs)
 
-    def _look_for_stall(self) -> None:
-        now_ms = self._clock.now_ms()
+    def _look_at_clocks(self) -> None:
+        """Report a loop that stood still, and a wall clock that was set."""
+        now_ms, ahead_ms = self._clock.now_ms(), self._clock.ahead_ms()
+        if abs(ahead_ms - self.broker.state.cluster.wall.ahead_ms) >= WALL_SET_MS and not self._stopped:
+            self._follow(self.broker.handle(WallClockSet(ahead_ms), now_ms))
         since_ms = self._pulse.stood_since(now_ms)
         if since_ms is not None and not self._stopped:
             self._follow(self.broker.handle(Stalled(since_ms), now_ms))

@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 
 from kohort.broker.cluster.access_control import access_control
 from kohort.broker.cluster.advertised_node import AdvertisedNode
+from kohort.broker.cluster.kept_broker_options import ALL, KeptBrokerOptions
 from kohort.broker.cluster.kept_group_options import KeptGroupOptions
 from kohort.broker.cluster.kept_quotas import KeptQuotas
 from kohort.broker.cluster.kept_subscriptions import KeptSubscriptions
-from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
+from kohort.broker.cluster.node_messages import BrokerOptionsChanged, LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
 from kohort.broker.cluster.security_store import SecurityStore
@@ -34,6 +35,7 @@ from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
 from kohort.model import Node
 from kohort.notes import warning
+from kohort.steps import Steps
 
 JOURNAL_REPLICAS: Final = 3
 """Replication factor of the journal, where there are so many nodes."""
@@ -53,6 +55,7 @@ class Cluster:
         self._config = config
         self._rng = rng
         self.topics = Topics(storage, config, rng, now_ms)
+        self.wall = self.topics.wall
         self.security = SecurityStore(storage)
         self.access = access_control(config, self.security)
         self.quotas = KeptQuotas(self.security)
@@ -63,8 +66,7 @@ class Cluster:
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
         """The nodes that shall be up; whoever runs them makes it so."""
-        self.dynamic_options: dict[str, dict[str, str]] = {}
-        """What was set of ``DynamicBrokerConfig`` for one broker, by its id as text, or for all, by ``""``."""
+        self.broker_options = KeptBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[NodeMessage]] = {node: deque() for node in self.nodes}
@@ -77,6 +79,15 @@ class Cluster:
         self._unwritten = False
         """Whether the disk has refused what ``_placements`` says."""
         self.transactions = TransactionCoordinator(config, self.topics, self.placements, self.tell, now_ms)
+
+    def reconfigure(self) -> Steps[None]:
+        """Put options of brokers that were changed at run time in force: on the logs, and on every node.
+
+        Several nodes share their logs, so the default of all nodes is in force there.
+        """
+        self.tell(BrokerOptionsChanged())
+        name = ALL if self._only is None else str(self._only)
+        yield from self.topics.reconfigure(self.broker_options.in_force(self._config, name))
 
     # ---------------------------------------------------------------- nodes
 

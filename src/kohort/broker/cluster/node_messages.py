@@ -38,4 +38,9 @@ class TransactionMarked:
     committed: bool
 
 
-NodeMessage = LeadersMoved | TopicsGone | PartitionAppended | TransactionMarked
+@dataclass(frozen=True, slots=True)
+class BrokerOptionsChanged:
+    """Options of brokers were changed at run time."""
+
+
+NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsGone | PartitionAppended | TransactionMarked

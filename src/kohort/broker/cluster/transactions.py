@@ -58,6 +58,7 @@ class TransactionCoordinator:
     ) -> None:
         self._config = config
         self._topics = topics
+        self._wall = topics.wall
         self._place = place
         self._tell = tell
         self._by_id: dict[str, Transaction] = {}
@@ -123,9 +124,11 @@ class TransactionCoordinator:
             skipped.add(f"{what} of producer {value.producer_id}, which has no place there")
             return
         try:
-            self._replay(*parse_record(key, value))
+            transactional_id, written = parse_record(key, value)
         except CorruptLog as error:
             skipped.add(error)
+        else:
+            self._replay(transactional_id, written and written.moved(-self._wall.ahead_ms))
 
     def _replay(self, transactional_id: str, written: Transaction | None) -> None:
         self.room.changed(self._by_id.get(transactional_id), written)
@@ -150,8 +153,8 @@ class TransactionCoordinator:
         """Append, then replay. Raises ApiError, and nothing has happened, where it cannot be written."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
         try:
-            key, value = build_record(transactional_id, written)
-            batch = build_batch([NewRecord(key, value, (), now_ms)])
+            key, value = build_record(transactional_id, written and written.moved(self._wall.ahead_ms))
+            batch = build_batch([NewRecord(key, value, (), self._wall.at(now_ms))])
             log = topic.partitions[partition]
             self._appended(log, log.append(batch, now_ms, from_client=False))
         except (ApiError, StorageError, ProtocolError) as error:

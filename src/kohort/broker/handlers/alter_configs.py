@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kohort.broker.handlers.broker_options import alter_broker, check_broker
+from kohort.broker.handlers.broker_options import alter_broker, check_broker, take_effect
 from kohort.broker.handlers.group_options import alter_group
 from kohort.broker.handlers.option_changes import DELETE, SET, Change, edited
 from kohort.broker.handlers.subscription_options import alter_subscription
@@ -38,6 +38,7 @@ WRITE_US: Final = 6_000
 def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: IncrementalAlterConfigsRequest = request.message
     responses = yield from _alter_all(
+        state,
         message.resources,
         lambda resource, times: _alter(
             state,
@@ -54,6 +55,7 @@ def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInS
 def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AlterConfigsRequest = request.message
     responses = yield from _alter_all(
+        state,
         message.resources,
         lambda resource, times: _alter(
             state,
@@ -68,11 +70,13 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _alter_all(
-    resources: Sequence[Any], alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse]
+    state: BrokerState,
+    resources: Sequence[Any],
+    alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse],
 ) -> Steps[list[AlterConfigsResourceResponse]]:
     """Carry out one after the other; each that is changed is a write of its own."""
     times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
-    pace = Pace()
+    pace, kept = Pace(), state.cluster.broker_options.by_name
     responses = []
     for resource in resources:
         response = alter(resource, times)
@@ -80,6 +84,8 @@ def _alter_all(
         if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
             yield
     yield from times.let_go(pace)
+    if state.cluster.broker_options.by_name is not kept:
+        yield from take_effect(state)
     return responses
 
 

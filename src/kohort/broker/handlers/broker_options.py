@@ -1,26 +1,38 @@
-"""What can be changed of brokers while they run, for AlterConfigs and IncrementalAlterConfigs.
+"""Options of brokers that change at run time, for AlterConfigs, IncrementalAlterConfigs and DescribeConfigs (KIP-226).
 
-Of one broker, or as a default of all of them (resource name ``""``): the options of ``DynamicBrokerConfig``, which do
-nothing here; those of logins only of one broker, as in Kafka. Of all of them also kohort's own
-``kohort.stopped.nodes``, the ids of the nodes that are stopped: appending an id stops a node, subtracting it starts it.
-Deleting what is not set succeeds, whatever it is, as in Kafka.
+They are set on one broker, or as the default of all brokers (resource name ``""``); options of logins only on one
+broker, as in Kafka. ``config/dynamic_broker.py`` lists them. The default of all brokers has one more option,
+``kohort.stopped.nodes``: appending the id of a node stops it, subtracting the id starts it. Deleting an option that is
+not set succeeds, whatever its name is, as in Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from kohort.broker.cluster.kept_broker_options import ALL
 from kohort.broker.handlers.option_changes import APPEND, DELETE, SET, SUBTRACT, Change, edited
 from kohort.broker.state import BrokerState
-from kohort.broker.topic_settings import STOPPED_NODES, text_of
+from kohort.broker.topic_settings import STOPPED_NODES, BrokerLevels, text_of
 from kohort.config.broker import BrokerConfig
-from kohort.config.dynamic_broker import OF_ONE_BROKER, DynamicBrokerConfig
+from kohort.config.connection_limits import check_limits
+from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER
 from kohort.config.options import options_of, unknown_option
-from kohort.config.server_properties import IGNORED
+from kohort.config.server_properties import COARSER, IGNORED
 from kohort.errors import ApiError, ConfigError, ErrorCode
+from kohort.steps import Steps
 
-DYNAMIC: Final = {option.name: option for option in options_of(DynamicBrokerConfig)}
+
+def levels_of(state: BrokerState) -> BrokerLevels:
+    """Return the options of this broker by level."""
+    kept = state.cluster.broker_options
+    return BrokerLevels(kept.of(str(state.node.node_id)), kept.of(ALL), state.started_with)
+
+
+def levels_of_logs(state: BrokerState) -> BrokerLevels:
+    """Return the options that topics fall back to: of several nodes, which share their logs, none alone counts."""
+    levels = levels_of(state)
+    return levels if state.cluster.is_alone else levels._replace(own={})
 
 
 def check_broker(state: BrokerState, name: str) -> None:
@@ -34,24 +46,32 @@ def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: 
     if name:
         check_broker(state, name)
     of_nodes = [change for change in changes if change[0] == STOPPED_NODES and not name]
-    options = dict(state.cluster.dynamic_options.get(name, {})) if keep else {}
+    kept = state.cluster.broker_options
+    options = dict(kept.of(name)) if keep else {}
     for option, operation, value in changes:
         if operation == DELETE:
             options.pop(option, None)
         elif (option, operation, value) not in of_nodes:
-            options[option] = _checked(options, option, operation, value)
+            now = {**levels_of(state).of_all, **options}
+            options[option] = _checked(state, now, option, operation, value)
             _check_level(name, option)
     stopped = _stopped_after(state, of_nodes)
     if not validate_only:
-        state.cluster.dynamic_options[name] = options
+        kept.replace(name, options)
         if of_nodes:
             _stop(state, stopped)
 
 
-def _checked(held: Mapping[str, str], name: str, operation: int, value: str | None) -> str:
+def take_effect(state: BrokerState) -> Steps[None]:
+    """Put changed options in force, on this node first."""
+    state.reconfigure()
+    yield from state.cluster.reconfigure()
+
+
+def _checked(state: BrokerState, held: Mapping[str, str], name: str, operation: int, value: str | None) -> str:
     option = DYNAMIC.get(name)
     if option is None:
-        known = {o.name for o in options_of(BrokerConfig)} | IGNORED
+        known = {o.name for o in options_of(BrokerConfig)} | IGNORED | COARSER
         if name in known:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given when a broker is started")
         raise unknown_option(name, known | DYNAMIC.keys())
@@ -60,12 +80,15 @@ def _checked(held: Mapping[str, str], name: str, operation: int, value: str | No
     if operation in (APPEND, SUBTRACT):
         if option.type is not list:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
-        before = option.parse(held.get(name, option.default))
+        static = getattr(state.started_with, option.attribute, option.default)
+        before = option.parse(held[name]) if name in held else static
         return ",".join(edited(before, operation, value))
     if operation != SET:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
     try:
-        return text_of(option.parse(value)) or ""
+        parsed = option.parse(value)
+        check_limits(name, parsed)
+        return text_of(parsed) or ""
     except ConfigError as error:  # of brokers Kafka says it with this code
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.broker.handlers.broker_options import levels_of_logs
 from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
@@ -155,7 +156,7 @@ def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: 
         replication_factor=want.factor,
         configs=[
             CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
-            for s in topic_settings(state.config, config, want.new.overrides)
+            for s in topic_settings(levels_of_logs(state), config, want.new.overrides)
         ],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.broker.handlers.broker_options import check_broker
+from kohort.broker.handlers.broker_options import check_broker, levels_of, levels_of_logs
 from kohort.broker.handlers.group_options import settings_of_group
 from kohort.broker.handlers.subscription_options import settings_of_subscription
 from kohort.broker.node_facts import FACTS, node_facts
@@ -20,6 +20,8 @@ from kohort.broker.topic_settings import (
     dynamic_settings,
     topic_settings,
 )
+from kohort.config.dynamic_broker import DYNAMIC, DynamicBrokerConfig
+from kohort.config.options import options_of
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.steps import Pace, SpreadDict, counted
@@ -90,7 +92,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
             if topic is None:
                 check_topic_name(name)
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
-            return topic_settings(state.config, topic.config, topic.overrides)
+            return topic_settings(levels_of_logs(state), topic.config, topic.overrides)
         case ConfigResourceType.BROKER:
             return _of_brokers(state, name)
         case ConfigResourceType.BROKER_LOGGER:
@@ -113,8 +115,9 @@ def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
     cluster = state.cluster
     if name:
         check_broker(state, name)
-        return [*broker_settings(state.config), *dynamic_settings(cluster.dynamic_options, name)]
-    dynamic = dynamic_settings(cluster.dynamic_options, name)
+        levels = levels_of(state)
+        return [*broker_settings(levels), *dynamic_settings(levels, options_of(DynamicBrokerConfig))]
+    dynamic = dynamic_settings(levels_of(state)._replace(own={}), DYNAMIC.values())
     if cluster.is_alone:
         return dynamic
     return [

@@ -47,26 +47,27 @@ def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
     here = controller.at.get(request.caller.listener)
     listeners = [QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
     with_nodes = request.version >= FIRST_VERSION_WITH_NODES
+    wall_ms = state.cluster.wall.at(request.now_ms)
     return DescribeQuorumResponse(
         error_message=None,
-        topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, request.now_ms)])],
+        topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, wall_ms)])],
         nodes=[QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
     )
 
 
-def _quorum(state: BrokerState, now_ms: int) -> QuorumPartitionResult:
+def _quorum(state: BrokerState, wall_ms: int) -> QuorumPartitionResult:
     cluster = state.cluster
     return QuorumPartitionResult(
         error_message=None,
         leader_id=cluster.controller_id,
-        current_voters=[_caught_up(cluster.controller_id, now_ms)],
-        observers=[_caught_up(node, now_ms) for node in sorted(cluster.live - {cluster.controller_id})],
+        current_voters=[_caught_up(cluster.controller_id, wall_ms)],
+        observers=[_caught_up(node, wall_ms) for node in sorted(cluster.live - {cluster.controller_id})],
     )
 
 
-def _caught_up(node_id: int, now_ms: int) -> QuorumReplicaState:
+def _caught_up(node_id: int, wall_ms: int) -> QuorumReplicaState:
     """Return every node of the process as caught up: it sees a change as it is made."""
-    return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms)
+    return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 
 def _unknown(index: int) -> QuorumPartitionResult:

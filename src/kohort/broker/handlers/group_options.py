@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kohort.broker.handlers.broker_options import levels_of
 from kohort.broker.handlers.option_changes import APPEND, DELETE, SET, SUBTRACT, Change
 from kohort.broker.request import Request, sender_of
 from kohort.broker.state import BrokerState
@@ -53,7 +54,7 @@ def _new_value(option: str, operation: int, value: str | None) -> str:
 def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
     """Return the options of a group, whether it is there or not. Raises ApiError without a name."""
     _check_named(name)
-    return group_settings(state.config, state.cluster.group_options.of(name))
+    return group_settings(levels_of(state), state.cluster.group_options.of(name))
 
 
 def _check_named(name: str) -> None:

@@ -99,7 +99,7 @@ def _facts(state: BrokerState, request: Request) -> ClientFacts:
 def _report(state: BrokerState, request: Request, client: ClientInstance, pushed: PushedMetrics) -> ClientReport:
     facts = client.facts
     return ClientReport(
-        at_ms=request.now_ms,
+        at_ms=state.cluster.wall.at(request.now_ms),
         client_instance_id=client.text,
         client_id=facts.client_id,
         host=request.client_host,

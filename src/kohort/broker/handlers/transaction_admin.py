@@ -58,7 +58,7 @@ def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> Describ
         transactional_id=transactional_id,
         transaction_state=known.state.value,
         transaction_timeout_ms=known.timeout_ms,
-        transaction_start_time_ms=known.started_ms,
+        transaction_start_time_ms=known.moved(state.cluster.wall.ahead_ms).started_ms,
         producer_id=known.producer_id,
         producer_epoch=known.epoch,
         topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in known.by_topic.items()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.coordinator.transactions.states import BY_NUMBER, TransactionState
@@ -43,6 +43,13 @@ class Transaction:
         for topic, partition in sorted(self.partitions):
             found.setdefault(topic, []).append(partition)
         return found
+
+    def moved(self, by_ms: int) -> Transaction:
+        """Return it with its times moved by ``by_ms``: between ``now_ms`` in memory and wall time in records."""
+        if not by_ms:
+            return self
+        updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
+        return replace(self, updated_ms=updated, started_ms=started)
 
     @property
     def deadline_ms(self) -> int | None:

@@ -12,9 +12,10 @@ import binascii
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from kohort.clock import WallTime
 from kohort.errors import KohortError
 from kohort.extras import needs
 from kohort.security.sasl.signing_keys import SigningKeys
@@ -66,25 +67,28 @@ class UnsecuredTokens(TokenValidator):
     scope_claim: str = "scope"
     required_scope: Sequence[str] = ()
     skew_ms: int = 0
+    wall: WallTime = field(default_factory=WallTime)
 
     def validate(self, token: str, now_ms: int) -> Believed:
+        wall_ms = self.wall.at(now_ms)
         header, claims, signature = _parts(token)
         if header.get("alg") != "none" or signature:
             raise TokenRefused("it is signed, and this listener takes unsecured tokens alone")
         expires_ms = _time(claims, "exp")
         if expires_ms is None:
             raise TokenRefused("it has no exp")
-        _check_expiry(expires_ms, now_ms, self.skew_ms)
+        _check_expiry(expires_ms, wall_ms, self.skew_ms)
         issued_ms = _time(claims, "iat")
-        if issued_ms is not None and issued_ms > now_ms + self.skew_ms:
-            raise TokenRefused(f"its iat is {(issued_ms - now_ms) // 1000} s from now")
+        if issued_ms is not None and issued_ms > wall_ms + self.skew_ms:
+            raise TokenRefused(f"its iat is {(issued_ms - wall_ms) // 1000} s from now")
         if issued_ms is not None and issued_ms >= expires_ms:
             raise TokenRefused("its exp is not after its iat")
         scope = _scope(claims, self.scope_claim)
         if not set(self.required_scope) <= scope:
             wanted = " ".join(self.required_scope)
             raise TokenRefused(f"its scope is {sorted(scope)}, wanted is {wanted}", "insufficient_scope", wanted)
-        return Believed(_name(claims, self.principal_claim), _session_end(expires_ms, now_ms, self.skew_ms))
+        until_ms = _session_end(expires_ms, wall_ms, self.skew_ms) - self.wall.ahead_ms
+        return Believed(_name(claims, self.principal_claim), until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class SignedTokens(TokenValidator):
     skew_ms: int = 30_000
     scope_claim: str = "scope"
     sub_claim: str = "sub"
+    wall: WallTime = field(default_factory=WallTime)
 
     def validate(self, token: str, now_ms: int) -> Believed:
         header, _, _ = _parts(token)
@@ -111,13 +116,15 @@ class SignedTokens(TokenValidator):
             if at_ms is None:
                 raise TokenRefused(f"it has no {name}")
         assert expires_ms is not None
-        _check_expiry(expires_ms, now_ms, self.skew_ms)
+        wall_ms = self.wall.at(now_ms)
+        _check_expiry(expires_ms, wall_ms, self.skew_ms)
         not_before_ms = _time(claims, "nbf")
-        if not_before_ms is not None and not_before_ms > now_ms + self.skew_ms:
-            raise TokenRefused(f"its nbf is {(not_before_ms - now_ms) // 1000} s from now, more than the clock skew")
+        if not_before_ms is not None and not_before_ms > wall_ms + self.skew_ms:
+            raise TokenRefused(f"its nbf is {(not_before_ms - wall_ms) // 1000} s from now, more than the clock skew")
         self._check_maker(claims)
         _scope(claims, self.scope_claim)
-        return Believed(_name(claims, self.sub_claim), _session_end(expires_ms, now_ms, self.skew_ms))
+        until_ms = _session_end(expires_ms, wall_ms, self.skew_ms) - self.wall.ahead_ms
+        return Believed(_name(claims, self.sub_claim), until_ms)
 
     def _verified(
         self, token: str, algorithm: str, keys: Sequence[Mapping[str, Any]], key_id: str | None

@@ -11,7 +11,7 @@ def check_nothing_left(broker: Broker, group_id: str, sessions: int) -> None:
     sessions are of the dead."""
     state = broker.state
     held = {
-        "connections": len(broker.connections),
+        "connections": len(broker.state.connections),
         "parked requests": len(state.purgatory),
         "timers of the group": len(state.coordinator.timers_of(group_id)),
         "fetch sessions": max(len(state.sessions) - sessions, 0),
