@@ -394,13 +394,17 @@ class ConsumerMachine:
     # Offsets
 
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline_ms: int | None
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        deadline_ms: int | None,
+        *,
+        before_revocation: bool = False,
     ) -> Promise[Offsets]:
-        """Commit ``offsets``, or where the consumer stands everywhere."""
+        """Commit ``offsets``, or the position of each assigned partition."""
         commits = self.group.commits
-        if offsets is None:
-            return commits.commit_positions(self.subscription.assigned, deadline_ms)
-        return commits.commit(offsets_to_commit("commit", offsets), deadline_ms)
+        positions = commits.positions(self.subscription.assigned) if offsets is None else None
+        checked = offsets_to_commit("commit", offsets or {}) if positions is None else positions
+        return commits.commit(checked, deadline_ms, before_revocation=before_revocation)
 
     def committed(self, partitions: Iterable[TopicPartition], deadline_ms: int) -> Promise[Committed]:
         return self.group.committed.committed(checked_partitions("committed", partitions), deadline_ms)

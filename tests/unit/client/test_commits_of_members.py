@@ -149,7 +149,7 @@ def test_what_was_committed_is_known_and_what_was_refused_is_counted(stage: Scri
         (E.COORDINATOR_NOT_AVAILABLE, 1, 0),
         (E.REQUEST_TIMED_OUT, 1, 0),
         (E.COORDINATOR_LOAD_IN_PROGRESS, 0, 0),
-        (E.UNKNOWN_TOPIC_OR_PARTITION, 0, 0),
+        (E.UNKNOWN_TOPIC_OR_PARTITION, 0, 1),
         (E.UNKNOWN_TOPIC_ID, 0, 1),
     ],
 )

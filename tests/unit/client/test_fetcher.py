@@ -266,7 +266,6 @@ def test_an_offset_out_of_range_without_a_policy_is_the_users_to_know_once(stage
 
 def test_the_preferred_replica_is_asked_while_it_lasts(stage: ScriptedGroup):
     user = reader(stage)
-    stage.loop.settle()
     from kohort.model import Node
 
     def elsewhere(_request: FetchRequest):

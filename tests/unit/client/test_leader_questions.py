@@ -86,12 +86,29 @@ def test_what_failed_is_asked_again_after_the_back_off(asker: Asker):
 
 def test_back_offs_grow_until_an_answer_comes(asker: Asker):
     state = asker.subscription.state(T0)
-    waits = [asker.questions.ask_again(state, 0) for _ in range(3)]
+    waits = []
+    for _ in range(3):
+        now_ms = state.retry_at_ms
+        asker.questions.ask_again(state, now_ms)
+        waits.append(state.retry_at_ms - now_ms)
     assert waits == sorted(waits)
     assert waits[-1] >= 320
 
     asker.questions.succeeded()
-    assert asker.questions.ask_again(state, 0) <= 120
+    asker.questions.ask_again(state, 5_000)
+    assert state.retry_at_ms <= 5_120
+
+
+def test_refusals_within_one_back_off_count_as_one_failure_and_are_asked_again_together(asker: Asker):
+    asker.asks(0)
+    for sent in asker.sent:
+        for question in asker.questions.ended(sent):
+            asker.questions.ask_again(question.state, 0)
+
+    (retry_at_ms,) = {state.retry_at_ms for state in asker.subscription.assigned.values()}
+
+    assert retry_at_ms <= 120
+    assert asker.asks(retry_at_ms) == {1: [T0, T2], 2: [T1]}
 
 
 def test_the_answer_about_a_partition_that_was_moved_meanwhile_does_not_count(asker: Asker):
@@ -109,10 +126,10 @@ def test_a_partition_that_waits_for_something_else_is_not_asked_about(asker: Ask
     assert asker.asks(0) == {1: [T2], 2: [T1]}
 
 
-def test_where_nobody_leads_the_metadata_is_asked_for_and_the_others_are_not_held_up():
+def test_leaderless_partition_is_asked_about_as_soon_as_metadata_name_its_leader():
     asker = Asker(1, -1, 1)
 
     assert asker.asks(0) == {1: [T0, T2]}
     assert asker.metadata.refresh_pending
     asker.lead(1, 2, 1)
-    assert asker.asks(1200) == {2: [T1]}
+    assert asker.asks(0) == {2: [T1]}

@@ -7,8 +7,9 @@ import pytest
 from kohort.client.reading.list_offsets import EARLIEST, LATEST
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP
-from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from support.machines.consumer_stage import ConsumerStage, tp
+from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup
 
 
@@ -74,3 +75,33 @@ def test_nothing_asked_is_answered_at_once():
     user = ScriptedGroup().user()
 
     assert user.machine.list_offsets({}, 0).result() == {}
+
+
+def test_partitions_refused_in_one_answer_count_as_one_failure():
+    stage = ScriptedCoordinator()
+
+    def refuse_once(request: ListOffsetsRequest, _version: int) -> ListOffsetsResponse:
+        answer = stage.on_list_offsets(request)
+        for partition in answer.topics[0].partitions:
+            is_first = len(stage.sent(ListOffsetsRequest)) == 1
+            partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_first else 0
+        return answer
+
+    stage.one.on(ListOffsetsRequest, refuse_once)
+    user = stage.user()
+    partitions = {tp(f"t-{n}"): EARLIEST for n in range(4)}
+
+    found = stage.settled(user.machine.list_offsets(partitions, stage.now_ms + 60_000), 120)
+
+    assert found.keys() == partitions.keys()
+
+
+def test_offsets_are_asked_for_as_soon_as_metadata_name_the_leaders():
+    stage = ScriptedCoordinator()
+    user = stage.user()
+
+    promise = user.machine.list_offsets({tp(f"t-{n}"): EARLIEST for n in range(4)}, stage.now_ms + 60_000)
+    stage.loop.settle()
+
+    assert promise.done
+    assert len(stage.sent(ListOffsetsRequest)) == 1

@@ -270,3 +270,38 @@ def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):
     with pytest.raises(UnsupportedVersion, match="finds no topics by id"):
         unsent.shape(unsent.request, 11)
     assert unsent.shape(unsent.request, 12) is unsent.request
+
+
+def test_deleted_topic_lacks_by_name_and_by_id_only_where_the_answer_covers_it(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic())
+    assert not metadata.lacks(T0, ID)
+    assert not metadata.lacks(TopicPartition("u", 0)), "the answer does not cover it"
+    metadata.request_refresh()
+
+    answer(metadata, 1_000, topic(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    assert metadata.lacks(T0)
+    metadata.want_ids([ID])
+    answer(metadata, 2_000)
+    assert metadata.lacks(T0, ID)
+    assert not metadata.lacks(T0, b"u" * 16)
+
+
+def test_metadata_do_not_lack_a_denied_or_leaderless_topic(metadata):
+    metadata.want(["t", "u"])
+    denied = topic("u", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    answer(metadata, 0, topic(leader=-1), denied)
+
+    assert not metadata.lacks(T0, ID)
+    assert not metadata.lacks(TopicPartition("u", 0))
+
+
+def test_metadata_lack_the_earlier_id_of_a_recreated_topic_and_a_partition_beyond_its_end(metadata):
+    metadata.want_all()
+    answer(metadata, 0, topic(topic_id=b"n" * 16))
+
+    assert metadata.lacks(T0, ID)
+    assert not metadata.lacks(T0, b"n" * 16)
+    assert metadata.lacks(TopicPartition("t", 1))
+    assert metadata.lacks(TopicPartition("u", 0))

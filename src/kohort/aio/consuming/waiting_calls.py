@@ -132,7 +132,7 @@ class WaitingCalls:
         left = self._callbacks.promises()
         if self._config.enable_auto_commit:
             with self._waits.guard:
-                left.append(self._machine.commit(None, close_timeout.deadline_ms))
+                left.append(self._machine.commit(None, close_timeout.deadline_ms, before_revocation=True))
         for promise in left:  # what is not committed is read again: that is the promise of auto-commit
             yield WaitLast(promise, close_timeout)
         self._callbacks.tell()

@@ -146,7 +146,7 @@ class GroupCalls:
         finally:
             if commit and config.enable_auto_commit:
                 try:
-                    yield from (state.commit_last() if is_last else state.commit())
+                    yield from (state.commit_last() if is_last else state.commit(before_revocation=True))
                 except KohortError as error:
                     state.warn_of_lost_marks(error)
             with self._waits.guard:

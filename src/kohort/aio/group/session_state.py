@@ -118,11 +118,12 @@ class SessionState:
 
     # Commits of what was marked
 
-    def commit(self, timeout_ms: int | None = None) -> Call[None]:
-        """Commit what is marked, and wait until that is written."""
+    def commit(self, timeout_ms: int | None = None, *, before_revocation: bool = False) -> Call[None]:
+        """Commit the marked offsets, and wait for the answer."""
         limit_ms = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self.waits.guard:
-            offsets, promise = self._begin_commit(self.waits.now_ms() + limit_ms)
+            deadline_ms = self.waits.now_ms() + limit_ms
+            offsets, promise = self._begin_commit(deadline_ms, before_revocation=before_revocation)
         self.waits.kick()
         yield WaitFor(promise, limit_ms, COMMIT_TOO_LATE, check=False)
         self.claims.committed(offsets)
@@ -131,7 +132,7 @@ class SessionState:
         """Do as ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
         close_timeout = CloseTimeout(self.waits.machine.engine, self.waits.now_ms(), most_ms=self._commit_ms)
         with self.waits.guard:
-            offsets, promise = self._begin_commit(close_timeout.deadline_ms)
+            offsets, promise = self._begin_commit(close_timeout.deadline_ms, before_revocation=True)
         self.waits.kick()
         yield WaitLast(promise, close_timeout)
         if not promise.done:
@@ -144,10 +145,12 @@ class SessionState:
         names = ", ".join(f"{p} up to {o.offset}" for p, o in self.claims.to_commit().items())
         log.warning("what was handled of %s could not be committed: %s", names, error)
 
-    def _begin_commit(self, deadline_ms: int | None) -> tuple[Offsets, Promise[Offsets]]:
-        """Send what is marked, under the guard, and return it with its promise."""
+    def _begin_commit(
+        self, deadline_ms: int | None, *, before_revocation: bool = False
+    ) -> tuple[Offsets, Promise[Offsets]]:
+        """Send the marked offsets, under the guard; return them with their promise."""
         offsets = self.claims.to_commit()
-        return offsets, self.waits.machine.commit(offsets, deadline_ms)
+        return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
     def _commit_by_clock(self, now_ms: int) -> None:
         """Commit what is marked whenever ``auto.commit.interval.ms`` is over, under the guard, without waiting."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.client.group.commit_order import AskedFor, CommitOrder
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Membership, not_a_member
-from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
+from kohort.client.group.offset_messages import BY_NAME_COMMIT, TopicIds, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.denials import answer_error
@@ -18,25 +18,26 @@ from kohort.client.requests.find_coordinator import COORDINATOR_LANE, Coordinato
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.errors import ApiTimeout, CommitFailed, ErrorCode, KohortError
-from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
+from kohort.model import NO_UUID, OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.schema import Message
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 COORDINATOR_DOUBTFUL: Final = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
-RETRIED: Final = COORDINATOR_DOUBTFUL | {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-}
+UNKNOWN_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+RETRIED: Final = COORDINATOR_DOUBTFUL | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
     """A commit until it is done. Without a deadline it is tried once."""
 
-    def __init__(self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
+    def __init__(
+        self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None, *, before_revocation: bool
+    ) -> None:
         super().__init__(backoff, deadline_ms)
         self.number = number
         """In the order in which they were asked for."""
@@ -47,6 +48,11 @@ class _Commit(TimedRequestState):
         self.generation = NO_GENERATION
         self.life: int | None = None
         """Of the member for which it was sent first."""
+        self.before_revocation = before_revocation
+        self.unknown_since_ms: int | None = None
+        """Time of the first answer with an unknown topic."""
+        self.missing: KohortError | None = None
+        """Error of the partitions that no longer exist."""
 
 
 class Commits:
@@ -59,6 +65,7 @@ class Commits:
         self._config = config
         self._lookup = lookup
         self._note = context.notes.warn
+        self._troubles = context.troubles
         self._membership = membership
         self._subscription = context.subscription
         self._metadata = context.metadata
@@ -77,19 +84,32 @@ class Commits:
         """Whether a commit is not on its way yet."""
         return bool(self._waiting)
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
-        """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline_ms: int | None,
+        *,
+        before_revocation: bool = False,
+    ) -> Promise[Offsets]:
+        """Commit ``offsets``: retried until ``deadline_ms``, or sent once without a deadline.
+
+        An unknown topic is retried until the metadata, too, show that it does not exist. ``before_revocation``: the
+        partitions are revoked next, so an unknown topic is an error at once, and errors are logged.
+        """
         is_alone = not self._waiting and not self._under_way
-        commit = _Commit(self._order.next_number(is_alone=is_alone), dict(offsets), self._backoff, deadline_ms)
+        number = self._order.next_number(is_alone=is_alone)
+        commit = _Commit(number, dict(offsets), self._backoff, deadline_ms, before_revocation=before_revocation)
         if offsets:
             self._waiting.add(commit)
         else:
             commit.promise.resolve({})
         return commit.promise
 
-    def commit_positions(self, partitions: Iterable[TopicPartition], deadline_ms: int | None) -> Promise[Offsets]:
-        """Commit where the consumer stands."""
-        return self.commit(self.positions(partitions), deadline_ms)
+    def commit_positions(
+        self, partitions: Iterable[TopicPartition], deadline_ms: int | None, *, before_revocation: bool = False
+    ) -> Promise[Offsets]:
+        """Commit the positions of ``partitions``."""
+        return self.commit(self.positions(partitions), deadline_ms, before_revocation=before_revocation)
 
     def positions(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return what a commit of these partitions would say; those without a position are left out."""
@@ -106,12 +126,7 @@ class Commits:
         if not self._config.enable_auto_commit:
             return
         if self._auto is not None and self._auto.done:
-            error = self._auto.error
-            if error is not None:
-                self._note(f"the positions in group {self._group_id!r} could not be auto-committed: {error}")
-            still_member = isinstance(error, CommitFailed) and self._refusal() is None
-            if error is not None and (error.retriable or still_member):
-                self._auto_at_ms = now_ms + self._backoff.delay_ms(1)
+            self._auto_committed(self._auto.error, now_ms)
             self._auto = None
         if self._auto_at_ms is None:
             self.restart_auto_commit(now_ms)
@@ -122,6 +137,19 @@ class Commits:
             if positions and self._refusal() is None:
                 self._auto = self.commit(positions, None)
 
+    def _auto_committed(self, error: KohortError | None, now_ms: int) -> None:
+        """Log the outcome of an auto-commit; repeat it after the back-off where that can help."""
+        group = f"group {self._group_id!r}"
+        if error is None:
+            self._troubles.mended(AUTO_COMMIT, f"the positions in {group} are auto-committed", now_ms)
+            return
+        text = f"the positions in {group} could not be auto-committed: {error}"
+        self._troubles.report(AUTO_COMMIT, text, now_ms)
+        still_member = isinstance(error, CommitFailed) and self._refusal() is None
+        unknown_topic = isinstance(error, ApiError) and error.code in UNKNOWN_TOPIC
+        if still_member or (error.retriable and not unknown_topic):
+            self._auto_at_ms = now_ms + self._backoff.delay_ms(1)
+
     def restart_auto_commit(self, now_ms: int) -> None:
         self._auto_at_ms = now_ms + self._config.auto_commit_interval_ms
 
@@ -131,7 +159,7 @@ class Commits:
         if not self._waiting:
             return IDLE
         for late in self._waiting.take_expired(now_ms):
-            late.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} were not committed in time"))
+            self._fail(late, ApiTimeout(f"the offsets of group {self._group_id!r} were not committed in time"))
         node_id = self._lookup.require()
         if node_id is None:
             return Poll(wake_at_ms=self._waiting.deadline_ms)
@@ -140,9 +168,9 @@ class Commits:
             refusal = self._refusal(commit.life)
             commit.left = self._order.left_of(commit.number, commit.left)
             if refusal is not None:
-                commit.promise.fail(refusal)
+                self._fail(commit, refusal)
             elif not commit.left:
-                commit.promise.resolve(commit.offsets)
+                self._end(commit)
             elif self._is_overtaken(commit):
                 commit.repeated(now_ms)
                 self._waiting.add(commit)
@@ -166,20 +194,19 @@ class Commits:
         written = {partition: one for partition, one in commit.left.items() if partition not in errors}
         self._order.note_written(written)
         self._metrics.wrote(_offsets(written))
-        code = next(iter(errors.values()), None)
-        if code is None:
-            commit.promise.resolve(commit.offsets)
+        if errors:
+            self._metrics.refused(OffsetCommitRequest, next(iter(errors.values())))
+        ids = {topic.name: topic.topic_id for topic in sent.request.topics if topic.topic_id != NO_UUID}
+        errors = self._without_missing(commit, errors, ids, now_ms)
+        if not errors:
+            self._end(commit)
             return
-        self._metrics.refused(OffsetCommitRequest, code)
-        where = ", ".join(str(p) for p, c in errors.items() if c is code)
-        topics = (p.topic for p, c in errors.items() if c is ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        about = next(topics, "") if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
-        error = answer_error(self._config, code, f"committing {where} for group {self._group_id!r}", name=about)
+        # An error of the group comes before those of topics: the coordinator answers unknown topics itself.
+        code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
+        error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:
             if code in COORDINATOR_DOUBTFUL:
                 self._doubt(commit)
-            elif code is ErrorCode.UNKNOWN_TOPIC_ID:
-                self._metadata.request_refresh()
             self._retry(commit, error, now_ms)
             return
         verdict = self._membership.judge_commit(commit.generation, error)
@@ -187,7 +214,39 @@ class Commits:
         if verdict.may_retry and commit.offsets.keys() <= self._subscription.assigned.keys():
             self._retry(commit, verdict.error, now_ms)
         else:
-            commit.promise.fail(verdict.error)
+            self._fail(commit, verdict.error)
+
+    def _without_missing(
+        self, commit: _Commit, errors: dict[TopicPartition, ErrorCode], topic_ids: TopicIds, now_ms: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Drop the missing partitions from ``commit``; return the errors of the others."""
+        unknown = {p: code for p, code in errors.items() if code in UNKNOWN_TOPIC}
+        if not unknown:
+            return errors
+        missing = {p: code for p, code in unknown.items() if self._is_missing(commit, p, topic_ids)}
+        if commit.unknown_since_ms is None:
+            commit.unknown_since_ms = now_ms
+        if len(missing) < len(unknown):
+            self._metadata.request_refresh()
+        if missing:
+            code = next(iter(missing.values()))
+            commit.missing = self._error(code, missing)
+            commit.missing.retriable = False
+            commit.left = {p: one for p, one in commit.left.items() if p not in missing}
+        return {p: code for p, code in errors.items() if p not in missing}
+
+    def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
+        """Tell whether a retry is useless: newer metadata lack the partition, or it is revoked next."""
+        if commit.before_revocation:
+            return True
+        since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms
+        is_newer = since_ms is not None and answered_at_ms is not None and answered_at_ms > since_ms
+        return is_newer and self._metadata.lacks(partition, topic_ids.get(partition.topic))
+
+    def _error(self, code: ErrorCode, partitions: Iterable[TopicPartition]) -> ApiError:
+        names = list(partitions)
+        what = f"committing {', '.join(map(str, names))} for group {self._group_id!r}"
+        return answer_error(self._config, code, what, name=names[0].topic if code is TOPIC_DENIED else "")
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         self._under_way.remove(sent.context)
@@ -195,7 +254,19 @@ class Commits:
             self._doubt(sent.context)
             self._retry(sent.context, error, now_ms)
         else:
-            sent.context.promise.fail(error)
+            self._fail(sent.context, error)
+
+    def _end(self, commit: _Commit) -> None:
+        """Complete a commit whose partitions are written or no longer exist."""
+        if commit.missing is None:
+            commit.promise.resolve(commit.offsets)
+        else:
+            self._fail(commit, commit.missing)
+
+    def _fail(self, commit: _Commit, error: KohortError) -> None:
+        commit.promise.fail(error)
+        if commit.before_revocation and self._config.enable_auto_commit:
+            self._note(f"positions in group {self._group_id!r} were not committed before the revocation: {error}")
 
     def _doubt(self, commit: _Commit) -> None:
         """Note that the coordinator may be elsewhere, and that the commit may be written."""
@@ -232,7 +303,7 @@ class Commits:
     def _retry(self, commit: _Commit, error: KohortError, now_ms: int) -> None:
         retry_at_ms = commit.failed(now_ms)
         if commit.deadline_ms is None or retry_at_ms >= commit.deadline_ms:
-            commit.promise.fail(error)
+            self._fail(commit, error)
             return
         self._waiting.add(commit)
 

@@ -72,7 +72,7 @@ class _Parts:
             context.subscription,
             cooperative=is_cooperative(assignors),
             commit_timeout_ms=config.max_poll_interval_ms,
-            commit_positions=self._commit_positions if config.enable_auto_commit else None,
+            commit_positions=self._commit_before_revocation if config.enable_auto_commit else None,
         )
         return GroupProtocol(membership, rebalance)
 
@@ -83,12 +83,12 @@ class _Parts:
             membership,
             context.subscription,
             commit_timeout_ms=config.max_poll_interval_ms,
-            commit_positions=self._commit_positions if config.enable_auto_commit else None,
+            commit_positions=self._commit_before_revocation if config.enable_auto_commit else None,
         )
         return GroupProtocol(membership, rebalance)
 
-    def _commit_positions(
+    def _commit_before_revocation(
         self, partitions: Collection[TopicPartition], deadline_ms: int | None
     ) -> Promise[dict[TopicPartition, OffsetAndMetadata]]:
         assert self.commits is not None, "the group is put together"
-        return self.commits.commit_positions(partitions, deadline_ms)
+        return self.commits.commit_positions(partitions, deadline_ms, before_revocation=True)

@@ -135,7 +135,7 @@ class Fetcher:
         if self._closed or not self._subscription.assigned or self.nothing_is_free():
             return Poll(unsent)
         wakes: list[int] = []
-        for node_id, wanted in self._wanted(now_ms).items():
+        for node_id, wanted in self._wanted(wakes, now_ms).items():
             failed = self._failed.get(node_id)
             if failed is not None and failed.retry_at_ms > now_ms:
                 wakes.append(failed.retry_at_ms)
@@ -163,8 +163,8 @@ class Fetcher:
             self._leaders = {-1 if leader is None else leader.node_id for leader in leaders}
         return self._leaders <= self._in_flight.keys() and not self._follows
 
-    def _wanted(self, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
-        """Return what each free node can be asked for."""
+    def _wanted(self, wakes: list[int], now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
+        """Return the partitions to fetch from each free node; add the ends of back-offs to ``wakes``."""
         buffered: dict[int, int] = {}
         held: dict[TopicPartition, int] = {}
         for fetched in self._buffered:
@@ -176,6 +176,9 @@ class Fetcher:
         most_held = PREFETCH_FETCHES * max(max_bytes, 1)
         for partition, state in self._subscription.assigned.items():
             if not state.fetchable or state.stuck or held.get(partition, 0) >= most_held:
+                continue
+            if state.retry_at_ms > now_ms:
+                wakes.append(state.retry_at_ms)
                 continue
             leader = self._metadata.leader(partition)
             if leader is None:
@@ -243,6 +246,7 @@ class Fetcher:
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
         asked: Asked = sent.context
         size = 0
+        again: list[PartitionState] = []
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)
             for data in topic.partitions:
@@ -253,9 +257,12 @@ class Fetcher:
                 if state.run != run or self._subscription.assigned.get(partition) is not state:
                     continue  # the position moved, or the partition went
                 if data.error_code:
-                    self._refused(sent.node_id, partition, state, data, nodes, now_ms)
+                    if not self._refused(partition, state, data, nodes, now_ms):
+                        again.append(state)
                 else:
                     size += self._took(sent.node_id, partition, state, offset, data, now_ms)
+        if again:
+            self._fetch_later(again, now_ms)
         if size:
             self._metrics.fetched.record(size, now_ms)
 
@@ -280,6 +287,14 @@ class Fetcher:
             self._failed[node_id] = RequestState(self._backoff)
         self._failed[node_id].failed(now_ms)
 
+    def _fetch_later(self, states: list[PartitionState], now_ms: int) -> None:
+        """Fetch refused partitions again after one back-off, together; the others of the node do not wait."""
+        for state in states:
+            state.refusals += 1
+        retry_at_ms = now_ms + self._backoff.delay_ms(max(state.refusals for state in states))
+        for state in states:
+            state.retry_at_ms = retry_at_ms
+
     def _took(
         self,
         node_id: int,
@@ -292,6 +307,7 @@ class Fetcher:
         """Keep what came of a partition; return how many bytes these are."""
         if self._troubles:
             self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
+        state.refusals = 0
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else data.high_watermark
         if data.log_start_offset >= 0:
@@ -319,14 +335,9 @@ class Fetcher:
         return len(data.records)
 
     def _refused(
-        self,
-        node_id: int,
-        partition: TopicPartition,
-        state: PartitionState,
-        data: PartitionData,
-        nodes: list[Node],
-        now_ms: int,
-    ) -> None:
+        self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
+    ) -> bool:
+        """Act on the error of a partition; tell whether it may be fetched again at once."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"
@@ -341,16 +352,15 @@ class Fetcher:
                 state.preferred_replica = -1
             if not moved:
                 self._metadata.request_refresh()
-                self._later(node_id, now_ms)
-        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return moved
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.preferred_replica >= 0:
                 state.preferred_replica = -1
-            elif state.position is not None and state.position.offset == state.fetch_offset:
+                return True
+            if state.position is not None and state.position.offset == state.fetch_offset:
                 self._out_of_range(partition, state)
-            else:
-                self._later(node_id, now_ms)  # what is buffered comes first
-        elif code in RETRIED:
-            self._later(node_id, now_ms)
-        else:
-            self._later(node_id, now_ms)
+                return True
+            return False  # records before the offset are buffered and come first
+        if code not in RETRIED:
             self._raise_later(answer_error(self._config, code, what, name=partition.topic))
+        return False

@@ -39,12 +39,11 @@ class LeaderQuestions:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """Of all partitions together: what keeps one from an answer mostly keeps others from it too."""
+        """Of all partitions together: one back-off, so that one request asks about all of them again."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
-        """Put the questions that are due, one request for each leader. Where nobody leads, metadata is refreshed."""
+        """Build one request for each leader. A partition without a leader is asked about when metadata name one."""
         wakes: list[int] = []
-        leaderless: list[PartitionState] = []
         by_leader: dict[int, list[Question]] = {}
         for partition, state in self._subscription.not_fetching:
             if state.state is not self._waiting_in or state.looking_up:
@@ -52,12 +51,9 @@ class LeaderQuestions:
             if state.retry_at_ms > now_ms:
                 wakes.append(state.retry_at_ms)
             elif (leader := self._metadata.leader(partition)) is None:
-                leaderless.append(state)
+                self._metadata.request_refresh()
             else:
                 by_leader.setdefault(leader.node_id, []).append(Question(partition, state, state.run, leader))
-        if leaderless:
-            self._metadata.request_refresh()
-            wakes += [self.ask_again(state, now_ms) for state in leaderless]
         unsent = [request for node_id, asked in by_leader.items() if (request := build(node_id, asked)) is not None]
         for request in unsent:
             for question in request.context:
@@ -76,7 +72,8 @@ class LeaderQuestions:
         """Begin to count failures anew."""
         self._failures.succeeded()
 
-    def ask_again(self, state: PartitionState, now_ms: int) -> int:
-        """Ask about a partition again after a back-off; return its end."""
-        state.retry_at_ms = self._failures.failed(now_ms)
-        return state.retry_at_ms
+    def ask_again(self, state: PartitionState, now_ms: int) -> None:
+        """Ask about a partition again after the back-off; all that fail before its end count as one failure."""
+        if now_ms >= self._failures.retry_at_ms:
+            self._failures.failed(now_ms)
+        state.retry_at_ms = self._failures.retry_at_ms

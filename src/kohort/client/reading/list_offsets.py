@@ -167,7 +167,6 @@ class OffsetQueries:
                 if self._is_refused(query, leaderless):
                     continue
                 self._metadata.request_refresh()
-                query.failed(now_ms)
             for node_id, targets in grouped.items():
                 request = build_list_offsets(node_id, targets, self._config, self._metadata)
                 request.context = query
@@ -178,18 +177,21 @@ class OffsetQueries:
         assert isinstance(response, ListOffsetsResponse)
         query: _Query = sent.context
         query.ended(sent)
+        is_refused = False
         for partition, (code, listed) in listed_offsets(response).items():
             if code is ErrorCode.NONE:
                 query.open.pop(partition, None)
                 query.found[partition] = listed if listed.offset >= 0 else None
             elif code in REFRESHED or code.retriable:
-                self._metadata.request_refresh()
-                query.failed(now_ms)
+                is_refused = True
             elif code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
                 query.open.pop(partition, None)
                 query.found[partition] = None
             else:
                 self._end(query, answer_error(self._config, code, f"the offsets of {partition}", name=partition.topic))
+        if is_refused:
+            self._metadata.request_refresh()
+            query.failed(now_ms)
         if not query.open:
             self._end(query, None)
 

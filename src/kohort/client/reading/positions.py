@@ -81,6 +81,9 @@ class PartitionState:
     preferred_replica: int = -1
     preferred_until_ms: int = 0
     retry_at_ms: int = 0
+    """The end of the back-off after a refused question or fetch."""
+    refusals: int = 0
+    """Fetches that were refused in a row."""
     looking_up: bool = False
     """A request about this partition's position is under way."""
     stuck: bool = False

@@ -324,14 +324,15 @@ class Engine:
         while moved or self._told:
             self._told = moved = False
             wake_at_ms = None
+            refresh_was_pending = self.metadata.refresh_pending
             for index, source in enumerate(self._sources):
                 poll = source.poll(now_ms)
-                at_ms = poll.wake_at_ms
-                if at_ms is not None and (wake_at_ms is None or at_ms < wake_at_ms):
-                    wake_at_ms = at_ms
+                if poll.wake_at_ms is not None and (wake_at_ms is None or poll.wake_at_ms < wake_at_ms):
+                    wake_at_ms = poll.wake_at_ms
                 for unsent in poll.unsent:
                     moved = True
                     self._place(PendingRequest(unsent, index, now_ms + unsent.timeout_ms), now_ms)
+            moved |= self.metadata.refresh_pending and not refresh_was_pending
             self._adopt_bootstrap()
             self._place_anywhere(now_ms)
             self._move_lanes(now_ms)

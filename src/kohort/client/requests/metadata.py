@@ -196,6 +196,18 @@ class Metadata:
         info = self._topics.get(name)
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
+    def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
+        """Tell whether the last answer covers ``partition`` and lacks it, or has it under another topic id."""
+        info = self._topics.get(partition.topic)
+        if info is not None:
+            recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)
+            return recreated or partition.partition not in info.partitions
+        if self._covered.all:
+            return partition.topic not in self._errors
+        if partition.topic in self._covered.names:
+            return self._errors.get(partition.topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic_id in self._covered.ids
+
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
