@@ -143,7 +143,7 @@ def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, clust
     out.mkdir()
     (out / "batch-0000000000-0000.parquet").touch()
 
-    with pytest.raises(SinkRefused, match="holds rows"):
+    with pytest.raises(SinkRefused, match="files without an owner"):
         run(spark, cluster, tmp_path, orders, rates)
     (out / "batch=0").mkdir()
     (out / "batch=0" / "_SUCCESS").touch()
@@ -151,6 +151,37 @@ def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, clust
         run(spark, cluster, tmp_path, orders, rates)
     with pytest.raises(KohortError, match="is the checkpoint of"):
         run(spark, cluster, tmp_path, rates, orders)
+
+
+OWNED = """\
+name: NAME
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: GROUP}
+decode: {format: json, schema: "id long"}
+sinks: [{parquet: {path: out}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+"""
+
+
+@pytest.mark.whole
+def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic()
+    cluster.produce(orders, [as_json(id=n) for n in range(10)])
+
+    def run_as(name: str, group: str) -> RunReport:
+        return run(spark, cluster, tmp_path, orders, "", OWNED.replace("NAME", name).replace("GROUP", group))
+
+    assert run_as("first", f"{orders}-1").ledger.sinks == {"parquet": 10}
+    with pytest.raises(SinkRefused, match=r"belongs to pipeline first .* and this is pipeline second"):
+        run_as("second", f"{orders}-2")
+    with pytest.raises(KohortError, match=rf"group {orders}-1 belongs to pipeline first .*this is pipeline third"):
+        run_as("third", f"{orders}-1")
+
+    assert run_as("first", f"{orders}-1").ledger.rows_in == 0
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
 
 AGAIN = """\

@@ -158,6 +158,26 @@ def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0
     assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
 
 
+def test_commits_end_with_the_owner_of_the_group_and_a_pin_of_before_counts() -> None:
+    options = {"group__id": "g", "startingOffsets": "latest", "groupOwner": "1f3c9a2b.orders.-.%2Fstate"}
+    cluster = DictionaryCluster(p0=[0, 1, 2])
+    cluster.group[P0] = OffsetAndMetadata(1, stream_options(**options).pin)
+    reader = stream(cluster, **options)
+
+    start = reader.initialOffset()
+    assert start == {"orders": {"0": 1}}, "pinned without an owner, as earlier versions did"
+    end = reader.latestOffset(start, ALL)
+    reader.partitions(start, end)
+    reader.latestOffset(end, ALL)
+    assert re.fullmatch(r"kohort-query:[^:]+:\d+:\d+:1f3c9a2b\.orders\.-\.%2Fstate", cluster.group[P0].metadata)
+
+    cluster.group = {}
+    assert stream(cluster, **options).initialOffset() == {"orders": {"0": 3}}
+    assert cluster.group[P0].metadata == f"{stream_options(**options).pin}:1f3c9a2b.orders.-.%2Fstate"
+    cluster.append(P0, 5)
+    assert stream(cluster, **options).initialOffset() == {"orders": {"0": 3}}
+
+
 def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")

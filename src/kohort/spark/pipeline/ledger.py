@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kohort.spark.pipeline.definition import Pipeline
+
 
 class Count(NamedTuple):
     """Rows, and the mark of which rows."""
@@ -194,3 +196,9 @@ class LedgerStore:
 
     def entries(self) -> list[Entry]:
         return [Entry.from_json(json.loads(p.read_text())) for p in sorted(self._folder.glob("*.json"))]
+
+
+def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Return the report of the last run that came to its end."""
+    path = pipeline.state / "last-run.json"
+    return json.loads(path.read_text()) if path.exists() else None

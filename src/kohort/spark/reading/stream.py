@@ -55,7 +55,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._options = options
         self._builder = builder
         self._connect = connect
-        self._group = GroupCommits(options, lambda: self._cluster, query_mark())
+        self._group = GroupCommits(options, lambda: self._cluster, query_mark(options.group_owner))
         self._limits = BatchLimits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: PartitionOffsets | None = None
@@ -86,7 +86,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         cluster, options = self._cluster, self._options
         partitions = wanted_partitions(cluster, options)
         held = self._group.held(partitions)
-        pinned = {tp: o.offset for tp, o in held.items() if o.metadata == options.pin}
+        pinned = {tp: o.offset for tp, o in held.items() if self._group.is_pin(o.metadata)}
         missing = partitions - set(pinned)
         fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
         initial = pinned | fresh

@@ -16,6 +16,7 @@ from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.outputs.sinks import counted
+from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, stream_options
 from kohort.spark.pipeline.steps import StepFailed, run_steps
@@ -34,7 +35,7 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
     """Return a source as a stream of its good rows, counted on the way, with its watermark."""
     from pyspark.sql import functions as f
 
-    reader = spark.readStream.format("kohort").options(**stream_options(source))
+    reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
         frame = reader.schema(STREAM_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
