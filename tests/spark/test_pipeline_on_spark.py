@@ -184,6 +184,29 @@ def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
 
+@pytest.mark.whole
+def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_one_is_widened(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic()
+
+    def run_with(kind: str) -> RunReport:
+        cluster.produce(orders, [as_json(id=1), (b"x", b"not json")])
+        text = OWNED.replace("NAME", "typed").replace("GROUP", orders).replace("id long", f"id {kind}")
+        return run(spark, cluster, tmp_path, orders, "", text)
+
+    run_with("long")
+    with pytest.raises(SinkRefused, match=r"column id is string, and .*parquet has it as bigint"):
+        run_with("string")
+    assert len(read_topic(spark, cluster, f"{orders}-dead")) == 1, "refused before anything is written"
+    report = run_with("int")
+
+    assert (report.balanced, report.ledger.sinks) == (True, {"parquet": 2})
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.dtypes == [("id", "bigint")]
+    assert found.agg({"id": "sum"}).collect()[0][0] == 3
+
+
 AGAIN = """\
 name: again
 brokers: "${BROKERS}"

@@ -33,6 +33,7 @@ from kohort.spark.pipeline.running.only_run import as_the_only_run
 from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
 from kohort.spark.pipeline.running.stop_signal import StopSignal
+from kohort.spark.pipeline.testing.file_tests import analysed
 from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
 if TYPE_CHECKING:
@@ -133,14 +134,15 @@ class PipelineRun:
         owner = claim_checkpoint(pipeline)
         check_groups(pipeline, owner)
         prepare_sinks(pipeline)
+        self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
+        if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
+            self._runner.check_types(analysed(pipeline, self._spark))  # functions run on rows alone
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
-            self._runner = StatefulRunner(pipeline, self._store, self._on_entry)
             stream = result_frame(self._spark, pipeline)
             check_streams(stream, pipeline)
         else:
-            self._runner = BatchRunner(pipeline, self._store, self._on_entry)
             reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
             stream = reader.schema(STREAM_SCHEMA).load()
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
