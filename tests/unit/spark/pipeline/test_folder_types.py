@@ -66,7 +66,8 @@ def test_column_of_another_type_is_refused_with_file_and_column(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("there", "comes", "widened"),
     [("long", "integer", "bigint"), ("long", "byte", "bigint"), ("integer", "short", "int"),
-     ("double", "float", "double"), ("decimal(12,2)", "decimal(10,2)", "decimal(12,2)"), ("decimal(12,3)", "decimal(10,2)", "decimal(12,3)"),
+     ("double", "float", "double"), ("decimal(12,2)", "decimal(10,2)", "decimal(12,2)"),
+     ("decimal(12,3)", "decimal(10,2)", "decimal(12,3)"),
      ("string", "string", None), ("timestamp", "timestamp", None)],
 )  # fmt: skip
 def test_narrower_type_is_widened_into_that_of_the_folder(
