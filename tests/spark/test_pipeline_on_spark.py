@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kohort.aio.admin import Admin
 from kohort.errors import KohortError
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.outputs.sinks import SinkRefused
@@ -205,6 +206,25 @@ def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_on
     found = spark.read.parquet(str(tmp_path / "out"))
     assert found.dtypes == [("id", "bigint")]
     assert found.agg({"id": "sum"}).collect()[0][0] == 3
+
+
+@pytest.mark.whole
+def test_topic_deleted_and_filled_again_between_two_runs_ends_the_second(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic(partitions=1)
+    text = OWNED.replace("NAME", "refilled").replace("GROUP", orders)
+    cluster.produce(orders, [as_json(id=n) for n in range(5)])
+    assert run(spark, cluster, tmp_path, orders, "", text).ledger.rows_in == 5
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.delete_topics([orders])
+        admin.create_topics({orders: 1})
+    cluster.produce(orders, [as_json(id=n) for n in range(8)])
+
+    with pytest.raises(KohortError, match=f"deleted and created again since the last micro-batch: {orders}"):
+        run(spark, cluster, tmp_path, orders, "", text)
+    patient = text.replace("source: {", "source: {fail_on_data_loss: false, ")
+    assert run(spark, cluster, tmp_path, orders, "", patient).ledger.rows_in == 8
 
 
 AGAIN = """\

@@ -402,19 +402,78 @@ def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogC
 # --- what may happen to a log
 
 
-def test_a_topic_created_anew_is_known_by_its_id_even_where_its_log_is_longer_now() -> None:
-    cluster = DictionaryCluster(p0=list(range(5)))
-    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
-    for reader in (strict, patient):
-        reader.latestOffset({"orders": {"0": 5}}, ALL)
+def replaced(cluster: DictionaryCluster, rows: int) -> None:
+    """The topic is deleted, created again, and filled."""
     cluster.incarnation = b"2"
-    cluster.append(P0, 20)
+    cluster.logs[P0], cluster.ends[P0] = [], 0
+    cluster.append(P0, rows)
 
-    with pytest.raises(DataLost, match="created anew under the query: orders"):
-        strict.latestOffset({"orders": {"0": 5}}, ALL)
-    start = {"orders": {"0": 5}}
-    end = patient.latestOffset(start, ALL)
-    assert len(offsets_read(patient, patient.partitions(start, end))) == 25
+
+def read_to_the_end(reader: KohortStreamReader, start: Any) -> tuple[int, Any]:
+    """A micro-batch: how many records it has, and its end."""
+    end = reader.latestOffset(start, ALL)
+    return len(offsets_read(reader, reader.partitions(start, end))), end
+
+
+def with_ids(rows: list[int]) -> DictionaryCluster:
+    cluster = DictionaryCluster(p0=rows)
+    cluster.incarnation = b"1"
+    return cluster
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_topic_created_again_with_a_longer_log_is_noticed_by_its_id_in_the_checkpoint(same_process: bool) -> None:
+    cluster = with_ids(list(range(50)))
+    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
+    assert patient.initialOffset() == {"kohort:topics": {"orders": "31"}, "orders": {"0": 50}}
+    _, start = read_to_the_end(strict, {"orders": {"0": 0}})
+    read_to_the_end(patient, start)
+    replaced(cluster, 80)
+    if not same_process:
+        strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
+
+    with pytest.raises(DataLost, match="deleted and created again since the last micro-batch: orders"):
+        strict.latestOffset(start, ALL)
+    read, end = read_to_the_end(patient, start)
+    assert (read, end) == (80, {"kohort:topics": {"orders": "32"}, "orders": {"0": 80}})
+    again = stream(cluster, failOnDataLoss="false")
+    assert len(offsets_read(again, again.partitions(start, end))) == 80, "after a crash in this micro-batch"
+    assert read_to_the_end(again, end) == (0, end)
+
+
+def test_repeated_micro_batch_of_a_topic_created_again_reads_nothing_of_it() -> None:
+    cluster = with_ids(list(range(50)))
+    start = stream(cluster, startingOffsets="earliest").initialOffset()
+    end = stream(cluster).latestOffset(start, ALL)
+    replaced(cluster, 80)
+
+    with pytest.raises(DataLost, match="created again"):
+        stream(cluster).partitions(start, end)
+    patient = stream(cluster, failOnDataLoss="false")
+    assert patient.partitions(start, end) == []
+    assert read_to_the_end(patient, end)[0] == 80
+
+
+def test_checkpoint_without_ids_is_read_and_has_them_from_then_on() -> None:
+    cluster = with_ids(list(range(5)))
+    start = {"orders": {"0": 3}}
+
+    assert read_to_the_end(stream(cluster), start) == (2, {"kohort:topics": {"orders": "31"}, "orders": {"0": 5}})
+    assert len(stream(cluster).partitions(start, {"orders": {"0": 5}})) == 1
+    cluster.incarnation = b"\0" * 16
+    assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker that gives no ids"
+
+
+def test_id_of_a_topic_that_is_gone_is_kept_until_it_is_there_again() -> None:
+    cluster = with_ids(list(range(50)))
+    _, start = read_to_the_end(stream(cluster), {"orders": {"0": 0}})
+    patient = stream(cluster, failOnDataLoss="false", idleWaitMs="0")
+    log = cluster.logs.pop(P0)
+
+    assert patient.latestOffset(start, ALL) == start
+    cluster.logs[P0] = log
+    replaced(cluster, 80)
+    assert read_to_the_end(patient, start)[0] == 80
 
 
 def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
