@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 pytest.importorskip("yaml")
 
-from kohort import Admin, Broker, KohortError
+from kohort import Admin, Broker, KohortError, Producer
 from kohort.cli.main import main
 from kohort.cli.pipeline_run import ledger_lines
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -299,3 +299,22 @@ def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_pat
         assert CliRunner().invoke(main, command).exit_code == 0
 
         check_groups(load_pipeline(mine), owner)
+
+
+def test_replay_leaves_a_dead_letter_without_its_value_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    with Broker() as broker:
+        text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")
+        file.write_text(f"{text}dlq: {{topic: dead}}\n")
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"orders": 1, "dead": 1})
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            about = [("kohort-error.topic", b"orders"), ("kohort-error.reason", b"not JSON")]
+            producer.send("dead", None, b"k", headers=[*about, ("kohort-error.left-out", b"value (9 bytes)")])
+            producer.send("dead", b"v", b"k", headers=about)
+
+        assert run("replay", str(file)).startswith("1 not JSON\n")
+
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            end = admin.list_offsets({TopicPartition("orders", 0): "latest"}).check()
+    assert [found.offset for found in end.values()] == [1]

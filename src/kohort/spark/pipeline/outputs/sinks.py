@@ -106,7 +106,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
     letters = _letters_of(pipeline)
     bad = rows.where(f"{PROBLEM} is not null")
     why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
         reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
     bad = rows.where(f.col(FAILED).isin(list(verdicts)))
     why = {"reason": reasons, "rule": names, "stage": f.lit("expect")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
