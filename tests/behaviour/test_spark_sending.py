@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 
-from kohort import Admin, Broker, Consumer  # noqa: E402
-from kohort.errors import KohortError, UsageError  # noqa: E402
-from kohort.model import TopicPartition  # noqa: E402
-from kohort.spark.sending.send import RowSender, kept_producer, send_rows  # noqa: E402
+from kohort import Admin, Broker, Consumer, NewTopic  # noqa: E402
+from kohort.errors import ApiError, ErrorCode, KohortError, UsageError  # noqa: E402
+from kohort.model import Record, TopicPartition  # noqa: E402
+from kohort.spark.sending.dead_letters import LetterSender  # noqa: E402
+from kohort.spark.sending.send import RowSender, drop_producer, kept_producer, send_rows  # noqa: E402
 
 
 def rows(*pairs: tuple[str | None, bytes]) -> pa.RecordBatch:
@@ -54,3 +57,84 @@ def test_a_task_that_cannot_send_says_why_and_not_that_it_could_not_finish() -> 
     with pytest.raises(KohortError) as error:
         send_rows([rows(("a", b"2"))], settings)
     assert "after 0 s" not in str(error.value)
+
+
+SMALL = 2_000
+"""The largest batch that the topics of these stories take."""
+
+
+@pytest.fixture
+def small_topics() -> Iterator[str]:
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([NewTopic("a", 1, configs={"max.message.bytes": str(SMALL)})])
+        yield broker.bootstrap
+
+
+def records_of(bootstrap: str) -> list[Record]:
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        first = TopicPartition("a", 0)
+        consumer.assign([first])
+        consumer.seek_to_beginning([first])
+        end, found = consumer.end_offsets([first])[first], []
+        while consumer.position(first) < end:
+            found += consumer.poll(1000)
+        return found
+
+
+def letters(*records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> pa.RecordBatch:
+    headers = [
+        [{"key": k, "value": v} for k, v in {**own, "kohort-error.offset": b"%d" % n}.items()]
+        for n, (_, _, own) in enumerate(records)
+    ]
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array(["a"] * len(records)),
+            "key": pa.array([key for key, _, _ in records], pa.binary()),
+            "value": pa.array([value for _, value, _ in records], pa.binary()),
+            "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        }
+    )
+
+
+def test_row_that_is_too_large_fails_the_task_although_rows_behind_it_are_delivered(small_topics: str) -> None:
+    settings = {"bootstrap.servers": small_topics}
+
+    with pytest.raises(ApiError) as error:
+        send_rows([rows(*[("a", b"x" * (SMALL if n == 3 else 10)) for n in range(10)])], settings)
+
+    assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_dead_letter_that_is_too_large_is_sent_without_its_value_and_says_so(small_topics: str) -> None:
+    sent = [(b"k%d" % n, b"v%d" % n, {"own": b"o"}) for n in range(12)]
+    sent[5] = (b"k5", b"x" * SMALL, {"own": b"o"})
+    sent[9] = (b"k" * SMALL, b"x" * 3000, {"own": b"o"})
+    sent[10] = (None, None, {"own": b"o" * SMALL})
+
+    assert send_rows([letters(*sent), letters()], {"bootstrap.servers": small_topics}, LetterSender) == 12
+
+    found = {dict(r.headers)["kohort-error.offset"]: r for r in records_of(small_topics)}
+    assert sorted(found, key=int) == [b"%d" % n for n in range(12)], "each at least once"
+    said = {int(offset): dict(r.headers) for offset, r in found.items()}
+    assert {
+        n: headers["kohort-error.left-out"] for n, headers in said.items() if "kohort-error.left-out" in headers
+    } == {
+        5: b"value (2,000 bytes)",
+        9: b"value (3,000 bytes), key (2,000 bytes) and headers of the record",
+        10: b"value (0 bytes), key (0 bytes) and headers of the record",
+    }
+    assert (found[b"5"].key, found[b"5"].value, said[5]["own"]) == (b"k5", None, b"o")
+    assert (found[b"9"].key, found[b"9"].value, "own" in said[9]) == (None, None, False)
+    assert (found[b"4"].key, found[b"4"].value) == (b"k4", b"v4")
+    assert kept_producer({"bootstrap.servers": small_topics}) is kept_producer({"bootstrap.servers": small_topics})
+    drop_producer({"bootstrap.servers": small_topics})
+
+
+def test_dead_letter_of_which_the_topic_takes_nothing_is_an_error(small_topics: str) -> None:
+    with pytest.raises(ApiError):
+        send_rows(
+            [letters((b"k", b"v", {"kohort-error.reason": b"r" * SMALL}))],
+            {"bootstrap.servers": small_topics},
+            LetterSender,
+        )

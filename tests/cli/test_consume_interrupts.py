@@ -86,13 +86,23 @@ def test_sigterm_interrupts_as_ctrl_c_does_and_waits_as_it_does():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_sigterm_interrupts_where_ctrl_c_is_ignored_too():
+def test_sigterm_interrupts_where_ctrl_c_is_ignored_too_and_waits_for_a_write():
+    reached = []
+
+    def write():
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("written")
+
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
+        with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
+            write()
     finally:
         signal.signal(signal.SIGINT, before)
+    assert reached == ["written"]
 
 
 def test_a_consumer_that_is_terminated_leaves_its_group_and_keeps_its_place():

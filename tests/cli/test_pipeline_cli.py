@@ -7,17 +7,21 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("yaml")
 
-from kohort import Admin, Broker, KohortError
+from kohort import Admin, Broker, KohortError, Producer
 from kohort.cli.main import main
 from kohort.cli.pipeline_run import ledger_lines
+from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore
+
+if TYPE_CHECKING:
+    from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
 
 
 def run(*args: str, code: int = 0) -> str:
@@ -153,8 +157,9 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
     assert "has no checkpoint" in run("reset", str(file))
 
     LedgerStore(state / "ledger").write(Entry(0, rows_in=Count(7, 1), dead_letters=2))
+    folder = claimed(file)
     (out / "country=FR").mkdir(parents=True)
-    (out / "country=FR" / "batch-0000000000-0000.parquet").touch()
+    (out / "country=FR" / f"batch-0000000000-0000-{folder.owner.id}.parquet").touch()
     (out / "batch=0").mkdir()
     (out / "batch=0" / "_SUCCESS").touch()  # as an earlier version wrote them
     (out / "kept.txt").write_text("mine")
@@ -165,15 +170,45 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
     assert [p.name for p in out.iterdir()] == ["kept.txt"]
 
 
+def claimed(file: Path) -> ParquetFolder:
+    """The folder of its first sink, as a run finds it."""
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.outputs.folder_claim import claim_sink
+    from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+
+    pipeline = load_pipeline(file)
+    claim_checkpoint(pipeline)
+    return claim_sink(pipeline, pipeline.sinks[0])
+
+
+def test_reset_leaves_rows_of_other_pipelines_and_says_which_files_it_does_not_know(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
+    run("init", str(mine))
+    other.write_text(mine.read_text().replace("name: sales", "name: other"))
+    theirs = tmp_path / "out" / "sales" / f"batch-0000000000-0000-{claimed(other).owner.id}.parquet"
+    nameless = tmp_path / "out" / "sales" / "batch-0000000000-0000.parquet"
+    theirs.touch()
+    nameless.touch()
+    (tmp_path / "state" / "sales").mkdir()
+
+    said = run("reset", str(mine), "--outputs", "--yes")
+
+    assert "holds files without an owner" in said
+    assert "removed the rows" not in said
+    assert (theirs.exists(), nameless.exists()) == (True, True)
+
+
 def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     out, commits = tmp_path / "out" / "sales", tmp_path / "state" / "sales" / "spark" / "commits"
-    out.mkdir(parents=True)
-    for batch in range(4):
-        pq.write_table(pa.table({"id": [batch]}), out / f"batch-{batch:010d}-0000.parquet")
+    assert "has no checkpoint" in run("compact", str(file), code=1)
+    id_ = claimed(file).owner.id
     assert "0 files merged into 0" in run("compact", str(file)), "nothing is known to be complete"
+    for batch in range(4):
+        pq.write_table(pa.table({"id": [batch]}), out / f"batch-{batch:010d}-0000-{id_}.parquet")
     commits.mkdir(parents=True)
     for name in ("0", "1", "2", ".2.crc"):
         (commits / name).touch()
@@ -181,7 +216,7 @@ def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path
     assert run("compact", str(file)) == "sink parquet: 3 files merged into 1\n"
 
     assert sorted(pq.read_table(out)["id"].to_pylist()) == [0, 1, 2, 3]
-    assert len(list(out.iterdir())) == 2
+    assert len(list(out.glob("*.parquet"))) == 2
     assert "expected a size" in run("compact", str(file), "--size", "big", code=2)
 
 
@@ -239,3 +274,47 @@ def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
     LedgerStore(tmp_path / "state" / "clicks" / "ledger").write(entry)
 
     assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))
+
+
+def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_path: Path) -> None:
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+    from kohort.spark.pipeline.running.group_owner import check_groups
+
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(["clicks"])
+        text = WINDOWS.replace("127.0.0.1:1", broker.bootstrap)
+        mine, other = tmp_path / "clicks.yaml", tmp_path / "other.yaml"
+        mine.write_text(text)
+        other.write_text(text.replace("name: clicks", "name: other"))
+        theirs = claim_checkpoint(load_pipeline(other))
+        held = OffsetAndMetadata(0, f"kohort-query:here:1:2:{theirs.text}")
+        admin.alter_group_offsets("g", {TopicPartition("clicks", 0): held})
+        owner = claim_checkpoint(load_pipeline(mine))
+        check_groups(load_pipeline(other), theirs)
+        with pytest.raises(KohortError, match="kohort group reset g --to-current --execute"):
+            check_groups(load_pipeline(mine), owner)
+
+        command = ["group", "reset", "g", "--to-current", "--execute", "--bootstrap", broker.bootstrap]
+        assert CliRunner().invoke(main, command).exit_code == 0
+
+        check_groups(load_pipeline(mine), owner)
+
+
+def test_replay_leaves_a_dead_letter_without_its_value_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    with Broker() as broker:
+        text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")
+        file.write_text(f"{text}dlq: {{topic: dead}}\n")
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"orders": 1, "dead": 1})
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            about = [("kohort-error.topic", b"orders"), ("kohort-error.reason", b"not JSON")]
+            producer.send("dead", None, b"k", headers=[*about, ("kohort-error.left-out", b"value (9 bytes)")])
+            producer.send("dead", b"v", b"k", headers=about)
+
+        assert run("replay", str(file)).startswith("1 not JSON\n")
+
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            end = admin.list_offsets({TopicPartition("orders", 0): "latest"}).check()
+    assert [found.offset for found in end.values()] == [1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kohort.aio.admin import Admin
 from kohort.errors import KohortError
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.outputs.sinks import SinkRefused
@@ -143,7 +144,7 @@ def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, clust
     out.mkdir()
     (out / "batch-0000000000-0000.parquet").touch()
 
-    with pytest.raises(SinkRefused, match="holds rows"):
+    with pytest.raises(SinkRefused, match="files without an owner"):
         run(spark, cluster, tmp_path, orders, rates)
     (out / "batch=0").mkdir()
     (out / "batch=0" / "_SUCCESS").touch()
@@ -151,6 +152,79 @@ def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, clust
         run(spark, cluster, tmp_path, orders, rates)
     with pytest.raises(KohortError, match="is the checkpoint of"):
         run(spark, cluster, tmp_path, rates, orders)
+
+
+OWNED = """\
+name: NAME
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: GROUP}
+decode: {format: json, schema: "id long"}
+sinks: [{parquet: {path: out}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+"""
+
+
+@pytest.mark.whole
+def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic()
+    cluster.produce(orders, [as_json(id=n) for n in range(10)])
+
+    def run_as(name: str, group: str) -> RunReport:
+        return run(spark, cluster, tmp_path, orders, "", OWNED.replace("NAME", name).replace("GROUP", group))
+
+    assert run_as("first", f"{orders}-1").ledger.sinks == {"parquet": 10}
+    with pytest.raises(SinkRefused, match=r"belongs to pipeline first .* and this is pipeline second"):
+        run_as("second", f"{orders}-2")
+    with pytest.raises(KohortError, match=rf"group {orders}-1 belongs to pipeline first .*this is pipeline third"):
+        run_as("third", f"{orders}-1")
+
+    assert run_as("first", f"{orders}-1").ledger.rows_in == 0
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 10
+
+
+@pytest.mark.whole
+def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_one_is_widened(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic()
+
+    def run_with(kind: str) -> RunReport:
+        cluster.produce(orders, [as_json(id=1), (b"x", b"not json")])
+        text = OWNED.replace("NAME", "typed").replace("GROUP", orders).replace("id long", f"id {kind}")
+        return run(spark, cluster, tmp_path, orders, "", text)
+
+    run_with("long")
+    with pytest.raises(SinkRefused, match=r"column id is string, and .*parquet has it as bigint"):
+        run_with("string")
+    assert len(read_topic(spark, cluster, f"{orders}-dead")) == 1, "refused before anything is written"
+    report = run_with("int")
+
+    assert (report.balanced, report.ledger.sinks) == (True, {"parquet": 2})
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.dtypes == [("id", "bigint")]
+    assert found.agg({"id": "sum"}).collect()[0][0] == 3
+
+
+@pytest.mark.whole
+def test_topic_deleted_and_filled_again_between_two_runs_ends_the_second(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic(partitions=1)
+    text = OWNED.replace("NAME", "refilled").replace("GROUP", orders)
+    cluster.produce(orders, [as_json(id=n) for n in range(5)])
+    assert run(spark, cluster, tmp_path, orders, "", text).ledger.rows_in == 5
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.delete_topics([orders])
+        admin.create_topics({orders: 1})
+    cluster.produce(orders, [as_json(id=n) for n in range(8)])
+
+    with pytest.raises(KohortError, match=f"deleted and created again since the last micro-batch: {orders}"):
+        run(spark, cluster, tmp_path, orders, "", text)
+    patient = text.replace("source: {", "source: {fail_on_data_loss: false, ")
+    assert run(spark, cluster, tmp_path, orders, "", patient).ledger.rows_in == 8
 
 
 AGAIN = """\

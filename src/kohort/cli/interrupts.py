@@ -32,13 +32,14 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Within it, a first Ctrl-C is raised at the end; a second at once, for a write that never ends.
+    """Within it, a first Ctrl-C or SIGTERM is raised at the end; a second at once, for a write that never ends.
 
     A buffered file looks for signals after its bytes have left: without this, ``flush`` may raise for bytes that
     the reader has.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if current_thread() is not main_thread() or not callable(before):  # where no interrupt is ever raised
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    raising = {number: before for number, before in found.items() if callable(before)}
+    if current_thread() is not main_thread() or not raising:  # where no interrupt is ever raised
         yield
         return
     waiting = False
@@ -49,10 +50,12 @@ def interrupts_wait() -> Iterator[None]:
             raise KeyboardInterrupt
         waiting = True
 
-    signal.signal(signal.SIGINT, note)
+    for number in raising:
+        signal.signal(number, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, before in raising.items():
+            signal.signal(number, before)
         if waiting:
             raise KeyboardInterrupt

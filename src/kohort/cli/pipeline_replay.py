@@ -99,7 +99,7 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -
         for record in records:
             about = error_headers(record)
             topic = about.get("topic", "")
-            if topic not in to or about.get("pipeline", name) != name:
+            if topic not in to or about.get("pipeline", name) != name or "left-out" in about:
                 others += 1
                 continue
             reasons[about.get("reason", "no reason")] += 1

@@ -215,6 +215,7 @@ def ledger_lines(report: RunReport) -> list[str]:
     lines += [f"  dead letters, not decoded: {ledger.undecoded:,}"] if ledger.undecoded else []
     lines += [f"  dropped, {reason}: {rows:,}" for reason, rows in ledger.dropped.items()]
     lines += [f"  table {name}: {table.rows:,} rows" for name, table in report.tables.items()]
+    lines += [f"  waiting in Spark's state, {what}: {rows:,}" for what, rows in ledger.state.items()]
     lines += [f"  summary {name}: {rows:,} rows" for name, rows in report.summaries.items()]
     lines += [f"  lag of {name}: {lag:,}" for name, lag in report.lag.items()]
     lines += [f"  DOES NOT ADD UP: {problem}" for problem in [*ledger.problems, *report.problems]]
@@ -227,12 +228,15 @@ def _sink_line(ledger: Ledger, name: str) -> str:
     came = f"{ledger.rows_in:,} in"
     if ledger.waited.get(name):
         came += f" + {ledger.waited[name]:,} that waited in open windows"
-    # Windows and joins make other rows than they are given: what goes in is what comes out only by a column of counts.
-    equal = "=" if not ledger.sources or name in ledger.held else "->"
-    terms = [f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} windows that are out"]
-    terms += [f"{ledger.undecoded + sum(ledger.quarantined.values()):,} dead letters"]
+    dead = ledger.undecoded + sum(ledger.quarantined.values())
+    terms = [f"{dead:,} dead letters"]
     terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
     terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
     terms += [f"{ledger.late:,} late"] if ledger.late else []
     terms += [f"{ledger.held[name]:,} that wait in open windows"] if name in ledger.held else []
-    return f"  sink {name}: {came} {equal} {' + '.join(terms)}"
+    if ledger.sources and stands_for is None:  # other rows than came in: no sum
+        return f"  sink {name}: {', '.join([came, *terms])}; {out:,} rows of windows or joins out"
+    # Windows and joins make other rows than they are given: what goes in is what comes out only by a column of counts.
+    equal = "=" if not ledger.sources or name in ledger.held else "->"
+    first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} windows that are out"
+    return f"  sink {name}: {came} {equal} {' + '.join([first, *terms])}"

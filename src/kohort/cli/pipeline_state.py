@@ -14,13 +14,13 @@ from kohort.cli.options import confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.errors import KohortError
 from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
-from kohort.verbs.pipelines import batches_of, last_run
+from kohort.verbs.pipelines import batches_of
 from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
-    from kohort.spark.pipeline.definition import Pipeline
+    from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
     from kohort.spark.pipeline.lag import SourceLag
-    from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
+    from kohort.spark.pipeline.outputs.folder_claim import OwnRows
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -32,6 +32,7 @@ def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.lag import source_lag
+    from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
@@ -104,7 +105,8 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     """Remove the checkpoint and the ledger of the pipeline of FILE. The next run begins where start: says.
 
     The group's offsets stay: with start: group the next run goes on from them, and kohort group reset moves them. A
-    Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those.
+    Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
+    pipelines in the same folder stay.
     """
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.running.only_run import current_run
@@ -114,17 +116,16 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     if now:
         raise RefusedByState(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
     rows = _written(found) if outputs else []
-    summaries = [summary.path for summary in found.summaries if summary.path.exists()] if outputs else []
-    folders = [folder for folder in (found.state, *summaries) if folder.exists()]
-    if not folders and not rows:
+    state = [found.state] if found.state.exists() else []
+    if not state and not rows:
         click.echo(f"pipeline {found.name} has no checkpoint at {found.state}", err=True)
         return
-    what = [*map(str, folders), *(f"the rows in {folder.path}" for folder in rows)]
+    what = [*map(str, state), *(f"the rows in {own.folder.path}" for own in rows)]
     confirm(f"Remove {', '.join(what)}?", yes=yes)
-    for folder in rows:
-        folder.remove()
-        click.echo(f"removed the rows in {folder.path}", err=True)
-    for path in folders:
+    for own in rows:
+        own.remove()
+        click.echo(f"removed the rows in {own.folder.path}", err=True)
+    for path in state:
         shutil.rmtree(path, ignore_errors=True)
         click.echo(f"removed {path}", err=True)
     for source in found.streams:
@@ -132,12 +133,16 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
             click.echo(f"source {source.name} begins where group {source.group} stands", err=True)
 
 
-def _written(pipeline: Pipeline) -> list[ParquetFolder]:
-    """Return the Parquet sinks that hold rows."""
-    from kohort.spark.pipeline.outputs.parquet_folder import folder_of
+def _written(pipeline: Pipeline) -> list[OwnRows]:
+    """Return the rows that the pipeline has in its Parquet sinks and summaries."""
+    from kohort.spark.pipeline.outputs.folder_claim import own_rows
 
-    folders = [folder_of(pipeline, sink) for sink in pipeline.sinks if sink.kind == "parquet"]
-    return [folder for folder in folders if folder.data_files() or folder.folders_of_before()]
+    outputs: list[Sink | Summary] = [s for s in pipeline.sinks if s.kind == "parquet"]
+    outputs += pipeline.summaries
+    found = [own_rows(pipeline, output) for output in outputs]
+    for left in filter(None, (rows.left for rows in found)):
+        click.echo(f"left alone: {left}", err=True)
+    return [rows for rows in found if rows.files or rows.folders]
 
 
 @click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")
@@ -149,16 +154,21 @@ def compact(file: Path, size: str) -> None:
     merged file takes the place of small ones may see rows twice, or miss a file."""
     from kohort.spark.options.text import size_bytes
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.outputs.parquet_folder import committed_upto, folder_of
+    from kohort.spark.pipeline.outputs.folder_claim import claim_sink
+    from kohort.spark.pipeline.outputs.parquet_folder import committed_upto
+    from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
 
     large = size_bytes("--size", size)
     found = load_pipeline(file)
     sinks = [sink for sink in found.sinks if sink.kind == "parquet"]
     if not sinks:
         raise KohortError(f"pipeline {found.name} has no Parquet sink")
+    if not found.state.exists():
+        raise KohortError(f"pipeline {found.name} has no checkpoint at {found.state}: it has not run yet")
+    claim_checkpoint(found)
     upto = committed_upto(found)
     for sink in sinks:
-        did = folder_of(found, sink).compact(upto, large=large)
+        did = claim_sink(found, sink).compact(upto, large=large)
         if did is None:
             raise RefusedByState(f"sink {sink.name}: {sink.path} is being compacted by another process")
         click.echo(f"sink {sink.name}: {did.files:,} files merged into {did.into:,}", err=True)

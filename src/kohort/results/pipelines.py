@@ -112,6 +112,7 @@ class LedgerTold(msgspec.Struct, frozen=True, kw_only=True):
     waited: dict[str, int]
     held: dict[str, int]
     sources: dict[str, int]
+    state: dict[str, int] = {}
     balanced: bool
 
 

@@ -22,6 +22,7 @@ def pipeline_stands(file: Path) -> PipelineStands:
     """Return where the pipeline of a file stands. Raises ConfigError for a file that is none, MissingExtra."""
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.lag import source_lag
+    from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
@@ -52,9 +53,3 @@ def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
         counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
         shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})
     return shown
-
-
-def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
-    """Return what the last run told at its end."""
-    path = pipeline.state / "last-run.json"
-    return json.loads(path.read_text()) if path.exists() else None

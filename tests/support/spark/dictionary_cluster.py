@@ -23,7 +23,7 @@ class DictionaryCluster:
         self.waits: list[int] = []
         self.fetch_failures: list[Exception] = []
         self.closed = False
-        self.incarnation = b"1"
+        self.incarnation = b""
         self.record_bytes = 100
 
     def append(self, tp: TopicPartition, rows: int) -> None:

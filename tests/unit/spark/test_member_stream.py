@@ -18,6 +18,7 @@ from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.commit_marks import parse_mark
 from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.membership import GiveUp
+from kohort.spark.reading.ranges import DataLost
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.row_builders import RecordRowBuilder
 from support.spark.dictionary_cluster import DictionaryCluster
@@ -114,6 +115,26 @@ class Query:
     def given(self, *partitions: TopicPartition) -> Query:
         self.member.is_given(*partitions)
         return self
+
+
+def test_topic_created_again_between_two_runs_of_a_member_ends_it_or_is_read_from_its_beginning() -> None:
+    for options in ({}, {"failOnDataLoss": "false"}):
+        cluster = DictionaryCluster(p0=list(range(50)))
+        cluster.incarnation = b"1"
+        query = Query(cluster, **options).given(P0)
+        query.goes_on()
+        cluster.incarnation = b"2"
+        cluster.logs[P0], cluster.ends[P0] = [], 0
+        cluster.append(P0, 80)
+        query.starts()
+        query.given(P0)
+
+        if not options:
+            with pytest.raises(DataLost, match="deleted and created again since the last micro-batch: orders"):
+                query.goes_on()
+            continue
+        query.goes_on()
+        assert query.rows == pairs(0, range(50)) + pairs(0, range(80))
 
 
 def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:

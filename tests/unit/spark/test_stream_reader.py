@@ -158,6 +158,26 @@ def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0
     assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
 
 
+def test_commits_end_with_the_owner_of_the_group_and_a_pin_of_before_counts() -> None:
+    options = {"group__id": "g", "startingOffsets": "latest", "groupOwner": "1f3c9a2b.orders.-.%2Fstate"}
+    cluster = DictionaryCluster(p0=[0, 1, 2])
+    cluster.group[P0] = OffsetAndMetadata(1, stream_options(**options).pin)
+    reader = stream(cluster, **options)
+
+    start = reader.initialOffset()
+    assert start == {"orders": {"0": 1}}, "pinned without an owner, as earlier versions did"
+    end = reader.latestOffset(start, ALL)
+    reader.partitions(start, end)
+    reader.latestOffset(end, ALL)
+    assert re.fullmatch(r"kohort-query:[^:]+:\d+:\d+:1f3c9a2b\.orders\.-\.%2Fstate", cluster.group[P0].metadata)
+
+    cluster.group = {}
+    assert stream(cluster, **options).initialOffset() == {"orders": {"0": 3}}
+    assert cluster.group[P0].metadata == f"{stream_options(**options).pin}:1f3c9a2b.orders.-.%2Fstate"
+    cluster.append(P0, 5)
+    assert stream(cluster, **options).initialOffset() == {"orders": {"0": 3}}
+
+
 def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
@@ -382,19 +402,78 @@ def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogC
 # --- what may happen to a log
 
 
-def test_a_topic_created_anew_is_known_by_its_id_even_where_its_log_is_longer_now() -> None:
-    cluster = DictionaryCluster(p0=list(range(5)))
-    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
-    for reader in (strict, patient):
-        reader.latestOffset({"orders": {"0": 5}}, ALL)
+def replaced(cluster: DictionaryCluster, rows: int) -> None:
+    """The topic is deleted, created again, and filled."""
     cluster.incarnation = b"2"
-    cluster.append(P0, 20)
+    cluster.logs[P0], cluster.ends[P0] = [], 0
+    cluster.append(P0, rows)
 
-    with pytest.raises(DataLost, match="created anew under the query: orders"):
-        strict.latestOffset({"orders": {"0": 5}}, ALL)
-    start = {"orders": {"0": 5}}
-    end = patient.latestOffset(start, ALL)
-    assert len(offsets_read(patient, patient.partitions(start, end))) == 25
+
+def read_to_the_end(reader: KohortStreamReader, start: Any) -> tuple[int, Any]:
+    """A micro-batch: how many records it has, and its end."""
+    end = reader.latestOffset(start, ALL)
+    return len(offsets_read(reader, reader.partitions(start, end))), end
+
+
+def with_ids(rows: list[int]) -> DictionaryCluster:
+    cluster = DictionaryCluster(p0=rows)
+    cluster.incarnation = b"1"
+    return cluster
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_topic_created_again_with_a_longer_log_is_noticed_by_its_id_in_the_checkpoint(same_process: bool) -> None:
+    cluster = with_ids(list(range(50)))
+    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
+    assert patient.initialOffset() == {"kohort:topics": {"orders": "31"}, "orders": {"0": 50}}
+    _, start = read_to_the_end(strict, {"orders": {"0": 0}})
+    read_to_the_end(patient, start)
+    replaced(cluster, 80)
+    if not same_process:
+        strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
+
+    with pytest.raises(DataLost, match="deleted and created again since the last micro-batch: orders"):
+        strict.latestOffset(start, ALL)
+    read, end = read_to_the_end(patient, start)
+    assert (read, end) == (80, {"kohort:topics": {"orders": "32"}, "orders": {"0": 80}})
+    again = stream(cluster, failOnDataLoss="false")
+    assert len(offsets_read(again, again.partitions(start, end))) == 80, "after a crash in this micro-batch"
+    assert read_to_the_end(again, end) == (0, end)
+
+
+def test_repeated_micro_batch_of_a_topic_created_again_reads_nothing_of_it() -> None:
+    cluster = with_ids(list(range(50)))
+    start = stream(cluster, startingOffsets="earliest").initialOffset()
+    end = stream(cluster).latestOffset(start, ALL)
+    replaced(cluster, 80)
+
+    with pytest.raises(DataLost, match="created again"):
+        stream(cluster).partitions(start, end)
+    patient = stream(cluster, failOnDataLoss="false")
+    assert patient.partitions(start, end) == []
+    assert read_to_the_end(patient, end)[0] == 80
+
+
+def test_checkpoint_without_ids_is_read_and_has_them_from_then_on() -> None:
+    cluster = with_ids(list(range(5)))
+    start = {"orders": {"0": 3}}
+
+    assert read_to_the_end(stream(cluster), start) == (2, {"kohort:topics": {"orders": "31"}, "orders": {"0": 5}})
+    assert len(stream(cluster).partitions(start, {"orders": {"0": 5}})) == 1
+    cluster.incarnation = b"\0" * 16
+    assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker that gives no ids"
+
+
+def test_id_of_a_topic_that_is_gone_is_kept_until_it_is_there_again() -> None:
+    cluster = with_ids(list(range(50)))
+    _, start = read_to_the_end(stream(cluster), {"orders": {"0": 0}})
+    patient = stream(cluster, failOnDataLoss="false", idleWaitMs="0")
+    log = cluster.logs.pop(P0)
+
+    assert patient.latestOffset(start, ALL) == start
+    cluster.logs[P0] = log
+    replaced(cluster, 80)
+    assert read_to_the_end(patient, start)[0] == 80
 
 
 def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

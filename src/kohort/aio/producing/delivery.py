@@ -158,3 +158,21 @@ def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextMa
         for batch in completed:
             for callback in batch.callbacks:
                 callback()
+
+
+def batch_error(delivery: Delivery) -> KohortError | None:
+    """Wait for the records of a batch up to this one, and return the first error among them.
+
+    A batch that the broker finds too large is divided, so its last record may be delivered where another failed.
+    """
+    index = 0
+    while index <= delivery._index:
+        try:
+            Delivery(delivery._batch, index, delivery._owner).result()
+        except KohortError as error:
+            return error
+        part, at = resolve(delivery._batch, index)
+        if part.refused:
+            return next(iter(part.refused.values()))
+        index += part.count - at
+    return None

@@ -48,6 +48,7 @@ class SourceOptions:
     ending_times: OffsetsByTopic | None = None
     group_fallback: str = "latest"
     commit_offsets: bool = True
+    group_owner: str = ""
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -105,7 +106,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """What marks the group's offsets as the start that these options resolved to (see group_commits.py)."""
+        """Metadata of the offsets that these options resolved to as the start (see group_commits.py)."""
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"

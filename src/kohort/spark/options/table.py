@@ -95,6 +95,13 @@ TABLE: Final = (
     SparkOption(
         "commitOffsets", "commit_offsets", "true", "commit the end of each completed micro-batch to group.id", flag
     ),
+    SparkOption(
+        "groupOwner",
+        "group_owner",
+        "",
+        "text at the end of each commit's metadata; a pipeline gives its name and its checkpoint",
+        text,
+    ),
     SparkOption("maxOffsetsPerTrigger", "max_offsets_per_trigger", "", "the most records of one micro-batch", whole(1)),
     SparkOption(
         "maxBytesPerTrigger",

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kohort.spark.pipeline.definition import Pipeline
+
 
 class Count(NamedTuple):
     """Rows, and the mark of which rows."""
@@ -56,7 +58,9 @@ class Entry:
     """Stateful: rows in by source, which Spark tells when the micro-batch is complete; until then there are none."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Stateful, by sink with ``counts``: how many rows of the source the rows that it was given stand for."""
+    """Stateful, by sink of windows: how many rows of the source the rows that it was given stand for."""
+    state: dict[str, int] = field(default_factory=dict)
+    """Stateful, by operator of Spark's: rows that it keeps for later micro-batches."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,6 +73,7 @@ class Entry:
         entry.redelivered = given.get("redelivered", 0)  # ledgers of before do not have these
         entry.stateful, entry.late = given.get("stateful", False), given.get("late", 0)
         entry.sources, entry.stands_for = dict(given.get("sources", {})), dict(given.get("stands_for", {}))
+        entry.state = dict(given.get("state", {}))
         entry.rows_in, entry.undecoded = Count(*given["rows_in"]), Count(*given["undecoded"])
         entry.stepped, entry.passed = Count(*given["stepped"]), Count(*given["passed"])
         entry.dropped = {k: Count(*v) for k, v in given["dropped"].items()}
@@ -94,13 +99,15 @@ class Ledger:
     late: int = 0
     """Rows that came after their watermark, and that Spark therefore left out of a window or a join."""
     stands_for: dict[str, int] = field(default_factory=dict)
-    """By sink of windows with ``counts``: how many rows of the source its rows stand for."""
+    """By sink of windows: how many rows of the source its rows stand for."""
     waited: dict[str, int] = field(default_factory=dict)
     """By sink of windows: rows that were in open windows, kept in Spark's state, before the first of these batches."""
     held: dict[str, int] = field(default_factory=dict)
     """The same, after the last of them."""
     sources: dict[str, int] = field(default_factory=dict)
     """Rows by source, where there are several."""
+    state: dict[str, int] = field(default_factory=dict)
+    """Rows that Spark keeps for later micro-batches after the last of these, by operator."""
 
     @property
     def balanced(self) -> bool:
@@ -124,6 +131,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
         _add(ledger.sinks, entry.sinks)
         ledger.late += entry.late
         _add(ledger.sources, entry.sources)
+        ledger.state = dict(entry.state) or ledger.state
         _add(ledger.stands_for, entry.stands_for)
         if filters and not entry.stateful:
             ledger.filtered += max(0, entry.rows_in.rows - entry.undecoded.rows - entry.stepped.rows)
@@ -194,3 +202,9 @@ class LedgerStore:
 
     def entries(self) -> list[Entry]:
         return [Entry.from_json(json.loads(p.read_text())) for p in sorted(self._folder.glob("*.json"))]
+
+
+def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Return the report of the last run that came to its end."""
+    path = pipeline.state / "last-run.json"
+    return json.loads(path.read_text()) if path.exists() else None

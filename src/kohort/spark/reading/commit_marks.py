@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.options.offsets import PartitionOffsets, as_json, by_partition
+from kohort.spark.options.offsets import as_json
 
 QUERY_KEY: Final = "kohort:query"
 """Stands among the topics of a query's offsets; no topic can have this name."""
@@ -66,8 +66,3 @@ def with_query(query: int, offsets: Mapping[TopicPartition, int]) -> dict[str, d
 def query_of(offsets: Mapping[str, Mapping[str, Any]]) -> int | None:
     """Return the query whose offsets these are; None for those of one that was no member."""
     return next(iter(offsets.get(QUERY_KEY, {}).values()), None)
-
-
-def without_query(offsets: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
-    """Return the offsets alone, by partition."""
-    return by_partition({topic: by for topic, by in offsets.items() if topic != QUERY_KEY})

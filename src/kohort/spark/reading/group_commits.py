@@ -22,9 +22,10 @@ from kohort.spark.reading.cluster import SourceCluster
 log = logging.getLogger(__name__)
 
 
-def query_mark() -> str:
-    """Return the metadata of this process's commits: host, process, and when it began."""
-    return f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
+def query_mark(owner: str = "") -> str:
+    """Return the metadata of this process's commits: host, process, start time, and the owner of the query."""
+    mark = f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
+    return f"{mark}:{owner}" if owner else mark
 
 
 class GroupCommits:
@@ -34,9 +35,14 @@ class GroupCommits:
         self._options = options
         self._cluster = cluster
         self._mark = mark
+        self._pin = f"{options.pin}:{options.group_owner}" if options.group_owner else options.pin
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pinned = False
         self._told: set[str] = set()
+
+    def is_pin(self, metadata: str) -> bool:
+        """Tell whether an offset is the pinned start of this query; earlier versions named no owner in it."""
+        return metadata in (self._pin, self._options.pin)
 
     def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what the group holds."""
@@ -46,7 +52,7 @@ class GroupCommits:
         """Keep the start. Before batch 0 is planned: if this fails the query must not start, or a retry could skip."""
         if not self._options.commits:
             return
-        offsets = {tp: OffsetAndMetadata(o, self._options.pin) for tp, o in initial.items()}
+        offsets = {tp: OffsetAndMetadata(o, self._pin) for tp, o in initial.items()}
         if fresh:
             self._cluster().commit(offsets)
         self._written, self._pinned = offsets, True

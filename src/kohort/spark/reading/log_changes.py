@@ -1,7 +1,8 @@
-"""What may happen to a log under a query: records deleted before they were read, topics deleted or created anew.
+"""What may happen to a log under a query: records deleted before they were read, topics deleted or created again.
 
 ``failOnDataLoss=true``: each of these ends the query, saying what was lost. Else it is said once, and reading goes on:
-past what was deleted, from the beginning of what was created anew.
+past the deleted records, and from the beginning of a topic that was created again. The ids of topics are in the
+offsets (topic_ids.py), so a topic that was replaced between two runs is noticed too.
 """
 
 from __future__ import annotations
@@ -13,41 +14,58 @@ from kohort.model import TopicPartition
 from kohort.spark.options.offsets import PartitionOffsets, find_losses, missing_partitions
 from kohort.spark.reading.cluster import SourceCluster
 from kohort.spark.reading.ranges import DataLost, data_lost
+from kohort.spark.reading.topic_ids import TopicIds, known_ids, other_topics
 
 log = logging.getLogger(__name__)
 
 
 class LogChanges:
-    """What one query has seen of its topics. A new id under an old name is a new topic, however long its log."""
+    """Compares what a query has read of its topics with what is there."""
 
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
-        self._ids: dict[str, bytes] = {}
-        self._anew: PartitionOffsets = {}
         self._gone: set[TopicPartition] = set()
 
     def starts_after_loss(
-        self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
+        self,
+        cluster: SourceCluster,
+        begin: Mapping[TopicPartition, int],
+        heads: PartitionOffsets,
+        before: TopicIds,
     ) -> PartitionOffsets:
-        """Return where partitions must start instead of at ``begin``. Raises DataLost where losing fails the query."""
+        """Return where partitions must start instead of at ``begin``; ``before``: the ids of their topics at the last
+        micro-batch. Raises DataLost where losing fails the query."""
         self._check_gone(begin, heads)
-        anew = self._created_anew(cluster, begin, heads)
-        behind = {tp: o for tp, o in begin.items() if tp in heads and o != heads[tp] and tp not in anew}
+        replaced = self.replaced_topics(cluster, before)
+        starts = cluster.earliest(tps) if (tps := [tp for tp in begin if tp.topic in replaced and tp in heads]) else {}
+        behind = {tp: o for tp, o in begin.items() if tp in heads and o != heads[tp] and tp not in starts}
         losses = find_losses(behind, cluster.earliest(behind), heads) if behind else []
         if losses and self._fail:
             raise data_lost(losses)
         for loss in losses:
             log.warning("%s (failOnDataLoss=false: going on)", loss)
             if loss.wanted > loss.latest:
-                anew[loss.partition] = loss.earliest
-        self._anew = anew
-        return anew
+                starts[loss.partition] = loss.earliest
+        return starts
 
-    def begun_anew(self, begin: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the starts of the micro-batch under plan that were not those of its offsets."""
-        return {tp: offset for tp, offset in self._anew.items() if tp in begin}
+    def replaced_topics(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
+        """Return the topics that were deleted and created again since they had the ids ``before``. Raises DataLost
+        where losing fails the query."""
+        topics = other_topics(before, known_ids(cluster.topic_ids(before)))
+        if not topics:
+            return topics
+        names = ", ".join(sorted(topics))
+        if self._fail:
+            raise DataLost(
+                f"deleted and created again since the last micro-batch: {names}. The offsets of the query are those of "
+                "the deleted topic. To read the new one from its beginning, set failOnDataLoss=false "
+                "(fail_on_data_loss in a pipeline)"
+            )
+        log.warning("created again, read from the beginning: %s (failOnDataLoss=false)", names)
+        return topics
 
     def _check_gone(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
+        self._gone -= set(heads)
         gone = [tp for tp in missing_partitions(begin, heads) if tp not in self._gone]
         if not gone:
             return
@@ -56,21 +74,3 @@ class LogChanges:
             raise DataLost(f"deleted under the query: {names}. To go on without them, set failOnDataLoss=false")
         log.warning("deleted under the query: %s (failOnDataLoss=false: going on)", names)
         self._gone |= set(gone)
-
-    def _created_anew(
-        self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
-    ) -> PartitionOffsets:
-        """Return partitions of topics that have another id than before, and where their logs begin."""
-        ids = cluster.topic_ids({tp.topic for tp in heads})
-        topics = sorted(t for t, i in ids.items() if self._ids.get(t, i) != i)
-        if topics and self._fail:
-            raise DataLost(
-                f"deleted and created anew under the query: {', '.join(topics)}. To go on from the beginning, set "
-                "failOnDataLoss=false"
-            )
-        self._ids |= ids
-        self._gone -= set(heads)
-        anew = [tp for tp in begin if tp.topic in topics and tp in heads]
-        if anew:
-            log.warning("created anew, read from the beginning: %s (failOnDataLoss=false)", ", ".join(topics))
-        return cluster.earliest(anew) if anew else {}

@@ -30,11 +30,11 @@ from kohort.spark.reading.commit_marks import (
     partition_start,
     query_of,
     with_query,
-    without_query,
 )
 from kohort.spark.reading.membership import DriverMembership, GroupMembership
 from kohort.spark.reading.starts import resolve_start
 from kohort.spark.reading.stream import KohortStreamReader, ReadTask
+from kohort.spark.reading.topic_ids import TopicIds, ids_of, partitions_of, with_ids
 from kohort.spark.values.row_builders import RowBuilder
 
 log = logging.getLogger(__name__)
@@ -77,24 +77,24 @@ class MemberStreamReader(KohortStreamReader):
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         self._query = query_of(start) or self._query
-        done = without_query(start)
+        done = partitions_of(start)
         member = self._member
         wait_ms = self._options.idle_wait_ms if self._refused or not member.held else 0
         came = member.poll(wait_ms, lambda gone: self._commit_given_up(done, gone))
         self._agreed = (self._agreed & member.held & done.keys()) - came
         begin, entering = self._enter(member.held - self._agreed, done)
         begin |= {tp: done[tp] for tp in self._agreed}
-        end = self._end(begin, limit) | entering
+        end = self._end(begin, limit, ids_of(start)) | entering
         self._refused = not self._commit_marks(begin | entering, end)
         if self._refused:
             return dict(start)
         self._agreed = set(end)
-        self._planned_end = with_query(self._query, end)
+        self._planned_end = with_ids(with_query(self._query, end), ids_of(start) | self._ids_now(end))
         return self._planned_end
 
-    def _end(self, begin: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
+    def _end(self, begin: PartitionOffsets, limit: ReadLimit, before: TopicIds) -> PartitionOffsets:
         heads = self._end_of_log(begin)
-        begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads, before)
         heads = {tp: head for tp, head in heads.items() if tp in begin}
         if not isinstance(limit, ReadAllAvailable):
             heads = self._limits.end(self._cluster, begin, heads, finite=False)
@@ -170,10 +170,11 @@ class MemberStreamReader(KohortStreamReader):
     # Planning
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
-        begin, upto = without_query(start), without_query(end)
+        begin, upto = partitions_of(start), partitions_of(end)
+        begin |= self._starts_of_replaced(begin, start, end)
         both = begin.keys() & upto.keys()
         if end != self._planned_end:
-            both = self._not_taken_over(query_of(end), both)
+            both = self._not_taken_over(query_of(end), both & self._still_there(upto, end).keys())
             return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
         self._again = {tp: offset for tp, offset in self._again.items() if tp not in begin or offset > begin[tp]}
         return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._again)

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.errors import KohortError
-from kohort.spark.options.offsets import PartitionOffsets, Range, as_json, by_partition, plan_tasks, ranges_between
+from kohort.spark.options.offsets import PartitionOffsets, Range, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
 from kohort.spark.reading.commit_marks import query_of
@@ -33,6 +33,7 @@ from kohort.spark.reading.limits import BatchLimits
 from kohort.spark.reading.log_changes import LogChanges
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.reading.starts import resolve_start
+from kohort.spark.reading.topic_ids import TopicIds, ids_of, known_ids, other_topics, partitions_of, with_ids
 from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._options = options
         self._builder = builder
         self._connect = connect
-        self._group = GroupCommits(options, lambda: self._cluster, query_mark())
+        self._group = GroupCommits(options, lambda: self._cluster, query_mark(options.group_owner))
         self._limits = BatchLimits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: PartitionOffsets | None = None
@@ -80,13 +81,13 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         if self._initial is None:
             self._initial = self._resolve_initial()
-        return as_json(self._initial)
+        return with_ids(as_json(self._initial), self._ids_now(self._initial))
 
     def _resolve_initial(self) -> PartitionOffsets:
         cluster, options = self._cluster, self._options
         partitions = wanted_partitions(cluster, options)
         held = self._group.held(partitions)
-        pinned = {tp: o.offset for tp, o in held.items() if o.metadata == options.pin}
+        pinned = {tp: o.offset for tp, o in held.items() if self._group.is_pin(o.metadata)}
         missing = partitions - set(pinned)
         fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
         initial = pinned | fresh
@@ -116,14 +117,19 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         begin = self._commit_completed(start)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
-        begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads, ids_of(start))
         if isinstance(limit, ReadAllAvailable):
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
         # A partition that is gone stays where it is.
-        self._planned_end = as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
+        ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
+        self._planned_end = with_ids(as_json(ends), ids_of(start) | self._ids_now(ends))
         return self._planned_end
+
+    def _ids_now(self, partitions: PartitionOffsets) -> TopicIds:
+        """Return the ids of the topics of partitions, as of the last query for partitions."""
+        return known_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
 
     def _commit_completed(self, start: Mapping[str, Any]) -> PartitionOffsets:
         """Commit the end of the last completed micro-batch, which is the start of the next one, and return it."""
@@ -137,7 +143,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         only."""
         if query_of(offsets) is not None:
             raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
-        return by_partition(offsets)
+        return partitions_of(offsets)
 
     def _end_of_log(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is not None:
@@ -185,16 +191,36 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return as_json(self._heads) if self._heads else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
-        begin, upto = self._own(start), by_partition(end)
+        begin, upto = self._own(start), partitions_of(end)
         begin |= self._starts_of_new(begin, upto)
+        begin |= self._starts_of_replaced(begin, start, end)
+        if end == self._planned_end:
+            return self._plan(begin, upto, again={})
         # Asked before this process has planned it: a micro-batch that an earlier one began and did not complete.
-        return self._plan(begin, upto, again={} if end == self._planned_end else upto)
+        upto = self._still_there(upto, end)
+        return self._plan({tp: begin[tp] for tp in upto}, upto, again=upto)
+
+    def _starts_of_replaced(
+        self, begin: PartitionOffsets, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> PartitionOffsets:
+        """Return the beginning of topics that were created again between two micro-batches."""
+        replaced = other_topics(ids_of(start), ids_of(end))
+        partitions = [tp for tp in begin if tp.topic in replaced]
+        return self._cluster.earliest(partitions) if partitions else {}
+
+    def _still_there(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
+        """Return the ends of a repeated micro-batch, without topics that were created again since it was planned: the
+        next micro-batch reads these from their beginning. Raises DataLost where losing fails the query."""
+        if not ids_of(end):
+            return upto
+        wanted_partitions(self._cluster, self._options, absent_ok=True)
+        replaced = self._changes.replaced_topics(self._cluster, ids_of(end))
+        return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
         """Return the tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered
         before."""
         options = self._options
-        begin |= self._changes.begun_anew(begin)
         if not options.fail_on_data_loss:
             anew = [tp for tp in upto if begin[tp] > upto[tp]]
             begin |= self._cluster.earliest(anew) if anew else {}

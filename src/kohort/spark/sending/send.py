@@ -69,8 +69,12 @@ class RowSender:
 
     @staticmethod
     def _wait_for(deliveries: Iterable[Delivery]) -> None:
-        for delivery in deliveries:
-            delivery.result()
+        from kohort.aio.producing.delivery import batch_error
+
+        for delivery in deliveries:  # of the last row of a batch, of which any row may have failed
+            error = batch_error(delivery)
+            if error is not None:
+                raise error
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
@@ -88,9 +92,9 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
         sender.send(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
 
 
-def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any]) -> int:
+def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
     """Send rows of (topic, key, value, headers) and return the number acknowledged, all or an error."""
-    sender = RowSender(settings)
+    sender = make(settings)
     try:
         for batch in batches:
             if batch.num_rows:

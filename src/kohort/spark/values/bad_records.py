@@ -73,7 +73,7 @@ class BadRecords:
     def _send(self, batch: pa.RecordBatch, problems: Mapping[int, str]) -> None:
         import pyarrow as pa
 
-        from kohort.spark.sending.send import RowSender
+        from kohort.spark.sending.dead_letters import LetterSender
 
         rows = sorted(problems)
         bad = batch.take(pa.array(rows))
@@ -86,7 +86,7 @@ class BadRecords:
         }
         more = [(f"kohort-error.{name}", pa.array(values, pa.binary())) for name, values in said.items()]
         headers = add_headers(bad.column("headers"), len(rows), more)
-        sender = RowSender(self.settings)
+        sender = LetterSender(self.settings)
         try:
             arrays = [bad.column("key"), bad.column("value"), headers]
             sender.send(self.topic, pa.RecordBatch.from_arrays(arrays, names=["key", "value", "headers"]))

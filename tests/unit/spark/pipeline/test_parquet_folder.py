@@ -19,12 +19,15 @@ from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner
 from kohort.spark.pipeline.running.batches import BatchRunner
+
+OWNER = PipelineOwner("1f3c9a2b", "orders", "state")
 
 
 def folder(tmp_path: Path) -> ParquetFolder:
     """As a new process finds it."""
-    return ParquetFolder(tmp_path / "out", tmp_path / "state" / "sinks" / "table")
+    return ParquetFolder(tmp_path / "out", tmp_path / "state" / "sinks" / "table", OWNER)
 
 
 def stage(out: ParquetFolder, batch: int, countries: tuple[str, ...] = ("FR", "US"), **columns: Any) -> None:
@@ -60,10 +63,10 @@ def test_readers_find_data_in_the_folders_of_the_partition_columns_and_nothing_e
 
     found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file())
     assert found == [
-        "country=FR/batch-0000000000-0000.parquet",
-        "country=FR/batch-0000000001-0000.parquet",
-        "country=US/batch-0000000000-0001.parquet",
-        "country=US/batch-0000000001-0001.parquet",
+        "country=FR/batch-0000000000-0000-1f3c9a2b.parquet",
+        "country=FR/batch-0000000001-0000-1f3c9a2b.parquet",
+        "country=US/batch-0000000000-0001-1f3c9a2b.parquet",
+        "country=US/batch-0000000001-0001-1f3c9a2b.parquet",
     ]
     assert rows(tmp_path) == Counter([0, 1, 10, 11])
 
@@ -215,7 +218,7 @@ def test_large_files_are_left_alone_and_groups_do_not_grow_beyond_the_size(tmp_p
     out = folder(tmp_path)
     for batch, size in enumerate([10, 30, 60, 45, 45, 5]):
         out.path.mkdir(exist_ok=True)
-        (out.path / f"batch-{batch:010d}-0000.parquet").write_bytes(b"x" * size)
+        (out.path / f"batch-{batch:010d}-0000-{OWNER.id}.parquet").write_bytes(b"x" * size)
 
     groups = groups_to_merge(out.data_files(), 100)
 

@@ -176,7 +176,7 @@ def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
          "from 2"),
         ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is a column of "
          "partition_by: it would be no number"),
-        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks write to "
+        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks or summaries write to "
          "/pipelines/out/orders/new, or one within the other: give each a folder"),
     ],
 )  # fmt: skip

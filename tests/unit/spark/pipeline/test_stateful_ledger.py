@@ -15,7 +15,7 @@ from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, waiting
 from kohort.spark.pipeline.metrics import Metrics
 from kohort.spark.pipeline.running.run import RunReport
-from kohort.spark.pipeline.running.stateful import StatefulRunner
+from kohort.spark.pipeline.running.stateful import StatefulRunner, counting_column
 
 WINDOWS = """\
 name: clicks
@@ -31,21 +31,23 @@ dlq: {topic: dead}
 """
 
 
-def progress(batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0) -> Any:
+def progress(
+    batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0, state: int = 0, kind: str = "stateStoreSave"
+) -> Any:
     """What Spark says of a micro-batch."""
     seen = {"rows": rows, "undecoded": bad, "redelivered": again}
     return SimpleNamespace(
         batchId=batch,
         observedMetrics={"kohort_clicks": seen},
-        stateOperators=[SimpleNamespace(numRowsDroppedByWatermark=late)],
+        stateOperators=[SimpleNamespace(numRowsDroppedByWatermark=late, operatorName=kind, numRowsTotal=state)],
     )
 
 
 class Windowed:
     """A run of the pipeline as Spark drives it, but for the rows."""
 
-    def __init__(self, folder: Path) -> None:
-        self.pipeline = parse_pipeline(WINDOWS, folder / "clicks.yaml", {})
+    def __init__(self, folder: Path, text: str = WINDOWS) -> None:
+        self.pipeline = parse_pipeline(text, folder / "clicks.yaml", {})
         self.store = LedgerStore(self.pipeline.state / "ledger")
         self.metrics = Metrics("clicks", now=lambda: 1.0)
         self.runner = StatefulRunner(self.pipeline, self.store, self.metrics.entry_done)
@@ -127,3 +129,47 @@ def test_what_waits_is_not_known_where_a_run_was_killed_before_spark_told() -> N
 
     assert waiting([told]) == {"table": 2}
     assert waiting([told, Entry(1, stateful=True)]) == {}
+
+
+def counting(tmp_path: Path, text: str) -> str:
+    return counting_column(parse_pipeline(text, tmp_path / "clicks.yaml", {}))
+
+
+def test_window_counts_by_its_own_count_of_records(tmp_path: Path) -> None:
+    text = WINDOWS.replace(", counts: n", "")
+
+    assert counting(tmp_path, text) == "n"
+    assert counting(tmp_path, text.replace("count(*)", "COUNT( 1 )")) == "n"
+    assert counting(tmp_path, text.replace("count(*)", "sum(id)")) == ""
+    assert counting(tmp_path, text.replace("agg:", "slide: 30 seconds, agg:")) == "", "a record is in several windows"
+    assert counting(tmp_path, text.replace("sinks:", "  - sql: select * from input\nsinks:")) == ""
+    assert counting(tmp_path, f"{text}expect: [{{not_null: n, else: drop}}]\n") == ""
+    assert counting(tmp_path, f"{text}mode: update\n") == ""
+
+
+def test_count_of_a_window_that_is_more_than_came_in_is_a_problem_only_where_the_file_says_counts(
+    tmp_path: Path,
+) -> None:
+    """A step before the window makes two rows of one."""
+    run = Windowed(tmp_path, WINDOWS.replace(", counts: n", ""))
+    run.windows(0, 10, 104)
+    run.runner.complete(progress(0, 60, bad=2, late=2, state=3))
+
+    assert run.runner.ledger().problems == []
+    assert run.printed()[2:] == [
+        "  sink table: 60 in, 2 dead letters, 2 late; 10 rows of windows or joins out",
+        "  dead letters, not decoded: 2",
+        "  waiting in Spark's state, windows: 3",
+    ]
+
+
+def test_ledger_of_a_join_says_how_many_rows_wait_in_its_state(tmp_path: Path) -> None:
+    run = Windowed(tmp_path)
+    for batch, state in enumerate([52, 8]):
+        run.store.write(entry := Entry(batch, sinks={"table": 18}, passed=Count(18), stepped=Count(18), stateful=True))
+        run.runner.entries.append(entry)
+        run.runner.complete(progress(batch, 20, state=state, kind="symmetricHashJoin"))
+
+    assert run.runner.ledger().state == {"join": 8}
+    assert run.store.entries()[0].state == {"join": 52}
+    assert "  waiting in Spark's state, join: 8" in run.printed()

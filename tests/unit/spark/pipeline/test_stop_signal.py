@@ -49,6 +49,39 @@ def test_one_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.parametrize("of_ctrl_c", [signal.SIG_IGN, signal.default_int_handler])
+def test_sigterm_is_noted_whether_ctrl_c_is_ignored_or_not(of_ctrl_c: Any) -> None:
+    before = signal.signal(signal.SIGINT, of_ctrl_c)
+    second: list[int] = []
+    of_sigterm = signal.signal(signal.SIGTERM, lambda number, _: second.append(number))
+    try:
+        with StopSignal() as stop:
+            signal.raise_signal(signal.SIGTERM)
+            assert (stop.asked.is_set(), second) == (True, [])
+            signal.raise_signal(signal.SIGTERM)
+            assert second == [signal.SIGTERM]
+        signal.raise_signal(signal.SIGTERM)
+        assert len(second) == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, of_sigterm)
+
+
+def test_second_sigterm_ends_a_program_that_has_no_handler_of_it() -> None:
+    program = """
+import signal
+from kohort.spark.pipeline.running.stop_signal import StopSignal
+with StopSignal("ending"):
+    signal.raise_signal(signal.SIGTERM)
+    print("goes on", flush=True)
+    signal.raise_signal(signal.SIGTERM)
+    print("not reached")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "goes on\n", "ending\n")
+
+
 def test_in_another_thread_it_does_nothing() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
@@ -64,10 +97,12 @@ def test_in_another_thread_it_does_nothing() -> None:
     assert seen == [before]
 
 
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-def test_a_command_ends_at_once_whatever_handler_pyspark_has_put_in_place(number: str) -> None:
+@pytest.mark.parametrize(("number", "ignored"), [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True)])
+def test_a_command_ends_at_once_whatever_handler_pyspark_has_put_in_place(number: str, ignored: bool) -> None:
     program = f"""
 import signal
+if {ignored}:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 from kohort.cli.interrupts import sigterm_interrupts
 from kohort.spark.pipeline.running.stop_signal import StopSignal, ends_at_once
 with sigterm_interrupts(), ends_at_once(130) as install:

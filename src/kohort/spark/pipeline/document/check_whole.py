@@ -31,11 +31,14 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
-    """Refuse two Parquet sinks in one folder: they would replace each other's files. Raises PipelineError."""
+    """Refuse two outputs in one folder: readers of one would see rows of both. Raises PipelineError."""
     seen: list[Path] = []
-    for path in (s.path.absolute() for s in pipeline.sinks if s.path):
+    outputs = [*(s.path for s in pipeline.sinks if s.path), *(s.path for s in pipeline.summaries)]
+    for path in (output.absolute() for output in outputs):
         if any(path == other or path in other.parents or other in path.parents for other in seen):
-            raise top.error(f"two Parquet sinks write to {path}, or one within the other: give each a folder")
+            raise top.error(
+                f"two Parquet sinks or summaries write to {path}, or one within the other: give each a folder"
+            )
         seen.append(path)
 
 

@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 _CLIENT_ID: Final = "kohort-pipeline"
 
 
-def deliver(frame: DataFrame, client: Mapping[str, Any]) -> int:
+def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
     """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
 
-    At least once: a task that Spark repeats sends its rows again.
+    At least once: a task that Spark repeats sends its rows again. ``letters``: dead letters, of which one that is too
+    large for its topic goes without its value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from kohort.spark.sending.send import send_rows
+        from kohort.spark.sending.dead_letters import LetterSender
+        from kohort.spark.sending.send import RowSender, send_rows
 
-        yield pa.RecordBatch.from_pydict({"sent": pa.array([send_rows(batches, settings)], pa.int64())})
+        sent = send_rows(batches, settings, LetterSender if letters else RowSender)
+        yield pa.RecordBatch.from_pydict({"sent": pa.array([sent], pa.int64())})
 
     rows = frame.select("topic", "key", "value", "headers").mapInArrow(send, "sent long").collect()
     return sum(row["sent"] for row in rows)

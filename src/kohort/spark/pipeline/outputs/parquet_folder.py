@@ -1,38 +1,40 @@
 """The files of a Parquet sink: each row of a micro-batch there once, and nothing but data for readers to find.
 
 Spark writes a micro-batch into a staging folder beside the checkpoint; its files are then renamed into the output
-folder, under names that begin with the micro-batch: ``batch-0000000007-0000.parquet``, in the folders of the partition
-columns. So what a crash left of a micro-batch that must be repeated is known by its name, and taken out before Spark
-does it again. Readers see no column more, and no folder for each micro-batch.
+folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name begins with the
+micro-batch and ends with the id of the checkpoint. So a run knows the files of a micro-batch that it must
+repeat, removes them before Spark repeats it, and leaves the files of other checkpoints alone. Readers see no column
+more, and no folder for each micro-batch.
 
-Many small files are merged into few (``compact-0000000000-0000000099-1a2b3c4d.parquet``), of complete micro-batches
-only. Which files a merged one stands for is noted before it is renamed into place: so what a crash interrupts is
-completed by the next run or the next compaction.
+Many small files are merged into few (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``), of complete
+micro-batches only. A note names the inputs of a merged file before it is renamed into place: the next run or the next
+compaction completes what a crash interrupts.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.definition import Pipeline, Sink
+from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
+from kohort.spark.pipeline.durable_file import write_durably
 from kohort.spark.pipeline.outputs.parquet_files import by_schema, merge_files
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, owner_of
 
 LARGE_BYTES: Final = 128 * 1024 * 1024
 """About how large a merged file becomes. Readers split larger ones anyway, and each file costs them some ms."""
 
-_OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+\.parquet")
-_MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]+\.parquet")
+_OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+(?:-([0-9a-f]{8}))?\.parquet")
+_MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}(?:-([0-9a-f]{8}))?\.parquet")
 
 
 class SinkRefused(KohortError):
@@ -40,11 +42,12 @@ class SinkRefused(KohortError):
 
 
 class DataFile(NamedTuple):
-    """A file of the output, and the micro-batches whose rows it holds."""
+    """A file of the output, the micro-batches whose rows it holds, and the id of its owner; ``""``: none is named."""
 
     path: Path
     first: int
     last: int
+    owner: str
 
     @property
     def merged(self) -> bool:
@@ -60,10 +63,11 @@ class Compacted:
 
 
 class ParquetFolder:
-    """The output folder ``path`` of one sink; ``work`` is its own folder for what readers must not see."""
+    """The files of one owner in the output folder ``path``; ``work``: a folder of the owner that readers do not see."""
 
-    def __init__(self, path: Path, work: Path) -> None:
+    def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
+        self.owner = owner
         self._work = work
         self._begun: int | None = None
 
@@ -73,31 +77,38 @@ class ParquetFolder:
         return self._work / "staging"
 
     def data_files(self) -> list[DataFile]:
-        """Return all files of micro-batches, of all partitions, oldest first."""
+        """Return the owner's files of micro-batches, of all partitions, oldest first."""
+        return [file for file in self.all_files() if file.owner == self.owner.id and self.owner.id]
+
+    def all_files(self) -> list[DataFile]:
+        """Return the files of micro-batches of any owner, oldest first."""
         found = []
         for path in self.path.rglob("*.parquet"):
             if self._work in path.parents:
                 continue
             one, several = _OF_BATCH.fullmatch(path.name), _MERGED.fullmatch(path.name)
             if one:
-                found.append(DataFile(path, int(one[1]), int(one[1])))
+                found.append(DataFile(path, int(one[1]), int(one[1]), one[2] or ""))
             elif several:
-                found.append(DataFile(path, int(several[1]), int(several[2])))
+                found.append(DataFile(path, int(several[1]), int(several[2]), several[3] or ""))
         return sorted(found, key=lambda file: (file.first, file.last, file.path))
+
+    def adopt(self, files: Iterable[DataFile]) -> None:
+        """Give files that name no owner the names of this owner's."""
+        for file in files:
+            with suppress(FileNotFoundError):  # kohort pipeline compact renamed it
+                file.path.rename(file.path.with_name(f"{file.path.stem}-{self.owner.id}.parquet"))
 
     def folders_of_before(self) -> list[Path]:
         """Return the folders for each micro-batch (``batch=7``) that the first version made."""
         return sorted(done.parent for done in self.path.glob("batch=*/_SUCCESS"))
 
-    def remove(self) -> None:
-        """Remove all rows, and the folders that are then empty; nothing else."""
-        for folder in self.folders_of_before():
-            shutil.rmtree(folder)
-        files = self.data_files()
-        for file in files:
-            file.path.unlink(missing_ok=True)
+    def remove(self, files: Collection[Path]) -> None:
+        """Remove these files of the folder, and the folders that are then empty; nothing else."""
+        for path in files:
+            path.unlink(missing_ok=True)
         shutil.rmtree(self._work, ignore_errors=True)
-        of_partitions = {folder for file in files for folder in file.path.parents if self.path in folder.parents}
+        of_partitions = {folder for path in files for folder in path.parents if self.path in folder.parents}
         for folder in sorted(of_partitions, reverse=True):
             with suppress(OSError):  # not empty
                 folder.rmdir()
@@ -117,7 +128,7 @@ class ParquetFolder:
             if file.merged:
                 raise SinkRefused(
                     f"{file.path} holds rows of micro-batches up to {file.last}, and the checkpoint goes back to "
-                    f"{batch}: it is not the checkpoint of these rows. Begin anew: kohort pipeline reset --outputs"
+                    f"{batch}: it is not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
                 )
         for file in repeated:
             file.path.unlink(missing_ok=True)
@@ -132,7 +143,7 @@ class ParquetFolder:
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
             folder.mkdir(parents=True, exist_ok=True)
-            target = folder / f"batch-{batch:010d}-{number:04d}.parquet"
+            target = folder / f"batch-{batch:010d}-{number:04d}-{self.owner.id}.parquet"
             source.replace(target)
             yield target
         self.path.mkdir(parents=True, exist_ok=True)
@@ -161,12 +172,13 @@ class ParquetFolder:
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
         """Merge files of one folder and one schema into one, step by step: a test may stop between any two."""
         first, last = min(f.first for f in group), max(f.last for f in group)
-        output = group[0].path.with_name(f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}.parquet")
+        name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
+        output = group[0].path.with_name(name)
         staged = self._work / output.name
         merge_files([f.path for f in group], staged)
         yield "merged"
         note = {"output": self._relative(output), "inputs": [self._relative(f.path) for f in group]}
-        _write_durably(self._note, json.dumps(note))
+        write_durably(self._note, json.dumps(note))
         yield "noted"
         staged.replace(output)
         yield "in place"
@@ -216,14 +228,18 @@ class ParquetFolder:
             yield True
 
 
-def folder_of(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
-    """Return the folder of a Parquet sink. What is staged must be on the same file system, to be renamed."""
+def folder_of(pipeline: Pipeline, sink: Sink | Summary) -> ParquetFolder:
+    """Return the folder of a Parquet sink or of a summary. Spark stages files on the file system of the folder, since
+    they are renamed."""
     if sink.path is None:
         raise SinkRefused(f"sink {sink.name}: no path")
+    owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
+    if isinstance(sink, Summary):
+        owner, work = owner._replace(group=""), pipeline.state / "summaries" / sink.name  # of one run, never shared
     if _device(sink.path) != _device(work):
-        work = sink.path / "_kohort"  # readers pass over what begins with _
-    return ParquetFolder(sink.path, work)
+        work = sink.path / f"_kohort-{owner.id}"  # readers pass over names that begin with _
+    return ParquetFolder(sink.path, work, owner)
 
 
 def committed_upto(pipeline: Pipeline) -> int:
@@ -263,12 +279,3 @@ def _of_one_schema(group: Sequence[DataFile]) -> list[list[DataFile]]:
 def _device(path: Path) -> int:
     """Return the file system of a path, or of what it will be made in."""
     return next(p.stat().st_dev for p in (path, *path.absolute().parents) if p.exists())
-
-
-def _write_durably(path: Path, text: str) -> None:
-    fresh = path.with_suffix(f".{os.getpid()}")
-    with fresh.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    fresh.replace(path)

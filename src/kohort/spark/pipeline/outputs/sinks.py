@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule, Sink
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
 from kohort.spark.pipeline.outputs.deliver import deliver, ensure_topic
+from kohort.spark.pipeline.outputs.folder_claim import claim_sink, claim_summary
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
-from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused, folder_of
+from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -23,43 +25,27 @@ if TYPE_CHECKING:
 _TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 
-def prepare_sinks(pipeline: Pipeline, *, fresh: bool) -> None:
-    """Create topics; refuse a Parquet folder that holds another checkpoint's rows."""
+def prepare_sinks(pipeline: Pipeline) -> None:
+    """Claim the folders of Parquet sinks and summaries, then create topics. Raises SinkRefused before anything is
+    written."""
+    for sink in pipeline.sinks:
+        if sink.kind == "parquet":
+            claim_sink(pipeline, sink)
+    for summary in pipeline.summaries:
+        claim_summary(pipeline, summary)
     for sink in pipeline.sinks:
         if sink.kind == "topic":
             ensure_topic(sink.client, sink.topic)
-        if sink.kind == "parquet":
-            _prepare_folder(pipeline, sink, fresh=fresh)
     if pipeline.dead_letters:
         letters = pipeline.dead_letters
         ensure_topic(letters.client, letters.topic, letters.partitions)
-
-
-def _prepare_folder(pipeline: Pipeline, sink: Sink, *, fresh: bool) -> None:
-    folder = folder_of(pipeline, sink)
-    if folder.folders_of_before():
-        raise SinkRefused(
-            f"sink {sink.name}: {sink.path} holds a folder for each micro-batch (batch=0 ...), as an earlier version "
-            "wrote them, which would be a column for readers: begin anew with kohort pipeline reset --outputs, or give "
-            "another path"
-        )
-    if fresh and folder.data_files():
-        raise SinkRefused(
-            f"sink {sink.name}: {sink.path} holds rows, and {pipeline.state} is a new checkpoint, which would mix "
-            "them with its own: remove the folder, or give another path"
-        )
-    folder.recover()
 
 
 def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | None) -> int:
     """Write one micro-batch and return its rows, counted from what the sink holds (or was acknowledged). ``folder``: of
     a Parquet sink, where the micro-batch is begun."""
     if folder is not None:
-        # The type that all readers know; Spark's default is one that Parquet has given up (INT96).
-        rows.sparkSession.conf.set(_TIMES, "TIMESTAMP_MICROS")
-        writer = rows.write.mode("overwrite")
-        (writer.partitionBy(*sink.partition_by) if sink.partition_by else writer).parquet(str(folder.staging))
-        return rows_in(folder.publish(batch), sink.counts)
+        return rows_in(write_files(rows, folder, batch, sink.partition_by), sink.counts)
     if sink.kind == "topic":
         expected = counted(rows, sink.counts)
         sent = deliver(_as_records(rows, sink), sink.client)
@@ -73,6 +59,20 @@ def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | 
     return counted(rows, sink.counts)
 
 
+def write_files(rows: DataFrame, folder: ParquetFolder, batch: int, partition_by: Sequence[str] = ()) -> list[Path]:
+    """Write rows to a folder, as the files of a micro-batch that was begun there, and return the files."""
+    conf = rows.sparkSession.conf
+    before = conf.get(_TIMES)
+    # The type that all readers know; Spark's default is one that Parquet has given up (INT96).
+    conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        writer = rows.write.mode("overwrite")
+        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(str(folder.staging))
+    finally:
+        conf.set(_TIMES, before)
+    return folder.publish(batch)
+
+
 def counted(rows: DataFrame, counts: str) -> int:
     """Return how many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
     if not counts:
@@ -82,9 +82,9 @@ def counted(rows: DataFrame, counts: str) -> int:
     return int(rows.agg(f.sum(counts)).collect()[0][0] or 0)
 
 
-def read_sink(spark: SparkSession, sink: Sink) -> DataFrame:
-    """Return everything that a Parquet sink holds."""
-    return spark.read.parquet(str(sink.path))
+def read_sink(spark: SparkSession, folder: ParquetFolder) -> DataFrame:
+    """Return all rows that the owner has written to the folder of a Parquet sink."""
+    return spark.read.option("pathGlobFilter", f"*-{folder.owner.id}.parquet").parquet(str(folder.path))
 
 
 def _as_records(rows: DataFrame, sink: Sink) -> DataFrame:
@@ -106,7 +106,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
     letters = _letters_of(pipeline)
     bad = rows.where(f"{PROBLEM} is not null")
     why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
         reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
     bad = rows.where(f.col(FAILED).isin(list(verdicts)))
     why = {"reason": reasons, "rule": names, "stage": f.lit("expect")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:

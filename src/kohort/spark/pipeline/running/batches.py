@@ -19,6 +19,7 @@ from kohort.spark.pipeline.frames import (
     judge,
 )
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
+from kohort.spark.pipeline.outputs.folder_types import FolderTypes
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 from kohort.spark.pipeline.outputs.sinks import quarantines, send_quarantined, send_undecoded, write_rows
 from kohort.spark.pipeline.steps import run_steps
@@ -49,7 +50,9 @@ class BatchRunner:
         self._pipeline = pipeline
         self._store = store
         self._on_entry = on_entry
-        self._folders = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
+        parquet = [sink for sink in pipeline.sinks if sink.kind == "parquet"]
+        self._folders = {sink.name: folder_of(pipeline, sink) for sink in parquet}
+        self._types = {sink.name: FolderTypes(sink, self._folders[sink.name]) for sink in parquet}
         self.entries: list[Entry] = []
         self.error: Exception | None = None
         self._at_work = threading.Lock()
@@ -72,6 +75,17 @@ class BatchRunner:
                 self.entries.pop()  # done again by this run
             self.entries.append(entry)
             self._tell(entry)
+
+    @property
+    def types_are_there(self) -> bool:
+        """Whether a folder of the sinks has files, whose types new rows must fit."""
+        return any(self._types.values())
+
+    def check_types(self, rows: DataFrame) -> None:
+        """Raise SinkRefused where the columns for the sinks do not fit the files that are there."""
+        passed = rows.drop(FAILED, SOURCE)
+        for types in self._types.values():
+            types.casts(passed.schema)
 
     def _tell(self, entry: Entry) -> None:
         self._on_entry(entry)
@@ -125,6 +139,7 @@ class BatchRunner:
     def _run_good(self, good: DataFrame, entry: Entry) -> None:
         pipeline = self._pipeline
         stepped = run_steps(pipeline, good)
+        self.check_types(stepped)
         judged = judge(stepped, pipeline.rules).persist()
         try:
             verdicts = counts_by(judged, FAILED)
@@ -161,7 +176,9 @@ class BatchRunner:
         """Write the rows and return how many the sink holds. Without rows a Parquet sink gets no file, which would
         have to be merged later."""
         folder = self._folders.get(sink.name)
-        return write_rows(sink, passed, entry.batch, folder) if entry.passed.rows or folder is None else 0
+        if folder is None:
+            return write_rows(sink, passed, entry.batch, None)
+        return write_rows(sink, self._types[sink.name].fitted(passed), entry.batch, folder) if entry.passed.rows else 0
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

@@ -23,13 +23,17 @@ from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Su
 from kohort.spark.pipeline.document.check_whole import check_goes_on
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
+from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
-from kohort.spark.pipeline.outputs.sinks import counted, prepare_sinks, read_sink
+from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
+from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, load_table
+from kohort.spark.pipeline.running.group_owner import check_groups
 from kohort.spark.pipeline.running.only_run import as_the_only_run
 from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
 from kohort.spark.pipeline.running.stop_signal import StopSignal
+from kohort.spark.pipeline.testing.file_tests import analysed
 from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
 if TYPE_CHECKING:
@@ -127,17 +131,19 @@ class PipelineRun:
             check_goes_on(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
-        check_checkpoint(pipeline)
-        prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
+        owner = claim_checkpoint(pipeline)
+        check_groups(pipeline, owner)
+        prepare_sinks(pipeline)
+        self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
+        if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
+            self._runner.check_types(analysed(pipeline, self._spark))  # functions run on rows alone
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
-            self._runner = StatefulRunner(pipeline, self._store, self._on_entry)
             stream = result_frame(self._spark, pipeline)
             check_streams(stream, pipeline)
         else:
-            self._runner = BatchRunner(pipeline, self._store, self._on_entry)
-            reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream))
+            reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
             stream = reader.schema(STREAM_SCHEMA).load()
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
@@ -228,21 +234,22 @@ class PipelineRun:
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
         """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
-        parquet = [s for s in self._pipeline.sinks if s.kind == "parquet"]
-        sinks = {s.name: s for s in parquet if folder_of(self._pipeline, s).data_files()}
+        pipeline = self._pipeline
+        sinks = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
+        sinks = {name: folder for name, folder in sinks.items() if folder.data_files()}
         if not sinks:
             return 0
         for name, sink in sinks.items():
             read_sink(self._spark, sink).createOrReplaceTempView(name)
-        result = self._spark.sql(summary.sql)
-        result.coalesce(1).write.mode("overwrite").parquet(str(summary.path))
-        written = self._spark.read.parquet(str(summary.path))
+        folder = folder_of(pipeline, summary)
+        folder.begin(0)
+        written = write_files(self._spark.sql(summary.sql).coalesce(1), folder, 0)
         if summary.counts:
             of = summary.of or next(iter(sinks))
-            stands_for, held = counted(written, summary.counts), ledger.sinks.get(of, 0)
+            stands_for, held = rows_in(written, summary.counts), ledger.sinks.get(of, 0)
             if stands_for != held:
                 problems.append(f"summary {summary.name} stands for {stands_for:,} rows, sink {of} holds {held:,}")
-        return int(written.count())
+        return rows_in(written)
 
     def _lag(self, source: Source) -> int:
         """Return how far the group is behind the end of the log. A table's offsets are committed here, once all is
@@ -303,26 +310,6 @@ def run_under_lock(
         run.start()
         run.wait(signal.asked)
         return run.finish()
-
-
-def check_checkpoint(pipeline: Pipeline) -> None:
-    """Refuse a checkpoint that was made for other sources: its offsets would mean nothing."""
-    identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
-    if len(pipeline.streams) > 1:
-        identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
-        identity["group"] = ", ".join(source.group for source in pipeline.streams if source.group)
-    target = pipeline.state / "source.json"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(identity))
-        return
-    before = json.loads(target.read_text())
-    if before != identity:
-        raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
-            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: begin anew with "
-            "kohort pipeline reset, or give the pipeline another name"
-        )
 
 
 def _last_line(text: str) -> str:

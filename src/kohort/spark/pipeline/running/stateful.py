@@ -8,6 +8,7 @@ part of the ledger.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.outputs.sinks import counted
+from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, stream_options
 from kohort.spark.pipeline.steps import StepFailed, run_steps
@@ -28,13 +30,16 @@ ERROR: Final = "_error"
 _ROWS: Final = "rows"
 _BAD: Final = "undecoded"
 _AGAIN: Final = "redelivered"
+_COUNT: Final = re.compile(r"count\(\s*(\*|1)\s*\)", re.IGNORECASE)
+_OPERATORS: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows", "dedupe": "duplicates"}
+"""What Spark's stateful operators keep, by their names in its progress."""
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
     """Return a source as a stream of its good rows, counted on the way, with its watermark."""
     from pyspark.sql import functions as f
 
-    reader = spark.readStream.format("kohort").options(**stream_options(source))
+    reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
         frame = reader.schema(STREAM_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
@@ -104,8 +109,9 @@ class StatefulRunner(BatchRunner):
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             for sink in self._pipeline.sinks:
                 entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
-                if sink.counts:
-                    entry.stands_for[sink.name] = counted(passed, sink.counts)
+                counts = sink.counts or counting_column(self._pipeline)
+                if counts:
+                    entry.stands_for[sink.name] = counted(passed, counts)
         finally:
             judged.unpersist()
         return entry
@@ -132,11 +138,32 @@ class StatefulRunner(BatchRunner):
             everything, mine = self._store.entries(), {entry.batch for entry in self.entries}
             ledger.waited = waiting(entry for entry in everything if entry.batch not in mine)
             ledger.held = waiting(everything)
-        for name, held in ledger.held.items():
-            if held < 0:
+        said = {sink.name for sink in pipeline.sinks if sink.counts}
+        for name, held in list(ledger.held.items()):
+            if held >= 0:
+                continue
+            if name in said:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} stands for {rows:,} rows, {-held:,} more than came in")
+            else:  # a step before the window makes several rows of one
+                del ledger.held[name]
+                ledger.stands_for.pop(name, None)
+                ledger.waited.pop(name, None)
         return ledger
+
+
+def counting_column(pipeline: Pipeline) -> str:
+    """Return the column of a window that counts the records behind each of its rows, where the last step has one.
+
+    Windows that overlap count a record several times, and a rule that sets rows aside takes records with them.
+    """
+    windows = [step.window for step in pipeline.steps if step.window is not None]
+    last = pipeline.steps[-1].window if pipeline.steps else None
+    if last is None or len(windows) > 1 or last.slide or len(pipeline.streams) > 1 or pipeline.mode != "append":
+        return ""
+    if any(rule.otherwise != "fail" for rule in pipeline.rules):
+        return ""
+    return next((name for name, sql in last.agg if _COUNT.fullmatch(sql.strip())), "")
 
 
 def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
@@ -150,6 +177,9 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.redelivered += found[_AGAIN]
             entry.dead_letters += found[_BAD]  # sent by the tasks that decoded, which fail where they cannot
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+    for operator in progress.stateOperators:
+        what = _OPERATORS.get(operator.operatorName, operator.operatorName)
+        entry.state[what] = entry.state.get(what, 0) + operator.numRowsTotal
 
 
 def _unmarked(count: Count) -> Count:

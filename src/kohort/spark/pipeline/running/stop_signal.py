@@ -1,8 +1,9 @@
-"""Ctrl-C while Spark runs: noted, and obeyed between two micro-batches.
+"""Ctrl-C and SIGTERM while Spark runs: noted, and obeyed between two micro-batches.
 
-pyspark's own handler cancels jobs and raises in whatever the main thread does, which is mostly a question to the JVM:
-so the documented way to stop would end in tracebacks of PySpark's. A first Ctrl-C is only noted here. A second does
-what it did before: in a program it raises KeyboardInterrupt, in the command it ends the process.
+pyspark's own handler of Ctrl-C cancels jobs and raises in the main thread, which mostly waits for the JVM: a run would
+end in tracebacks of PySpark. So the first signal is only noted here. The second does what it did before: in a program
+Ctrl-C raises KeyboardInterrupt, in the command both end the process. SIGTERM is noted even where Ctrl-C is ignored, as
+in a process that a shell script put into the background.
 """
 
 from __future__ import annotations
@@ -20,58 +21,64 @@ _STDERR: Final = 2
 
 
 class StopSignal:
-    """Within it, a first SIGINT is noted. Outside of the main thread, which alone gets signals, it does nothing."""
+    """Within it, a first SIGINT or SIGTERM is noted. It does nothing outside of the main thread, which alone gets
+    signals, and for a signal that is ignored."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say
-        self._before: signal.Handlers | int | Handler | None = None
-        self._installed = False
+        self._before: dict[int, signal.Handlers | int | Handler | None] = {}
         self.asked = threading.Event()
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)
-            self._installed = callable(self._before)  # else a shell has it ignored, for a process in the background
-        if self._installed:
-            signal.signal(signal.SIGINT, self._note)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before not in (signal.SIG_IGN, None):
+                    self._before[number] = before
+                    signal.signal(number, self._note)
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.asked.is_set():
-            before = self._before
-            if callable(before):
-                before(number, frame)
+        if not self.asked.is_set():
+            self.asked.set()
+            if self._say:
+                os.write(_STDERR, f"{self._say}\n".encode())  # print may be what was interrupted
             return
-        self.asked.set()
-        if self._say:
-            os.write(_STDERR, f"{self._say}\n".encode())  # print may be what was interrupted
+        before = self._before[number]
+        if callable(before):
+            before(number, frame)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 @contextmanager
 def ends_at_once(code: int) -> Iterator[Callable[[], None]]:
-    """Let SIGINT end this process within the block, and Spark with it, which sees that its driver is gone. Nothing is
-    lost: what is under way is done again by the next run. Yields what to call once there is a session: pyspark puts a
-    handler of its own in place."""
+    """Let SIGINT and SIGTERM end this process within the block, and Spark with it, which sees that its driver is gone.
+    Nothing is lost: the next run repeats the micro-batch in flight. Yields what to call once there is a session:
+    pyspark puts a handler of its own in place."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(_STDERR, b"\n")
         os._exit(code)
 
-    before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    handler = end if callable(before) else before  # a shell has it ignored, for a process in the background
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: before for number, before in found.items() if before is not None}
 
     def install() -> None:
-        signal.signal(signal.SIGINT, handler)
+        for number, before in handlers.items():
+            signal.signal(number, before if before == signal.SIG_IGN else end)
 
     install()
     try:
         yield install
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, before in handlers.items():
+            signal.signal(number, before)

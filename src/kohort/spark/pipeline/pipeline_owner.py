@@ -1,0 +1,132 @@
+"""The owner of a pipeline's folders, checkpoint and group: a pipeline and its checkpoint, by name and by id.
+
+The id is drawn once for each checkpoint and kept in it (``owner.json``), so an owner survives a move of the
+checkpoint, and a checkpoint that was reset is another owner. Names of data files end with the id. Output folders and
+commits carry the whole owner as text, so that a second pipeline can be refused with both names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.durable_file import write_durably
+
+_FILE: Final = "owner.json"
+_TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
+_LONGEST_NAME: Final = 60
+_LONGEST_PATH: Final = 150
+"""With the rest of the text at most 255 bytes, the longest name of a file."""
+
+
+class PipelineOwner(NamedTuple):
+    """A pipeline and its checkpoint. ``group``: digest of the group of members, which may share an output folder."""
+
+    id: str
+    pipeline: str
+    checkpoint: str
+    group: str = ""
+
+    @property
+    def text(self) -> str:
+        """The owner as one word without ``/`` and ``=``, for file names and commit metadata."""
+        return f"{self.id}.{self.pipeline}.{self.group or '-'}.{self.checkpoint}"
+
+    def __str__(self) -> str:
+        return f"pipeline {self.pipeline} (checkpoint {unquote(self.checkpoint)})"
+
+    def same_place(self, other: PipelineOwner) -> bool:
+        """Tell whether the checkpoints have one pipeline name and one path: the older one was reset."""
+        return (self.pipeline, self.checkpoint) == (other.pipeline, other.checkpoint)
+
+    def shares_with(self, other: PipelineOwner) -> bool:
+        """Tell whether both are members of one group, run by one pipeline."""
+        return bool(self.group) and (self.pipeline, self.group) == (other.pipeline, other.group)
+
+
+def parse_owner(text: str) -> PipelineOwner | None:
+    """Return the owner in a file name or in commit metadata; None for any other text."""
+    found = _TEXT.fullmatch(text)
+    return PipelineOwner(found[1], found[2], found[4], "" if found[3] == "-" else found[3]) if found else None
+
+
+def owner_of(pipeline: Pipeline) -> PipelineOwner:
+    """Return the owner that a checkpoint names; one without an id before the first run, and after a reset."""
+    return _owner(pipeline, str(_read(pipeline).get("id", "")))
+
+
+def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
+    """Return the owner of the checkpoint, which the first run makes.
+
+    Raises KohortError where the checkpoint was made for other topics or another group, and where it belongs to another
+    pipeline file with sinks of its own: each of two such pipelines would write a part of the rows.
+    """
+    _check_sources(pipeline)
+    known, file = _read(pipeline), str(pipeline.file.absolute())
+    sinks = sorted(f"{s.kind} {s.path.absolute() if s.path else s.topic}".strip() for s in pipeline.sinks)
+    lacking = sorted(set(known.get("sinks", ())) - set(sinks))
+    before = str(known.get("file", file))
+    if before != file and lacking and Path(before).exists():
+        raise KohortError(
+            f"{pipeline.state} is the checkpoint of {before}, which writes {', '.join(lacking)}; {file} does not, and "
+            "would take rows away from it. Give one of them another name or checkpoint, or remove the other file"
+        )
+    number = str(known.get("id") or uuid.uuid4().hex[:8])
+    fresh = {"id": number, "file": file, "sinks": sinks}
+    if fresh != known:
+        write_durably(pipeline.state / _FILE, json.dumps(fresh))
+    return _owner(pipeline, number)
+
+
+def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
+    members = [s.group for s in pipeline.streams if s.member]
+    group = hashlib.sha256(members[0].encode()).hexdigest()[:8] if members else ""
+    path = quote(os.path.realpath(pipeline.state), safe="")
+    return PipelineOwner(number, _short(pipeline.name, _LONGEST_NAME), _short(path, _LONGEST_PATH), group)
+
+
+def _short(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters: its end, behind a digest of the whole."""
+    if len(text) <= most:
+        return text
+    return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"
+
+
+def _check_sources(pipeline: Pipeline) -> None:
+    """Raise KohortError for a checkpoint of other sources: its offsets would mean nothing."""
+    identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
+    if len(pipeline.streams) > 1:
+        identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
+        identity["group"] = ", ".join(source.group for source in pipeline.streams if source.group)
+    target = pipeline.state / "source.json"
+    if not target.exists():
+        write_durably(target, json.dumps(identity))
+        return
+    before = json.loads(target.read_text())
+    if before != identity:
+        raise KohortError(
+            f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
+            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: forget the checkpoint "
+            "with kohort pipeline reset, or give the pipeline another name"
+        )
+
+
+def _read(pipeline: Pipeline) -> dict[str, Any]:
+    target = pipeline.state / _FILE
+    try:
+        found = json.loads(target.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict) or not re.fullmatch("[0-9a-f]{8}", str(found.get("id"))):
+        raise KohortError(f"{target} is damaged: expected the id, the file and the sinks of {pipeline.name}")
+    return found

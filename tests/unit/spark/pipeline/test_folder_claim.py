@@ -1,0 +1,268 @@
+"""Owners of output folders: a run writes to, repeats, merges and removes its own files only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.ledger import Entry, LedgerStore
+from kohort.spark.pipeline.outputs.folder_claim import claim_sink, claim_summary, own_rows, owners_around
+from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused
+from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+
+PIPELINE = """\
+name: NAME
+source: {brokers: "localhost:9092", topics: [orders]MORE}
+sinks: [{parquet: {path: OUT}}]
+summaries: [{name: totals, path: totals-NAME, sql: select count(*) as n from parquet}]
+trigger: {every: 1 second}
+checkpoint: CHECKPOINT
+"""
+MEMBER = ", group: g, group_mode: member"
+
+
+def pipeline(tmp_path: Path, name: str, out: str = "out", *, checkpoint: str = "state", more: str = "") -> Pipeline:
+    text = PIPELINE.replace("NAME", name).replace("OUT", out).replace("CHECKPOINT", checkpoint).replace("MORE", more)
+    return parse_pipeline(text, tmp_path / f"{name}.yaml", {})
+
+
+def claimed(of: Pipeline) -> ParquetFolder:
+    claim_checkpoint(of)
+    return claim_sink(of, of.sinks[0])
+
+
+def write(folder: ParquetFolder, batch: int, *numbers: int) -> None:
+    folder.begin(batch)
+    folder.staging.mkdir(parents=True)
+    pq.write_table(pa.table({"n": list(numbers)}), folder.staging / "part-0.parquet")
+    folder.publish(batch)
+
+
+def rows(path: Path) -> list[int]:
+    return sorted(n for file in path.rglob("*.parquet") for n in pq.read_table(file)["n"].to_pylist())
+
+
+def test_second_pipeline_in_one_folder_is_refused_with_both_names_before_the_first_has_rows(tmp_path: Path) -> None:
+    first, second = pipeline(tmp_path, "c"), pipeline(tmp_path, "d")
+    folder = claimed(first)
+
+    with pytest.raises(SinkRefused) as refused:
+        claimed(second)
+
+    said = str(refused.value)
+    assert f"belongs to pipeline c (checkpoint {tmp_path}/state/c), and this is pipeline d (checkpoint " in said
+    assert [owner.pipeline for _, owner in owners_around(tmp_path / "out")] == ["c"]
+    write(folder, 0, 1, 2)
+    assert rows(tmp_path / "out") == [1, 2]
+
+
+@pytest.mark.parametrize(("first", "second"), [("outer/inner", "outer"), ("outer", "outer/inner")])
+def test_pipeline_in_a_folder_above_or_below_is_refused_and_deletes_nothing(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    write(claimed(pipeline(tmp_path, "d", first)), 0, *range(20))
+
+    with pytest.raises(SinkRefused, match=rf"overlap, which belongs to pipeline d \(checkpoint {tmp_path}/state/d\)"):
+        claimed(pipeline(tmp_path, "c", second))
+
+    assert rows(tmp_path / "outer") == list(range(20))
+
+
+def test_folder_reached_through_a_link_is_refused(tmp_path: Path) -> None:
+    claimed(pipeline(tmp_path, "d", "outer/inner"))
+    (tmp_path / "link").symlink_to(tmp_path / "outer" / "inner")
+
+    with pytest.raises(SinkRefused, match="belongs to pipeline d"):
+        claimed(pipeline(tmp_path, "c", "link"))
+
+
+def test_members_of_one_pipeline_share_a_folder_without_loss(tmp_path: Path) -> None:
+    of_left = pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER)
+    left = claimed(of_left)
+    right = claimed(pipeline(tmp_path, "orders", checkpoint="right", more=MEMBER))
+    for batch in range(2):
+        write(left, batch, batch)
+        write(right, batch, 100 + batch)
+
+    write(claimed(of_left), 1, 1)
+    assert left.compact(1) == Compacted(files=2, into=1)
+
+    assert rows(tmp_path / "out") == [0, 1, 100, 101]
+    own_rows(of_left, of_left.sinks[0]).remove()
+    assert rows(tmp_path / "out") == [100, 101], "the rows of the other member stay"
+    assert [owner.id for _, owner in owners_around(tmp_path / "out")] == [right.owner.id]
+
+
+@pytest.mark.parametrize("other", [", group: other, group_mode: member", ", group: g"])
+def test_member_of_another_group_and_standalone_pipeline_do_not_share_a_folder(tmp_path: Path, other: str) -> None:
+    claimed(pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER))
+
+    with pytest.raises(SinkRefused, match="belongs to pipeline orders"):
+        claimed(pipeline(tmp_path, "orders", checkpoint="right", more=other))
+
+
+def test_rows_of_a_checkpoint_that_was_reset_are_refused_until_they_are_removed(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    write(claimed(of), 0, 1, 2)
+    (of.state / "owner.json").unlink()
+
+    with pytest.raises(SinkRefused, match=r"rows of a former checkpoint of pipeline c.*reset --outputs"):
+        claimed(of)
+    own_rows(of, of.sinks[0]).remove()
+    write(claimed(of), 0, 3)
+
+    assert rows(tmp_path / "out") == [3]
+
+
+def test_checkpoint_that_was_reset_before_it_wrote_rows_is_no_hindrance(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    first = claimed(of).owner
+    (of.state / "owner.json").unlink()
+
+    assert claimed(of).owner.id != first.id
+
+
+def test_moved_checkpoint_keeps_its_folder(tmp_path: Path) -> None:
+    before = pipeline(tmp_path, "c")
+    write(claimed(before), 0, 1)
+    before.state.rename(tmp_path / "moved")
+    after = pipeline(tmp_path, "c", checkpoint="new")
+    after.state.parent.mkdir()
+    (tmp_path / "moved").rename(after.state)
+
+    folder = claimed(after)
+
+    assert [file.first for file in folder.data_files()] == [0]
+    (owner,) = [owner for _, owner in owners_around(tmp_path / "out")]
+    assert str(owner) == f"pipeline c (checkpoint {tmp_path}/new/c)"
+
+
+def test_file_whose_owner_the_folder_does_not_name_is_refused(tmp_path: Path) -> None:
+    write(claimed(pipeline(tmp_path, "d")), 0, 1)
+    for mark in (tmp_path / "out").glob("_kohort.*"):
+        mark.unlink()
+
+    with pytest.raises(SinkRefused, match="is a file of another checkpoint"):
+        claimed(pipeline(tmp_path, "c"))
+
+
+# Files of versions that named no owner
+
+
+def nameless(of: Pipeline, *counts: int, ledger: tuple[int, ...], complete: int) -> None:
+    """Files of micro-batches without an owner, the ledger's rows of each, and what Spark knows to be complete."""
+    out = of.sinks[0].path
+    assert out is not None
+    out.mkdir()
+    for batch, count in enumerate(counts):
+        pq.write_table(pa.table({"n": range(count)}), out / f"batch-{batch:010d}-0000.parquet")
+    for batch, count in enumerate(ledger):
+        LedgerStore(of.state / "ledger").write(Entry(batch, sinks={"parquet": count}))
+    commits = of.state / "spark" / "commits"
+    commits.mkdir(parents=True)
+    for batch in range(complete):
+        (commits / str(batch)).touch()
+
+
+def test_files_without_an_owner_are_adopted_where_the_ledger_has_their_rows(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    nameless(of, 3, 2, 1, ledger=(3, 2), complete=2)
+
+    folder = claimed(of)
+
+    assert [file.first for file in folder.data_files()] == [0, 1, 2]
+    assert {file.owner for file in folder.all_files()} == {folder.owner.id}
+    folder.begin(2)
+    assert rows(tmp_path / "out") == [0, 0, 1, 1, 2], "the micro-batch that Spark repeats is removed"
+
+
+def test_merged_files_without_an_owner_are_adopted_where_the_ledger_has_their_rows(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    nameless(of, ledger=(3, 2, 1), complete=3)
+    pq.write_table(pa.table({"n": range(5)}), tmp_path / "out" / "compact-0000000000-0000000001-1f3c9a2b.parquet")
+    pq.write_table(pa.table({"n": range(1)}), tmp_path / "out" / "batch-0000000002-0000.parquet")
+
+    assert [(file.first, file.last) for file in claimed(of).data_files()] == [(0, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("counts", "ledger", "complete"),
+    [((5,), (10,), 1), ((3, 2), (2, 3), 2), ((3,), (), 0), ((3, 2, 1), (3,), 1), ((3, 2, 9), (3, 2, 1), 3)],
+)
+def test_files_without_an_owner_that_the_ledger_does_not_have_are_refused_and_stay(
+    tmp_path: Path, counts: tuple[int, ...], ledger: tuple[int, ...], complete: int
+) -> None:
+    of = pipeline(tmp_path, "c")
+    nameless(of, *counts, ledger=ledger, complete=complete)
+    before = rows(tmp_path / "out")
+
+    with pytest.raises(SinkRefused, match=r"files without an owner.*move the files away, or give another path"):
+        claimed(of)
+    own = own_rows(of, of.sinks[0])
+
+    assert "files without an owner" in own.left
+    own.remove()
+    assert rows(tmp_path / "out") == before
+    assert not list(owners_around(tmp_path / "out"))
+
+
+def test_damaged_file_without_an_owner_is_named(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    nameless(of, 1, ledger=(1,), complete=1)
+    (tmp_path / "out" / "batch-0000000000-0000.parquet").write_bytes(b"")
+
+    with pytest.raises(SinkRefused, match=r"batch-0000000000-0000\.parquet cannot be read"):
+        claimed(of)
+
+
+# Summaries
+
+
+def test_summary_in_a_folder_of_a_sink_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+    write(claimed(pipeline(tmp_path, "d", "totals-c")), 0, 1, 2)
+    of = pipeline(tmp_path, "c")
+    claim_checkpoint(of)
+
+    with pytest.raises(SinkRefused, match=r"summary totals: .* belongs to pipeline d"):
+        claim_summary(of, of.summaries[0])
+    assert rows(tmp_path / "totals-c") == [1, 2]
+
+
+@pytest.mark.parametrize("said", [2, 3, None])
+def test_summary_of_an_earlier_version_is_replaced_where_the_last_run_wrote_it(
+    tmp_path: Path, said: int | None
+) -> None:
+    of = pipeline(tmp_path, "c")
+    claim_checkpoint(of)
+    (tmp_path / "totals-c").mkdir()
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "totals-c" / "part-00000-1f3c.snappy.parquet")
+    (tmp_path / "totals-c" / "_SUCCESS").touch()
+    if said is not None:
+        (of.state / "last-run.json").write_text(f'{{"summaries": {{"totals": {said}}}}}')
+
+    if said == 2:
+        write(claim_summary(of, of.summaries[0]), 0, 7)
+        assert rows(tmp_path / "totals-c") == [7]
+        return
+    with pytest.raises(SinkRefused, match=r"holds 2 rows in files of Spark's.*the last run of .* wrote"):
+        claim_summary(of, of.summaries[0])
+    assert rows(tmp_path / "totals-c") == [1, 2]
+
+
+def test_summary_of_a_former_checkpoint_is_replaced(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    claim_checkpoint(of)
+    write(claim_summary(of, of.summaries[0]), 0, 1)
+    (of.state / "owner.json").unlink()
+    claim_checkpoint(of)
+
+    write(claim_summary(of, of.summaries[0]), 0, 2)
+
+    assert rows(tmp_path / "totals-c") == [2]
