@@ -17,7 +17,6 @@ from kohort.spark.values.csv_records import CsvReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NO_VALUE: Final = "the record has no value"
 _FRAME: Final = 5
 
 
@@ -43,18 +42,14 @@ class ValueFormat:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
-        """Decode all rows of a binary column. ``zone``: of timestamps without one."""
+        """Decode all rows of a binary column; a NULL is a row of NULLs. ``zone``: of timestamps without one."""
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":
             from kohort.columns.json_values.columns import read_json
 
-            decoded = read_json(values, self.schema, zone)
-        else:
-            decoded = CsvReader(self.schema, self.separator, zone).read_block(values)
-        if values.null_count:
-            decoded.problems.update((int(row), NO_VALUE) for row in values.is_null().to_numpy(False).nonzero()[0])
-        return decoded
+            return read_json(values, self.schema, zone)
+        return CsvReader(self.schema, self.separator, zone).read_block(values)
 
     def _decode_avro(self, values: list[bytes | None]) -> Decoded:
         import pyarrow as pa
@@ -63,6 +58,8 @@ class ValueFormat:
         problems: dict[int, str] = {}
         rows: list[dict[str, Any]] = [{}] * len(values)
         for row, value in enumerate(values):
+            if value is None:
+                continue
             try:
                 rows[row] = _avro_row(read, value, framed=self.framed)
             except AvroError as error:
@@ -85,10 +82,8 @@ class ValueFormat:
         return [pa.array([row.get(field.name) for row in rows], field.type) for field in self.schema]
 
 
-def _avro_row(read: Reader, value: bytes | None, *, framed: bool) -> dict[str, Any]:
+def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
     """Return the fields of one value. Raises AvroError."""
-    if value is None:
-        raise AvroError(NO_VALUE)
     if framed:
         if len(value) < _FRAME or value[0]:
             raise AvroError("not framed: expected a zero byte and a schema id in front")
