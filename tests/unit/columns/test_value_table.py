@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,8 @@ import pytest
 from kohort.columns.json_values.columns import json_columns, read_json, read_records
 from kohort.errors import UndecodableValue
 from kohort.spark.values.csv_records import CsvReader
+from kohort.spark.values.value_format import ValueFormat
+from support.values.avro_values import AVRO_VALUES, AvroValue
 from support.values.csv_values import CSV_PAIRS, CSV_VALUES, PAIR
 from support.values.json_times import JSON_TIMES
 from support.values.json_values import JSON_VALUES
@@ -76,6 +79,15 @@ def test_csv_values_in_a_block_and_alone_are_those_of_the_table(kind: str) -> No
     assert named(values, outcomes(reader.read_block(block))) == expected
     alone = [outcomes(reader.read_block(block.slice(i, 1)))[0] for i in range(len(values))]
     assert named(values, alone) == expected
+
+
+@pytest.mark.parametrize("value", AVRO_VALUES, ids=lambda value: f"{value.written} as {value.type}")
+def test_avro_values_are_those_of_the_table(value: AvroValue) -> None:
+    written = json.loads(value.written) if value.written[0] in "[{" else value.written
+    record = {"type": "record", "name": "R", "fields": [{"name": "v", "type": written}]}
+    reader = ValueFormat("avro", schema_of(value.type), avro=json.dumps(record))
+
+    assert outcomes(reader.decode(pa.array([value.value], pa.binary()))) == [value.kohort]
 
 
 def test_table_has_at_least_two_hundred_values_and_a_reason_for_each_difference() -> None:

@@ -79,7 +79,33 @@ class ValueFormat:
     def _avro_columns(self, rows: list[dict[str, Any]]) -> list[pa.Array]:
         import pyarrow as pa
 
-        return [pa.array([row.get(field.name) for row in rows], field.type) for field in self.schema]
+        columns = []
+        for field in self.schema:
+            column = [row.get(field.name) for row in rows]
+            if _has_timestamp(field.type):
+                column = [_with_milliseconds(value, field.type) for value in column]
+            columns.append(pa.array(column, field.type))
+            columns[-1].validate(full=True)  # bytes as text that is not UTF-8
+        return columns
+
+
+def _has_timestamp(kind: pa.DataType) -> bool:
+    return "timestamp" in str(kind)
+
+
+def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:
+    """Return a value whose plain numbers in columns of timestamps are milliseconds, as for Spark's ``from_avro``."""
+    import pyarrow.types as is_type
+
+    if isinstance(value, int) and is_type.is_timestamp(kind):
+        return value * 1000
+    if isinstance(value, list):
+        return [_with_milliseconds(item, kind.value_type) for item in value]
+    if isinstance(value, dict) and is_type.is_map(kind):
+        return {key: _with_milliseconds(item, kind.item_type) for key, item in value.items()}
+    if isinstance(value, dict):
+        return {f.name: _with_milliseconds(value.get(f.name), f.type) for f in kind}
+    return value
 
 
 def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
