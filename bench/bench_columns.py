@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC
 
 import msgspec
 import pyarrow as pa
@@ -123,7 +124,7 @@ def json_values(records: int) -> pa.Array:
 
 
 def json_by_kernel(values: pa.Array) -> int:
-    flat = flat_columns(values, JSON_SCHEMA)
+    flat = flat_columns(values, JSON_SCHEMA, UTC)
     assert flat is not None
     assert not len(flat.left)
     return len(flat.columns[0])

@@ -62,14 +62,35 @@ def test_letters_go_back_as_they_were_and_a_second_time_only_what_came_since(tmp
             producer.send("dead", b"z", b"o")
 
         waiting = run("replay", str(file), "--dry-run")
-        assert waiting == "3 no id\n1 no value\n4 dead letters wait; 3 of other pipelines are passed over\n"
+        assert waiting == (
+            "3 no id\n3 dead letters wait; 3 of other pipelines are passed over\n"
+            "1 tombstones would be left out: --tombstones sends them, and deletes their keys\n"
+        )
+        with_tombstones = run("replay", str(file), "--dry-run", "--tombstones")
+        assert with_tombstones.startswith("3 no id\n1 no value\n4 dead letters wait")
         assert read(broker.bootstrap, "orders") == []
-        assert "4 dead letters sent back" in run("replay", str(file))
+        done = run("replay", str(file))
+        assert "3 dead letters sent back" in done
+        assert "1 tombstones left out" in done
+        assert "each record now follows any newer record of its key" in done
         assert "0 dead letters sent back" in run("replay", str(file))
 
         orders = read(broker.bootstrap, "orders")
         assert sorted(value for _, value, _ in orders if value is not None) == [b"0", b"1", b"2"]
         assert orders[0][0::2] == (b"k", [("trace", b"1")])
+        assert read(broker.bootstrap, "rates") == []
+
+
+def test_replay_sends_tombstones_on_demand(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    with Broker() as broker:
+        file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"orders": 1, "rates": 1, "dead": 1})
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("dead", None, b"t", headers=letter("rates", "no value"))
+
+        assert "1 dead letters sent back" in run("replay", str(file), "--tombstones")
         assert read(broker.bootstrap, "rates") == [(b"t", None, [("trace", b"1")])]
 
 

@@ -149,6 +149,8 @@ def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, t
     [
         (("produce", "t", "--key-field", "id"), "--key-field needs --format json or csv"),
         (("produce", "t", "--format", "csv", "--key-separator", ","), "--key-separator is for raw and json"),
+        (("produce", "t", "--separator", ";"), "--separator is for csv"),
+        (("produce", "t", "--format", "csv", "--separator", "ab"), "--separator 'ab': expected one character"),
         (("produce", "t", "--header", "nothing"), "expected KEY=VALUE"),
         (("produce", "t", "--set", "nothing"), "expected KEY=VALUE"),
         (("consume", "t", "--group", "g", "--offset", "3"), "without a group"),

@@ -31,7 +31,7 @@ sources:
     topics: ["${ORDERS}"]
     group: "${ORDERS}"
     limit: {rows: 6}
-    decode: {format: json, schema: "id long, country string, amount double"}
+    decode: {format: json, schema: "id long, country string, amount double", tombstones: bad}
   rates:
     read: table
     topics: ["${RATES}"]
@@ -100,7 +100,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
     letters = {bytes(row["key"]): row for row in read_topic(spark, cluster, f"{orders}-dead")}
     said = {k: {h["key"]: bytes(h["value"]).decode() for h in row["headers"]} for k, row in letters.items()}
     assert {k: (h["kohort-error.stage"], h["kohort-error.reason"]) for k, h in said.items()} == {
-        b"x": ("decode", "not JSON of the schema id long, country string, amount double"),
+        b"x": ("decode", "not a JSON object"),
         b"tombstone": ("decode", "the record has no value"),
         b"8": ("expect", "no rate"),
     }

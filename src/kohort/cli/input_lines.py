@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from codecs import BOM_UTF8
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
@@ -27,9 +29,10 @@ class InputLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How lines are understood. ``key_field`` names the field that becomes the key, for JSON and CSV."""
+    """The format of lines. ``key_field``: the field of JSON or CSV that is the key; ``separator``: of CSV, a comma."""
 
     kind: str = "raw"
+    separator: str | None = None
     key_separator: bytes | None = None
     key_field: str | None = None
     null_value: bytes | None = None
@@ -46,6 +49,8 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
         return
     parse = _json_line if form.kind == "json" else _raw_line
     for number, line in _numbered(file, name):
+        if number == 1 and form.kind == "json":
+            line = line.removeprefix(BOM_UTF8)
         try:
             yield parse(line, form)
         except ValueError as error:
@@ -96,24 +101,53 @@ def _json_line(line: bytes, form: LineFormat) -> InputLine:
     return InputLine(None if key is None else text.encode("utf-8", "surrogatepass"), line_of.value)
 
 
+class _CsvText:
+    """Lines of a CSV file as text. The lines that a malformed record took beyond its first are given out again."""
+
+    def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
+        self._lines = lines
+        self._again: deque[tuple[int, str]] = deque()
+        self._taken: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._again:
+            line = self._again.popleft()
+        else:
+            number, content = next(self._lines)
+            line = number, content.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") + "\n"
+        self._taken.append(line)
+        return line[1]
+
+    def begin_record(self) -> None:
+        self._taken.clear()
+
+    def give_back(self) -> tuple[int, int]:
+        """Return the first and the last line of the record, and begin again behind its first."""
+        first, *rest = self._taken
+        self._again.extendleft(reversed(rest))
+        return first[0], self._taken[-1][0]
+
+
 def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
-    """Yield each row as a JSON object of texts, by the names in the first line."""
-    seen = 0
+    """Yield each row as a JSON object of texts, by the names in the first line.
 
-    def decoded() -> Iterator[str]:
-        nonlocal seen
-        for number, line in _numbered(file, name):
-            seen = number
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") + "\n"
-
-    rows = csv.reader(decoded(), strict=True)
-    columns = next(rows, None)
+    A quote that is not closed makes its line malformed, not the lines that follow.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    text = _CsvText(_numbered(file, name))
+    rows = csv.reader(text, delimiter=form.separator or ",", strict=True)
+    try:
+        columns = next(rows, None)
+    except csv.Error as error:
+        raise InputError(f"{name}:1: the names of the columns: {error}") from None
     if columns is None:
         return
-    if form.key_field is not None and form.key_field not in columns:
-        raise InputError(f"{name}:1: no column {form.key_field!r} for the key; there are {', '.join(columns)}")
+    _check_columns(columns, name, form)
     while True:
-        first = seen + 1
+        text.begin_record()
         try:
             row = next(rows, None)
             if row is None:
@@ -121,7 +155,22 @@ def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
             if row:
                 yield _csv_row(columns, row, form)
         except (ValueError, csv.Error) as error:
-            on_error(InputError(f"{name}:{first}: {error}"))
+            first, last = text.give_back()
+            span = f" (read as one record with the lines to {last})" if last > first else ""
+            on_error(InputError(f"{name}:{first}: {error}{span}"))
+
+
+def _check_columns(columns: list[str], name: str, form: LineFormat) -> None:
+    """Raise InputError for a first line that does not name each column once."""
+    if any("\0" in column or column[:1] in ("\udcff", "\udcfe") for column in columns):
+        raise InputError(f"{name}: the file is UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
+    if form.separator is None and len(columns) == 1 and "\t" in columns[0]:
+        raise InputError(f"{name}:1: tabs and no comma between the names of the columns: give --separator '\\t'")
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise InputError(f"{name}:1: two columns are called {twice!r}: rename one of them")
+    if form.key_field is not None and form.key_field not in columns:
+        raise InputError(f"{name}:1: no column {form.key_field!r} for the key; there are {', '.join(columns)}")
 
 
 def _csv_row(columns: list[str], row: list[str], form: LineFormat) -> InputLine:

@@ -25,11 +25,13 @@ _POLL_MS: Final = 1000
 @click.command(short_help="Send dead letters back into the topics that they came from.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only count them, by reason.")
-def replay(file: Path, dry_run: bool) -> None:
+@click.option("--tombstones", is_flag=True, help="Send records without a value too, which delete their key.")
+def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     """Send the dead letters of the pipeline of FILE back into the topics that they came from, as they were, for its
     next run to read. The group NAME-replay remembers what was sent: a second replay sends what came since.
 
-    It is at least once, and other readers of those topics see the records again too.
+    It is at least once, and other readers of those topics see the records again too. A record comes behind newer
+    records of its key, and in a compacted topic it replaces them; so a tombstone is left out without --tombstones.
     """
     from kohort import Consumer, Producer
     from kohort.spark.pipeline.document.parse import load_pipeline
@@ -50,11 +52,27 @@ def replay(file: Path, dry_run: bool) -> None:
         clusters = {} if dry_run else {source.brokers: source.client for source in found.sources}
         producers = {at: stack.enter_context(Producer(client)) for at, client in clusters.items()}
         to = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
-        reasons, others = _replayed(found.name, _waiting(consumer, letters), to)
-    for reason, count in reasons.most_common():
+        done = _replayed(found.name, _waiting(consumer, letters), to, tombstones=tombstones)
+    for reason, count in done.reasons.most_common():
         click.echo(f"{count:,} {reason}")
-    of_others = f"; {others:,} of other pipelines are passed over" if others else ""
-    click.echo(f"{reasons.total():,} dead letters {'wait' if dry_run else 'sent back'}{of_others}", err=True)
+    of_others = f"; {done.others:,} of other pipelines are passed over" if done.others else ""
+    click.echo(f"{done.reasons.total():,} dead letters {'wait' if dry_run else 'sent back'}{of_others}", err=True)
+    if done.tombstones:
+        left = "would be left out" if dry_run else "left out"
+        click.echo(f"{done.tombstones:,} tombstones {left}: --tombstones sends them, and deletes their keys", err=True)
+    if done.reasons and not dry_run:
+        click.echo(
+            "each record now follows any newer record of its key: check keys that changed since they were set aside",
+            err=True,
+        )
+
+
+class _Replayed(NamedTuple):
+    """Dead letters by reason, of other pipelines, and tombstones that were left out."""
+
+    reasons: Counter[str]
+    others: int
+    tombstones: int
 
 
 class _Waiting(NamedTuple):
@@ -88,12 +106,13 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
     return _Waiting(consumer, consumer.end_offsets(partitions))
 
 
-def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -> tuple[Counter[str], int]:
-    """Send what waits to the topics of the pipeline; how many for each reason, and how many are of others. Where there
-    is no producer they are only counted. Raises KohortError for one that is not taken: it waits then, and what follows.
+def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
+    """Send dead letters to the topics of the pipeline; without a producer, count them. ``tombstones``: send these too.
+
+    Raises KohortError for a record that the broker refuses: this one and all that follow keep waiting.
     """
     reasons: Counter[str] = Counter()
-    others = 0
+    others = left_out = 0
     for records in waiting.polls():
         sent = []
         for record in records:
@@ -101,6 +120,9 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -
             topic = about.get("topic", "")
             if topic not in to or about.get("pipeline", name) != name or "left-out" in about:
                 others += 1
+                continue
+            if record.value is None and not tombstones:
+                left_out += 1
                 continue
             reasons[about.get("reason", "no reason")] += 1
             producer = to[topic]
@@ -112,7 +134,7 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -
         if records and any(to.values()):
             done = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1) for r in records}
             waiting.consumer.commit(done)
-    return reasons, others
+    return _Replayed(reasons, others, left_out)
 
 
 def error_headers(record: Record) -> dict[str, str]:

@@ -34,6 +34,7 @@ Examples:
   kohort produce flights f.csv --format csv --key-field origin --on-error skip
 """
 PROGRESS_S: Final = 0.2
+TAB: Final = "\t"
 
 
 @click.command(help=HELP, short_help="Send lines from files or stdin to a topic.")
@@ -42,7 +43,8 @@ PROGRESS_S: Final = 0.2
 @click.option(
     "--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="What a line is [raw]."
 )
-@click.option("--key-separator", metavar="TEXT", help="What stands between key and value in a line.")
+@click.option("--key-separator", metavar="TEXT", help="Text between key and value of a line; \\t is a tab.")
+@click.option("--separator", metavar="CHARACTER", help="Separator of CSV; \\t is a tab [,].")
 @click.option("--key-field", metavar="NAME", help="The field of JSON, or the column of CSV, that is the key.")
 @click.option("--null-value", metavar="TEXT", help="A raw key or value that reads so is null (a tombstone).")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
@@ -59,6 +61,7 @@ def produce(
     files: tuple[str, ...],
     kind: str,
     key_separator: str | None,
+    separator: str | None,
     key_field: str | None,
     null_value: str | None,
     headers: tuple[str, ...],
@@ -69,7 +72,7 @@ def produce(
     cluster: ClusterAccess,
     quiet: bool,
 ) -> None:
-    form = line_format(kind, key_separator, key_field, null_value)
+    form = line_format(kind, key_separator, separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
     options: dict[str, Any] = {
         "compression.type": compression,
@@ -105,7 +108,9 @@ def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[InputLine]
         yield from read_lines(file, name, form, bad_line)
 
 
-def line_format(kind: str, key_separator: str | None, key_field: str | None, null_value: str | None) -> LineFormat:
+def line_format(
+    kind: str, key_separator: str | None, separator: str | None, key_field: str | None, null_value: str | None
+) -> LineFormat:
     """Return the format that the options amount to. Raises UsageError where they contradict each other."""
     if key_field is not None and kind == "raw":
         raise click.UsageError("--key-field needs --format json or csv; for raw lines there is --key-separator")
@@ -115,10 +120,21 @@ def line_format(kind: str, key_separator: str | None, key_field: str | None, nul
         raise click.UsageError("--key-separator and --key-field: choose one")
     if null_value is not None and kind != "raw":
         raise click.UsageError("--null-value is for raw lines")
+    if separator is not None:
+        if kind != "csv":
+            raise click.UsageError("--separator is for csv; for raw and json there is --key-separator")
+        separator = TAB if separator == r"\t" else separator
+        if len(separator) != 1 or separator in '"\r\n':
+            raise click.UsageError(f"--separator {separator!r}: expected one character, not a quote or a line end")
     if key_separator == "":
         raise click.UsageError("--key-separator is empty")
-    separator = None if key_separator is None else key_separator.encode()
-    return LineFormat(kind, separator, key_field, None if null_value is None else null_value.encode())
+    return LineFormat(
+        kind,
+        separator=separator,
+        key_separator=None if key_separator is None else key_separator.replace(r"\t", TAB).encode(),
+        key_field=key_field,
+        null_value=None if null_value is None else null_value.encode(),
+    )
 
 
 class Tally:

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+JSON_OPTIONS: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of ``to_json`` that keep NULL fields, and microseconds, which Spark cuts to milliseconds."""
 NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
@@ -39,13 +45,20 @@ def to_records(
     if isinstance(value, str):
         columns["value"] = _bytes(frame, value)
     else:
-        columns["value"] = f.to_json(f.struct(*(value or ["*"]))).cast("binary")
+        columns["value"] = json_bytes(value or ["*"])
     columns["headers"] = _headers(frame, headers)
     if topic is not None:
         columns["topic"] = f.col(topic).cast("string")
     if partition is not None:
         columns["partition"] = f.col(partition).cast("int")
     return frame.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def json_bytes(columns: Sequence[str]) -> Column:
+    """Return columns as one JSON object, NULL fields included."""
+    from pyspark.sql import functions as f
+
+    return f.to_json(f.struct(*columns), JSON_OPTIONS).cast("binary")
 
 
 def _headers(frame: DataFrame, headers: Mapping[str, str | Column] | str | None) -> Column:

@@ -78,3 +78,50 @@ def test_a_file_without_line_ends_is_not_read_into_memory(monkeypatch):
 
     with pytest.raises(InputError, match=r"in.txt:1: the line is longer than 1 MiB"):
         read(bytes(2 << 20))
+
+
+def test_csv_quote_that_is_not_closed_makes_only_its_line_malformed():
+    rows = [f'{n},"row {n}"' for n in range(10_000)]
+    rows[4_999] = '4999,"5" pipe'
+
+    found, faults = read("n,name\n" + "\n".join(rows) + "\n", kind="csv")
+
+    assert len(found) == 9_999
+    assert faults == ["in.txt:5001: ',' expected after '\"'"]
+
+
+def test_csv_open_quote_names_the_lines_that_it_would_take():
+    found, faults = read('n,name\n1,"open\n2,b\n3,"c"\n4,d\n', kind="csv")
+
+    assert [line.value for line in found] == [
+        b'{"n":"2","name":"b"}', b'{"n":"3","name":"c"}', b'{"n":"4","name":"d"}'
+    ]  # fmt: skip
+    assert faults == ["in.txt:2: ',' expected after '\"' (read as one record with the lines to 4)"]
+
+    found, faults = read('n,name\n1,"open\n2,b\n', kind="csv")
+    assert [line.value for line in found] == [b'{"n":"2","name":"b"}']
+    assert faults == ["in.txt:2: unexpected end of data (read as one record with the lines to 3)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a,b,a\n1,2,3\n", "in.txt:1: two columns are called 'a': rename one of them"),
+        ("a\tb\n1\t2\n", r"in.txt:1: tabs and no comma between the names of the columns: give --separator '\\t'"),
+        ("a,b\n1,2\n".encode("utf-16"), "in.txt: the file is UTF-16: convert it to UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "in.txt: the file is UTF-16: convert it to UTF-8"),
+    ],
+)
+def test_csv_first_line_that_does_not_name_each_column_is_rejected(text, problem):
+    with pytest.raises(InputError) as error:
+        read(text, kind="csv")
+    assert str(error.value).startswith(problem.replace("\\\\", "\\"))
+
+
+def test_csv_separator_may_be_a_tab_or_any_character():
+    assert read("a\tb\n1\t2,3\n", kind="csv", separator="\t") == ([InputLine(None, b'{"a":"1","b":"2,3"}')], [])
+    assert read("a;b\n1;2\n", kind="csv", separator=";") == ([InputLine(None, b'{"a":"1","b":"2"}')], [])
+
+
+def test_json_byte_order_mark_is_no_part_of_the_first_record():
+    assert read('\ufeff{"id": 1}\n', kind="json") == ([InputLine(None, b'{"id": 1}')], [])

@@ -60,7 +60,7 @@ def test_a_value_may_have_lines_and_spaces_of_its_own():
         b'{"delay": 1}{"flight": "}',
         b'{"delay": "late"}',
         b'{"delay": 1.5}',
-        b'{"stops": [1]}',
+        b'{"stops": "FRA"}',
         b'{"at": "yesterday"}',
         b"\xff\xfe",
         b'{"flight": "\xff"}',
@@ -111,8 +111,8 @@ def test_columns_that_would_be_there_twice_are_refused():
         Layout(json=pa.schema([("a", pa.string()), ("a", pa.string())]))
     with pytest.raises(UsageError, match="no column"):
         Layout(json=pa.schema([]))
-    with pytest.raises(UsageError, match=r"'a' of type map.* cannot be read from JSON"):
-        Layout(json=pa.schema([("a", pa.map_(pa.string(), pa.int32()))]))
+    with pytest.raises(UsageError, match=r"column 'a': map<int32, string> cannot be read from JSON"):
+        Layout(json=pa.schema([("a", pa.map_(pa.int32(), pa.string()))]))
 
 
 FLAT = pa.schema([("flight", pa.string()), pa.field("delay", pa.int32(), nullable=False)])

@@ -49,6 +49,8 @@ def test_the_columns_are_those_of_a_record() -> None:
     plain = parse_sink_options({**GIVEN, "topic": "t"}, streaming=True)
 
     assert check_sink_schema([("value", "string"), ("key", "binary"), HEADERS], plain) == ("value", "key", "headers")
+    source = [("value", "binary"), ("offset", "bigint"), ("timestamp", "timestamp"), ("timestampType", "int")]
+    assert check_sink_schema(source, plain) == ("value",), "the source's own columns are passed over"
     without = parse_sink_options({**GIVEN, "topic": "t", "includeHeaders": "false"}, streaming=True)
     assert check_sink_schema([("value", "string"), HEADERS], without) == ("value",)
 

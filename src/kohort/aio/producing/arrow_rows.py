@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD
 from kohort.client.writing.partitioner import is_default, partitioner_of
@@ -20,20 +20,29 @@ if TYPE_CHECKING:
 BATCH_BYTES: Final = 1_000_000
 
 
+class ArrowStream(Protocol):
+    """A data frame or reader of Arrow's PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+ArrowInput: TypeAlias = "pyarrow.Table | pyarrow.RecordBatch | ArrowStream"
+"""What ``send_arrow`` takes."""
+
+
 class ArrowRows:
-    """The columns that ``send_arrow`` was told to take. Raises UsageError if the value's is not there."""
+    """The columns that ``send_arrow`` takes. Raises UsageError for a missing value column, MissingExtra."""
 
     def __init__(
         self,
-        table: pyarrow.Table | pyarrow.RecordBatch,
+        table: ArrowInput,
         value: str,
         key: str | None,
         headers: str | None,
         timestamp: str | None,
         partition: str | None,
     ) -> None:
-        if not hasattr(table, "schema"):
-            raise UsageError(f"send_arrow takes a pyarrow Table or RecordBatch, not {type(table).__name__}")
+        table = _as_table(table)
         names = set(table.schema.names)
         if value not in names:
             raise UsageError(f"there is no column {value!r} for the value; there are {', '.join(table.schema.names)}")
@@ -60,3 +69,22 @@ class ArrowRows:
             first_unkeyed=first_unkeyed,
             by_key=None if is_default(config) else partitioner_of(config),
         )
+
+
+def _as_table(given: ArrowInput) -> pyarrow.Table | pyarrow.RecordBatch:
+    """Return a table, batch, reader or data frame as a table or a batch. Raises UsageError for anything else.
+
+    Views of text and bytes, as Polars exports them, become columns that the encoder takes.
+    """
+    with needs("arrow", "send_arrow"):
+        import pyarrow
+    if not hasattr(given, "__arrow_c_stream__") and not isinstance(given, pyarrow.RecordBatch):
+        raise UsageError(
+            "send_arrow takes a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with "
+            f"__arrow_c_stream__ (Polars, pandas), not {type(given).__name__}"
+        )
+    table = given if isinstance(given, pyarrow.Table | pyarrow.RecordBatch) else pyarrow.table(given)
+    plain = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
+    if not any(kind in plain for kind in table.schema.types):
+        return table
+    return table.cast(pyarrow.schema([f.with_type(plain.get(f.type, f.type)) for f in table.schema]))

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kohort.aio.calls import run_call
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import ArrowRows
+from kohort.aio.producing.arrow_rows import ArrowInput, ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls
@@ -28,9 +28,6 @@ from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.model import GroupMetadata
 from kohort.wire.record_batch import NewRecord
-
-if TYPE_CHECKING:
-    import pyarrow
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
@@ -144,7 +141,7 @@ class Producer(OtherNames):
     def send_arrow(
         self,
         topic: str,
-        table: pyarrow.Table | pyarrow.RecordBatch,
+        table: ArrowInput,
         *,
         value: str = "value",
         key: str | None = "key",
@@ -154,6 +151,7 @@ class Producer(OtherNames):
     ) -> list[Delivery]:
         """Hand over the rows of an Arrow table, encoded column by column (extra ``kohort[arrow]``).
 
+        ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``.
         Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
         key as ``send`` does. Returns the delivery of the last row of each batch. Raises as ``send``, UsageError for a
         column that is not there or has another type, and MissingExtra without pyarrow.

@@ -1,17 +1,21 @@
-"""JSON objects without anything nested to columns, in one pass, with a verdict on each row: sure, or not.
+"""Flat JSON objects to columns in one pass of a kernel, which leaves any row it is not sure of to the record reader.
 
-The kernel takes what is plainly sound: text without escapes, numbers, true, false and null, in the types asked for.
-What is nested, escaped, said twice, of another type or not JSON at all it leaves to a reader of all of JSON, which is
-the judge of it; so a row has the same outcome whichever way it goes.
+The kernel takes text without escapes, numbers, true, false and null, in the types of the columns. Times and decimals
+are its text and numbers, converted in blocks. A nested or escaped value, a duplicate field, a value of another type and
+malformed JSON are left, so a row has the same outcome either way.
 """
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as is_type
 
+from kohort.columns.conversions.blocks import plain_values
 from kohort.columns.json_values.walk import ABSENT, BOOLEAN, COLUMN_FIELDS, INTEGER, NULL, NUMBER, TEXT, walk
 from kohort.columns.kernels import gather
 
@@ -21,30 +25,30 @@ INT32_MAX: Final = (1 << 31) - 1
 
 
 class FlatColumns(NamedTuple):
-    """The columns, with null in the rows that are left to a judge, and which rows these are."""
+    """The columns, null in the rows that are left to the record reader, and the numbers of these rows."""
 
     columns: list[pa.Array]
     left: Any
 
-    def with_judged(self, judged: list[pa.Array]) -> list[pa.Array]:
-        """Return the columns, with what the judge says of the rows that were left, in their order."""
+    def with_rest(self, rest: list[pa.Array]) -> list[pa.Array]:
+        """Return the columns with the rows that were left, in their order."""
         if not len(self.left):
             return self.columns
         rows = len(self.columns[0])
         places = np.arange(rows)
         places[self.left] = rows + np.arange(len(self.left))
-        pieces = zip(self.columns, judged, strict=True)
+        pieces = zip(self.columns, rest, strict=True)
         return [pa.concat_arrays([sure, late]).take(pa.array(places)) for sure, late in pieces]
 
 
 def is_flat(schema: pa.Schema) -> bool:
-    """Tell whether all columns are of types that the kernel knows."""
+    """Return whether the kernel knows the types of all columns."""
     return all(_kind(field.type) for field in schema)
 
 
-def flat_columns(values: pa.Array, schema: pa.Schema) -> FlatColumns | None:
-    """Return the columns of JSON objects, given as binary; None where a column is none for the kernel, where this is no
-    gain, or where Arrow refuses a value."""
+def flat_columns(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> FlatColumns | None:
+    """Return the columns of JSON objects, given as binary; None for a type that the kernel does not know, for mostly
+    nested values, and for a block with a value that Arrow refuses."""
     rows = len(values)
     if not rows or values.type != pa.binary() or not is_flat(schema):
         return None
@@ -53,14 +57,14 @@ def flat_columns(values: pa.Array, schema: pa.Schema) -> FlatColumns | None:
     sure, places, lengths = _walked(values, schema)
     if values.null_count:
         sure &= np.asarray(values.is_valid())
-    left = np.flatnonzero(~sure)
-    if len(left):
-        lengths[:, left] = NULL
+    lengths[:, ~sure] = NULL
     try:
-        columns = [_column(field, places[i], lengths[i]) for i, field in enumerate(schema)]
+        blocks = [_column(field, places[i], lengths[i], zone) for i, field in enumerate(schema)]
     except pa.ArrowInvalid:
         return None
-    return FlatColumns(columns, left)
+    for _, left in blocks:
+        sure &= ~left
+    return FlatColumns([column for column, _ in blocks], np.flatnonzero(~sure))
 
 
 def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
@@ -90,30 +94,32 @@ def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
 
 
 def _kind(kind: pa.DataType) -> int:
-    """Return what the kernel calls a type; 0 for one that it does not know."""
-    import pyarrow.types as is_type
-
+    """Return the kernel's number for a type; 0 for an unsupported type."""
     if is_type.is_signed_integer(kind):
         return INTEGER
     if is_type.is_float32(kind) or is_type.is_float64(kind):
         return NUMBER
     if is_type.is_boolean(kind):
         return BOOLEAN
-    return TEXT if is_type.is_string(kind) else 0
+    if is_type.is_decimal128(kind):
+        return NUMBER
+    return TEXT if is_type.is_string(kind) or is_type.is_timestamp(kind) or is_type.is_date32(kind) else 0
 
 
-def _column(field: pa.Field, places: Any, lengths: Any) -> pa.Array:
-    """Raise pa.ArrowInvalid for a number that does not fit, and for text that is not UTF-8."""
+def _column(field: pa.Field, places: Any, lengths: Any, zone: tzinfo) -> tuple[pa.Array, Any]:
+    """Return a column, and which rows are left. Raises pa.ArrowInvalid for a number that does not fit, and for text
+    that is not UTF-8."""
     kind = _kind(field.type)
     if kind in (INTEGER, BOOLEAN):
         missing = lengths < 0
         made = pa.array(places, mask=missing) if missing.any() else pa.array(places)
-        return made.cast(field.type)
+        return made.cast(field.type), np.zeros(len(places), bool)
     text = _text(places, lengths)
-    if kind == NUMBER:
-        return text.cast(field.type)
+    if kind == NUMBER and is_type.is_floating(field.type):
+        column = text.cast(field.type)
+        return column, np.asarray(pc.fill_null(pc.is_inf(column), False))
     text.validate(full=True)
-    return text
+    return plain_values(text, field.type, zone)
 
 
 def _text(places: Any, lengths: Any) -> pa.Array:

@@ -61,6 +61,8 @@ class SourceOptions:
     isolation_level: str = "read_uncommitted"
     value_format: str = "raw"
     value_separator: str = ","
+    time_zone: str = ""
+    tombstones: str = "row"
     avro_schema: str = ""
     avro_framing: str = "none"
     bad_records: str = "fail"
@@ -165,8 +167,6 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
         raise ConfigError("badRecords is for values that are decoded: give value.format=json, csv or avro")
     if (options.value_format == "avro") != bool(options.avro_schema):
         raise ConfigError("value.format=avro and the option 'value.avro.schema' need each other")
-    if len(options.value_separator) != 1:
-        raise ConfigError(f"value.separator={options.value_separator!r}: expected one character")
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:

@@ -12,8 +12,10 @@ from kohort.spark.options.text import (
     duration_ms,
     flag,
     pattern,
+    separator,
     size_bytes,
     text,
+    time_zone,
     times,
     topics,
     whole,
@@ -157,7 +159,23 @@ TABLE: Final = (
         "avro: confluent, if a zero byte and a schema id stand before each value (the id is not looked up)",
         choice("none", "confluent"),
     ),
-    SparkOption("value.separator", "value_separator", ",", "csv: what stands between the fields of a line", text),
+    SparkOption(
+        "value.separator", "value_separator", ",", "csv: the character between two fields; `\\t` is a tab", separator
+    ),
+    SparkOption(
+        "value.timeZone",
+        "time_zone",
+        "session's",
+        "json, csv: the zone of timestamps without one; by default `spark.sql.session.timeZone`",
+        time_zone,
+    ),
+    SparkOption(
+        "value.tombstones",
+        "tombstones",
+        "row",
+        "a record without a value: row (NULL in the value's columns), drop, or bad (see badRecords)",
+        choice("row", "drop", "bad"),
+    ),
     SparkOption(
         "badRecords",
         "bad_records",

@@ -139,6 +139,25 @@ def duration_ms(name: str, given: str) -> int:
     return int(found[1]) * (1 if unit.startswith(("ms", "mil")) else _MILLIS[unit[0]])
 
 
+def time_zone(name: str, given: str) -> str:
+    """Read the name of a time zone (``Europe/Paris``) or an offset (``+02:00``)."""
+    from kohort.columns.conversions.times import zone_named
+
+    try:
+        zone_named(given.strip())
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}: expected a zone such as Europe/Paris or +02:00") from None
+    return given.strip()
+
+
+def separator(name: str, given: str) -> str:
+    """Read one character; ``\\t`` is a tab, as in Spark."""
+    found = "\t" if given == "\\t" else given
+    if len(found) != 1 or found in '"\r\n':
+        raise ConfigError(f"{name}={given!r}: expected one character, not a quote or a line end")
+    return found
+
+
 def size_bytes(name: str, given: str) -> int:
     """Read a size: ``64m``, ``64MiB``, ``1048576``."""
     found = _BYTES.fullmatch(given.strip())

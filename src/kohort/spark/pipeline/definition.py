@@ -34,18 +34,20 @@ AVAILABLE_NOW: Final = "available-now"
 @dataclass(frozen=True, slots=True)
 class Decode:
     """How a record's value becomes columns: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the
-    source. ``avro_schema``: what values were written with; ``framing``: what stands before them."""
+    source. ``avro_schema``: the writer's schema; ``framing``: the bytes before each value; ``tombstones``: row, drop or
+    bad."""
 
     format: str = "raw"
     schema: str = ""
     separator: str = ","
     avro_schema: str = ""
     framing: str = "none"
+    tombstones: str = "row"
 
     @property
     def options(self) -> dict[str, str]:
         """The same, as options of ``format("kohort")``."""
-        found = {"value.format": self.format, "value.separator": self.separator}
+        found = {"value.format": self.format, "value.separator": self.separator, "value.tombstones": self.tombstones}
         if self.format == "avro":
             found |= {"value.avro.schema": self.avro_schema, "value.avro.framing": self.framing}
         return found

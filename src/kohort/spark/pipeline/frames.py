@@ -7,70 +7,20 @@ aside becomes a dead letter with its original bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kohort.spark.pipeline.definition import Decode, RowRule
+from kohort.spark.pipeline.definition import RowRule
 from kohort.spark.pipeline.ledger import Count
 from kohort.spark.values.columns import REDELIVERED
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row
 
 SOURCE: Final = "_source"
 PROBLEM: Final = "_problem"
 FAILED: Final = "_failed"
-_CORRUPT: Final = "_corrupt_record"
 RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-
-
-def decode(raw: DataFrame, how: Decode) -> DataFrame:
-    """Return the columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
-    from pyspark.sql import functions as f
-
-    again = f.col(REDELIVERED) if REDELIVERED in raw.columns else f.lit(False)
-    source = f.struct(*RECORD_COLUMNS, again.alias(REDELIVERED)).alias(SOURCE)
-    if how.format == "raw":
-        columns = [name for name in raw.columns if name != REDELIVERED]
-        return raw.select(*columns, source, f.lit(None).cast("string").alias(PROBLEM))
-    if how.format != "json":
-        return _decoded_by_workers(raw.select(source), how)
-    schema = f"{how.schema}, {_CORRUPT} string"
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = raw.select(source, f.from_json(f.col("value").cast("string"), schema, options).alias("row"))
-    problem = (
-        f.when(f.col(f"{SOURCE}.value").isNull(), f.lit("the record has no value"))
-        .when(f.col(f"row.{_CORRUPT}").isNotNull(), f.lit(f"not JSON of the schema {how.schema}"))
-        .alias(PROBLEM)
-    )
-    return parsed.select("row.*", SOURCE, problem).drop(_CORRUPT)
-
-
-def _decoded_by_workers(sources: DataFrame, how: Decode) -> DataFrame:
-    """Decode as ``decode`` does, for formats that ``format("kohort")`` decodes and the JVM does not, or not alike."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    from kohort.spark.values.value_format import ValueFormat
-
-    columns = StructType.fromDDL(how.schema)
-    fields = to_arrow_schema(columns, timezone="UTC").empty_table().schema
-    value = ValueFormat(how.format, fields, how.separator, avro=how.avro_schema, framing=how.framing)
-
-    def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        for batch in batches:
-            records = batch.column(SOURCE)
-            found = value.decode(pc.struct_field(records, "value"))
-            why = pa.array([found.problems.get(row) for row in range(len(records))], pa.string())
-            names = [*value.schema.names, SOURCE, PROBLEM]
-            yield pa.RecordBatch.from_arrays([*found.columns, records, why], names)
-
-    schema = StructType([*columns.fields, *sources.schema.fields, StructField(PROBLEM, StringType())])
-    return sources.mapInArrow(decoded, schema)
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:

@@ -17,6 +17,7 @@ from kohort.errors import ConfigError
 from kohort.spark.options.sink import SinkOptions
 from kohort.spark.sending.delivery_headers import Origin, add_headers, delivery_headers
 from kohort.spark.sending.send import RowSender, send_by_topic
+from kohort.spark.values.columns import TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,11 @@ SINK_TYPES: Final = {
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns to send. Raises ConfigError for one that no record has, or a type that cannot be sent."""
+    """Return the columns to send. The other columns of the source (offset, timestamp, ...) are not sent.
+
+    Raises ConfigError for an unknown column and for a type that cannot be sent.
+    """
+    fields = [(name, kind) for name, kind in fields if name in SINK_TYPES or name not in TYPES]
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(

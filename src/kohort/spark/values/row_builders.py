@@ -13,12 +13,14 @@ from kohort.errors import ConfigError
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.values.bad_records import BadRecords
 from kohort.spark.values.columns import REDELIVERED, TYPES, arrow_schema, check_schema, client_columns, conform
+from kohort.spark.values.session_zone import session_zone
 from kohort.spark.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ERROR: Final = "_error"
+NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
 """Beside a decoded value, the record's own columns go by these names, which no field of a value is likely to have."""
 
@@ -52,19 +54,33 @@ class RecordRowBuilder:
 class ValueRowBuilder:
     """The fields of the value, beside the record's columns as ``_key``, ``_topic``, ... and ``_error``, where asked."""
 
-    def __init__(self, schema: pa.Schema, value: ValueFormat, bad: BadRecords) -> None:
+    def __init__(
+        self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
+    ) -> None:
+        """``tombstones``: row, drop or bad; ``zone``: of timestamps without one, the session's by default."""
         self._schema = schema
         self._value = value
         self._bad = bad
+        self._tombstones = tombstones
+        self._zone = zone
         own = [RECORD_COLUMNS[n] for n in schema.names if n in RECORD_COLUMNS]
         needed = ["value", "topic", "partition", *own, *(("key", "headers") if bad.sends else ())]
         self.client_columns = client_columns(list(dict.fromkeys(needed)))
         self.marks_redelivered = REDELIVERED in own
 
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import numpy as np
         import pyarrow as pa
 
-        decoded = self._value.decode(batch.column("value"))
+        from kohort.columns.conversions.times import zone_named
+
+        values = batch.column("value")
+        if values.null_count and self._tombstones == "drop":
+            batch = batch.filter(values.is_valid())
+            values = batch.column("value")
+        decoded = self._value.decode(values, zone_named(self._zone) if self._zone else session_zone())
+        if values.null_count and self._tombstones == "bad":
+            decoded.problems.update(dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NO_VALUE))
         fields = dict(zip(self._value.schema.names, decoded.columns, strict=True))
         own = self._record_columns(batch)
         arrays = []
@@ -116,4 +132,5 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
         avro=options.avro_schema,
         framing=options.avro_framing,
     )
-    return ValueRowBuilder(arrow, value, BadRecords.of(options))
+    bad = BadRecords.of(options)
+    return ValueRowBuilder(arrow, value, bad, tombstones=options.tombstones, zone=options.time_zone)

@@ -196,14 +196,16 @@ def test_values_of_csv_and_avro_are_decoded_as_the_source_does(tmp_path: Path) -
         return load_pipeline(file, {}).stream.decode
 
     found = decode('{format: csv, schema: "id long", separator: ";"}')
-    assert found.options == {"value.format": "csv", "value.separator": ";"}
+    assert found.options == {"value.format": "csv", "value.separator": ";", "value.tombstones": "row"}
+    found = decode(r"{format: csv, schema: id long, separator: '\t', tombstones: drop}")
+    assert (found.separator, found.tombstones) == ("\t", "drop")
     found = decode('{format: avro, schema: "id long", avro_schema: order.avsc, framing: confluent}')
     assert found.options["value.avro.schema"] == AVRO
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **found.options}
     assert parse_source_options(given, streaming=True).avro_framing == "confluent"
     assert decode(f"{{format: avro, schema: id long, avro_schema: '{AVRO}'}}").avro_schema == AVRO
     for said, problem in (
-        ("{format: csv, schema: id long, separator: ab}", "separator: 'ab': expected one character"),
+        ("{format: csv, schema: id long, separator: ab}", "separator='ab': expected one character"),
         ("{format: csv}", "format csv needs a schema"),
         ("{format: avro, schema: id long}", "format avro needs avro_schema: a file such as orders.avsc, or its JSON"),
         ("{format: avro, schema: id long, avro_schema: none.avsc}", "none.avsc: cannot be read"),

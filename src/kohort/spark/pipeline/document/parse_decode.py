@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from kohort.errors import ConfigError
+from kohort.spark.options.text import separator
 from kohort.spark.pipeline.definition import Decode
 from kohort.spark.pipeline.document.schema_text import SchemaProblem, parse_schema
 from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 from kohort.spark.values.avro import compile_schema, field_names
 
+TOMBSTONES: Final = ("row", "drop", "bad")
 FORMATS: Final = ("json", "csv", "avro", "raw")
 _ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
 
@@ -30,21 +32,28 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     decode = Decode(
         kind,
         section.take("schema", str, ""),
-        separator=section.take("separator", str, ",") if kind == "csv" else ",",
+        separator=_separator(section) if kind == "csv" else ",",
         avro_schema=_avro_text(section.take("avro_schema", str, ""), root, section, avro_line)
         if kind == "avro"
         else "",
         framing=section.choice("framing", ("none", "confluent"), "none") if kind == "avro" else "none",
+        tombstones=section.choice("tombstones", TOMBSTONES, "row") if kind != "raw" else "row",
     )
     section.close()
     if kind != "raw" and not decode.schema:
         raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
     if kind == "raw" and decode.schema:
         raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
-    if len(decode.separator) != 1:
-        raise section.error(f"separator: {decode.separator!r}: expected one character")
     _check_schema(decode, section.file, schema_line, avro_line)
     return decode
+
+
+def _separator(section: YamlSection) -> str:
+    line = section.line_of("separator")
+    try:
+        return separator("separator", section.take("separator", str, ","))
+    except ConfigError as error:
+        raise PipelineError(section.file, line, str(error)) from None
 
 
 def _avro_text(said: str, root: Path, section: YamlSection, line: int) -> str:

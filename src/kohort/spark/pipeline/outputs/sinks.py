@@ -14,6 +14,7 @@ from kohort.spark.pipeline.outputs.deliver import deliver, ensure_topic
 from kohort.spark.pipeline.outputs.folder_claim import claim_sink, claim_summary
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused
+from kohort.spark.records_frame import json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +95,7 @@ def _as_records(rows: DataFrame, sink: Sink) -> DataFrame:
     return rows.select(
         f.lit(sink.topic).alias("topic"),
         key.cast("binary").alias("key"),
-        f.to_json(f.struct("*")).cast("binary").alias("value"),
+        json_bytes(["*"]).alias("value"),
         f.array().cast("array<struct<key:string,value:binary>>").alias("headers"),
     )
 

@@ -14,7 +14,6 @@ from kohort.spark.pipeline.frames import (
     SOURCE,
     counts_by,
     counts_of_source,
-    decode,
     failed_rules,
     judge,
 )
@@ -119,7 +118,7 @@ class BatchRunner:
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
-        decoded = decode(raw, self._pipeline.stream.decode).persist()
+        decoded = raw.persist()
         try:
             by_problem, again = counts_of_source(decoded)
             rows_in = sum(by_problem.values(), start=Count())
@@ -196,10 +195,9 @@ class BatchRunner:
             )
 
 
-def load_table(raw: DataFrame, pipeline: Pipeline, name: str) -> tuple[DataFrame, Count, Count, int]:
-    """Decode a table source and keep it. Return the frame for the steps, rows in, rows undecoded, dead letters sent."""
-    source = next(s for s in pipeline.sources if s.name == name)
-    decoded = decode(raw, source.decode).persist()
+def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
+    """Keep the decoded rows of a table. Return the frame for the steps, rows in, rows undecoded, dead letters sent."""
+    decoded = rows.persist()
     by_problem = counts_by(decoded, PROBLEM)
     rows_in = sum(by_problem.values(), start=Count())
     by_problem.pop("", None)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
+from kohort.spark.pipeline.decoding import load_decoded
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.document.check_whole import check_goes_on
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
@@ -27,10 +28,10 @@ from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
 from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
-from kohort.spark.pipeline.running.batches import BatchRunner, load_table
+from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
 from kohort.spark.pipeline.running.group_owner import check_groups
 from kohort.spark.pipeline.running.only_run import as_the_only_run
-from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
+from kohort.spark.pipeline.running.source_options import lookup_options, stream_options, table_options
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
 from kohort.spark.pipeline.running.stop_signal import StopSignal
 from kohort.spark.pipeline.testing.file_tests import analysed
@@ -144,7 +145,7 @@ class PipelineRun:
             check_streams(stream, pipeline)
         else:
             reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
-            stream = reader.schema(STREAM_SCHEMA).load()
+            stream = load_decoded(reader, self._spark, pipeline.stream.decode)
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
         trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
@@ -227,8 +228,9 @@ class PipelineRun:
         finally:
             cluster.close()
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
-        raw = self._spark.read.format("kohort").options(**given).load()
-        frame, rows, undecoded, sent = load_table(raw, self._pipeline, source.name)
+        reader = self._spark.read.format("kohort").options(**given)
+        decoded = load_decoded(reader, self._spark, source.decode)
+        frame, rows, undecoded, sent = keep_table(decoded, self._pipeline)
         self._tables[source.name] = TableRead(rows.rows, undecoded.rows, sent, upto)
         return frame
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kohort.config.client import ConsumerConfig
 from kohort.spark.options.client import SERVERS, as_spark_options, client_options
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.pipeline.definition import Source
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner
-from kohort.spark.values.columns import TYPES
-
-STREAM_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-"""The columns of a stream: all that a record has, and whether it may have been delivered before."""
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:

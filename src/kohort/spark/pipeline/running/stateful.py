@@ -13,20 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
+from kohort.spark.pipeline.decoding import RAW_SCHEMA, decode_options, decoded_schema
 from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.outputs.sinks import counted
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
-from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, stream_options
+from kohort.spark.pipeline.running.source_options import stream_options
 from kohort.spark.pipeline.steps import StepFailed, run_steps
-from kohort.spark.values.columns import REDELIVERED, TYPES
+from kohort.spark.values.columns import REDELIVERED
+from kohort.spark.values.row_builders import ERROR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ERROR: Final = "_error"
 _ROWS: Final = "rows"
 _BAD: Final = "undecoded"
 _AGAIN: Final = "redelivered"
@@ -42,15 +43,15 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
-        frame = reader.schema(STREAM_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
+        frame = reader.schema(RAW_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
         record = {name: f.col(name) for name in (*RECORD_COLUMNS, REDELIVERED)}
         again, extra = REDELIVERED, [REDELIVERED]
     else:
         again = f"_{REDELIVERED}"
-        extra = [f"_{name}" for name in RECORD_COLUMNS if keeps] + [again]
-        own = ", ".join(f"{name} {TYPES[name[1:]]}" for name in extra)
-        schema = f"{source.decode.schema}, {ERROR} string, {own}"
-        frame = reader.options(**source.decode.options, **_bad_records(pipeline)).schema(schema).load()
+        own = [*(RECORD_COLUMNS if keeps else ()), REDELIVERED]
+        extra = [f"_{name}" for name in own]
+        options = {**decode_options(spark, source.decode), **_bad_records(pipeline)}
+        frame = reader.options(**options).schema(decoded_schema(source.decode, own)).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from kohort.spark.pipeline.decoding import RAW_SCHEMA, decode_records
 from kohort.spark.pipeline.definition import Pipeline, Source
-from kohort.spark.pipeline.frames import PROBLEM, SOURCE, decode
+from kohort.spark.pipeline.frames import PROBLEM, SOURCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RECORD: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-    "headers array<struct<key:string,value:binary>>, redelivered boolean"
-)
 
 
 def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
@@ -27,7 +23,7 @@ def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str
         headers = [(str(name), as_bytes(text)) for name, text in (record.get("headers") or {}).items()]
         at = record.get("timestamp") or datetime(1970, 1, 1, tzinfo=UTC)
         rows.append((as_bytes(record.get("key")), as_bytes(value), source.topics[0], 0, offset, at, 0, headers, False))
-    return spark.createDataFrame(rows, RECORD)
+    return spark.createDataFrame(rows, RAW_SCHEMA)
 
 
 def as_bytes(value: Any) -> bytearray | None:
@@ -50,7 +46,7 @@ def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
     """Decode every source, with its problems; all but the first stream are views of their good rows already."""
-    frames = {s.name: decode(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
+    frames = {s.name: decode_records(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
     for source in pipeline.sources:
         if source.name != pipeline.stream.name:
             good_rows(frames[source.name], table=source.table).createOrReplaceTempView(source.name)

@@ -1,0 +1,18 @@
+"""The result of decoding a block of values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REASON_MOST: Final = 300
+"""Characters of a reason; a longer one is cut."""
+
+
+class Decoded(NamedTuple):
+    """The columns of a block, null in the rows of values that do not fit, and the reason by row."""
+
+    columns: list[pa.Array]
+    problems: dict[int, str]

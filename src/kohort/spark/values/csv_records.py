@@ -1,0 +1,163 @@
+"""Records of CSV to columns. One record is one row, read by itself: a quote or line end cannot reach the next record.
+
+A record is read by RFC 4180, with quotes doubled inside of quotes, or with the backslashes that Spark writes before
+them. A record that means two different rows by the two rules is an error. An empty field is NULL; a quoted empty field
+is NULL too, except in a text column, where it is an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.columns.conversions.decoded import REASON_MOST, Decoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DOUBLED: Final = r'"([^"]*+(?:""[^"]*+)*+)"'
+_BACKSLASHED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
+_LINE_END: Final = r"(?:\r\n|\n|\r)\z"
+_ESCAPED: Final = re.compile(r'\\(["\\])')
+
+
+class CsvReader:
+    """Reads records of one schema."""
+
+    def __init__(self, schema: pa.Schema, separator: str, zone: tzinfo) -> None:
+        from kohort.columns.conversions.scalars import is_text
+
+        self._schema = schema
+        self._separator = separator
+        self._zone = zone
+        self._convert = [_converter(field.type, zone) for field in schema]
+        self._is_text = [is_text(field.type) for field in schema]
+        bare = rf'([^"\r\n{re.escape(separator)}][^\r\n{re.escape(separator)}]*+)?'
+        self._doubled = re.compile(f"{_DOUBLED}|{bare}")
+        self._backslashed = re.compile(f"{_BACKSLASHED}|{bare}", re.DOTALL)
+
+    def read_block(self, values: pa.Array) -> Decoded:
+        """Return the columns, one row for each value, given as binary; a NULL value is a row of NULLs."""
+        import numpy as np
+        import pyarrow as pa
+
+        columns, left = self._plain(values)
+        if not len(left):
+            return Decoded(columns, {})
+        rows: list[list[Any]] = []
+        problems: dict[int, str] = {}
+        nothing: list[Any] = [None] * len(self._schema)
+        for place, value in zip(left.tolist(), values.take(pa.array(left)).to_pylist(), strict=True):
+            try:
+                rows.append(nothing if value is None else self.read(value))
+            except ValueError as error:
+                problems[place] = str(error)[:REASON_MOST]
+                rows.append(nothing)
+        places = np.arange(len(values))
+        places[left] = len(values) + np.arange(len(left))
+        rest = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(self._schema)]
+        pieces = [pa.concat_arrays([a, b]).take(pa.array(places)) for a, b in zip(columns, rest, strict=True)]
+        return Decoded(pieces, problems)
+
+    def read(self, value: bytes) -> list[Any]:
+        """Return the value of each column. Raises ValueError unless ``value`` is one record of the schema."""
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"not UTF-8 at byte {error.start}") from None
+        text = text.removesuffix("\n").removesuffix("\r")
+        if not text:
+            raise ValueError("the value is empty")
+        row: list[Any] = []
+        for i, (field, quoted) in enumerate(self._fields(text)):
+            if not field and not (quoted and self._is_text[i]):
+                row.append(None)
+                continue
+            try:
+                row.append(self._convert[i](field))
+            except ValueError as error:
+                raise ValueError(f"column {self._schema.names[i]!r}: {error}, found {_shown(field)!r}") from None
+        return row
+
+    def _fields(self, text: str) -> list[tuple[str, bool]]:
+        """Return each field, and whether it has quotes. Raises ValueError."""
+        doubled = self._split(text, self._doubled, lambda inside: inside.replace('""', '"'))
+        if '\\"' not in text:
+            return self._checked(doubled, text)
+        backslashed = self._split(text, self._backslashed, lambda inside: _ESCAPED.sub(r"\1", inside))
+        either = [fields for fields in (doubled, backslashed) if fields and len(fields) == len(self._schema)]
+        if len(either) == 2 and doubled != backslashed:
+            raise ValueError('a backslash before a quote (\\") can be read in two ways')
+        return self._checked(either[0] if either else doubled, text)
+
+    def _checked(self, fields: list[tuple[str, bool]] | None, text: str) -> list[tuple[str, bool]]:
+        if fields is None:
+            raise ValueError(f"a quote that is not closed, or a line end outside of quotes: {_shown(text)!r}")
+        if len(fields) != len(self._schema):
+            raise ValueError(f"{len(fields)} fields, expected {len(self._schema)}")
+        return fields
+
+    def _split(self, text: str, field: re.Pattern[str], inside: Callable[[str], str]) -> list[tuple[str, bool]] | None:
+        """Return the fields of one record; None for a text that is not one record."""
+        found, at = [], 0
+        while match := field.match(text, at):
+            quoted = match[1] is not None
+            found.append((inside(match[1]) if quoted else match[2] or "", quoted))
+            at = match.end()
+            if at == len(text):
+                return found
+            if text[at] != self._separator:
+                break
+            at += 1
+        return None
+
+    def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
+        """Convert the records without quotes and line ends in one go. Return the columns, and which rows are left."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from kohort.columns.conversions.blocks import plain_values
+
+        nothing = [pa.nulls(len(values), field.type) for field in self._schema]
+        try:
+            text = values.cast(pa.string())
+        except pa.ArrowInvalid:  # not UTF-8
+            return nothing, np.arange(len(values))
+        text = pc.replace_substring_regex(text, _LINE_END, "")
+        plain = pc.invert(pc.match_substring_regex(text, '["\r\n]'))
+        fields = pc.split_pattern(text, self._separator)
+        plain = pc.and_(plain, pc.equal(pc.list_value_length(fields), len(self._schema)))
+        plain = pc.fill_null(pc.and_(plain, pc.greater(pc.binary_length(text), 0)), True)
+        left = ~np.asarray(plain)
+        flat = pc.if_else(plain, fields, None).drop_null().flatten()
+        rows = np.cumsum(np.asarray(pc.and_(plain, text.is_valid()))) - 1
+        where = pa.array(rows, mask=left | np.asarray(text.is_null()))
+        columns = []
+        for i, field in enumerate(self._schema):
+            own = flat.take(pa.array(np.arange(i, len(flat), len(self._schema)))).take(where)
+            own = pc.if_else(pc.equal(own, ""), None, own)
+            column, unsure = plain_values(own, field.type, self._zone)
+            columns.append(column)
+            left |= unsure
+        return columns, np.flatnonzero(left)
+
+
+def _converter(kind: pa.DataType, zone: tzinfo) -> Callable[[str], Any]:
+    """Return the converter of a field's text. A binary column holds the bytes of the text, as in Spark."""
+    from kohort.columns.conversions.scalars import is_binary, scalar_of
+
+    if is_binary(kind):
+        return str.encode
+    scalar = scalar_of(kind, zone)
+    if scalar is None or scalar.text is None:
+        raise TypeError(str(kind))
+    return scalar.text
+
+
+def _shown(text: str) -> str:
+    from kohort.columns.conversions.scalars import shown
+
+    return shown(text)

@@ -1,0 +1,41 @@
+"""Tables that ``send_arrow`` takes: Arrow's own, readers, and data frames with Arrow's PyCapsule interface."""
+
+from __future__ import annotations
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("numba")
+
+from kohort.aio.producing.arrow_rows import ArrowRows  # noqa: E402
+from kohort.config.client import ProducerConfig  # noqa: E402
+from kohort.errors import UsageError  # noqa: E402
+
+TABLE = pa.table({"key": ["a", None], "value": [b"1", b"2"]})
+COLUMNS = ("value", "key", "headers", "timestamp", "partition")
+
+
+class Frame:
+    """A data frame as Polars exports it, with views of text and bytes."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        views = pa.schema([("key", pa.string_view()), ("value", pa.binary_view())])
+        return TABLE.cast(views).__arrow_c_stream__(requested_schema)
+
+
+def encoded(table: object) -> list[bytes]:
+    rows = ArrowRows(table, *COLUMNS)
+    return [batch.data for batch in rows.encoded(ProducerConfig(bootstrap_servers=["localhost:9092"]), 1, 1_700_000_000_000, 0)]
+
+
+@pytest.mark.parametrize("table", [TABLE.to_batches()[0], TABLE.to_reader(), Frame()], ids=["batch", "reader", "frame"])
+def test_send_arrow_takes_readers_and_data_frames_as_tables(table: object) -> None:
+    assert encoded(table) == encoded(TABLE)
+
+
+@pytest.mark.parametrize("given", [None, {"value": [b"1"]}, [b"1"]])
+def test_send_arrow_rejects_what_has_no_arrow_interface(given: object) -> None:
+    with pytest.raises(
+        UsageError, match="send_arrow takes a pyarrow Table, RecordBatch or RecordBatchReader, or a data"
+    ):
+        encoded(given)

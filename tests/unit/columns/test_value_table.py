@@ -1,0 +1,97 @@
+"""The table of values by the readers themselves: each value alone, and all values of a type in one block."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+from kohort.columns.json_values.columns import json_columns, read_json, read_records
+from kohort.errors import UndecodableValue
+from kohort.spark.values.csv_records import CsvReader
+from kohort.spark.values.value_format import ValueFormat
+from support.values.avro_values import AVRO_VALUES, AvroValue
+from support.values.csv_values import CSV_PAIRS, CSV_VALUES, PAIR
+from support.values.json_times import JSON_TIMES
+from support.values.json_values import JSON_VALUES
+from support.values.plain import ARROW_TYPES, plain
+from support.values.value import BAD, Value
+
+NEW_YORK = ZoneInfo("America/New_York")
+TYPES = list(ARROW_TYPES)
+
+
+def schema_of(kind: str) -> pa.Schema:
+    if kind == PAIR:
+        return pa.schema([("a", pa.int32()), ("b", pa.string())])
+    return pa.schema([("v", ARROW_TYPES[kind])])
+
+
+def outcomes(decoded: Any) -> list[Any]:
+    """Each row's result: a plain value, a tuple of a row of two columns, or BAD."""
+    columns = [plain(column) for column in decoded.columns]
+    rows = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    return [BAD if place in decoded.problems else row for place, row in enumerate(rows)]
+
+
+def of_type(values: tuple[Value, ...], kind: str) -> list[Value]:
+    return [value for value in values if value.type == kind]
+
+
+def named(values: list[Value], found: list[Any]) -> dict[bytes | None, Any]:
+    return {value.value: result for value, result in zip(values, found, strict=True)}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_json_values_by_kernel_and_record_reader_are_those_of_the_table(kind: str) -> None:
+    values = of_type((*JSON_VALUES, *JSON_TIMES), kind)
+    block = pa.array([value.value for value in values], pa.binary())
+    expected = named(values, [value.kohort for value in values])
+
+    for read in (read_json, read_records):
+        assert named(values, outcomes(read(block, schema_of(kind), NEW_YORK))) == expected
+        alone = [outcomes(read(block.slice(i, 1), schema_of(kind), NEW_YORK))[0] for i in range(len(values))]
+        assert named(values, alone) == expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "timestamp"])
+def test_json_values_by_poll_arrow_are_those_of_the_table(kind: str) -> None:
+    for value in of_type((*JSON_VALUES, *JSON_TIMES), kind):
+        block, offsets = pa.array([value.value], pa.binary()), pa.array([7], pa.int64())
+        try:
+            (column,) = json_columns(block, offsets, schema_of(kind), topic="t", partition=0)
+            found = plain(column)[0]
+        except UndecodableValue:
+            found = BAD
+        assert (value.value, found) == (value.value, value.kohort)
+
+
+@pytest.mark.parametrize("kind", [PAIR, *dict.fromkeys(value.type for value in CSV_VALUES)])
+def test_csv_values_in_a_block_and_alone_are_those_of_the_table(kind: str) -> None:
+    values = of_type((*CSV_VALUES, *CSV_PAIRS), kind)
+    block = pa.array([value.value for value in values], pa.binary())
+    reader = CsvReader(schema_of(kind), ",", NEW_YORK)
+    expected = named(values, [value.kohort for value in values])
+
+    assert named(values, outcomes(reader.read_block(block))) == expected
+    alone = [outcomes(reader.read_block(block.slice(i, 1)))[0] for i in range(len(values))]
+    assert named(values, alone) == expected
+
+
+@pytest.mark.parametrize("value", AVRO_VALUES, ids=lambda value: f"{value.written} as {value.type}")
+def test_avro_values_are_those_of_the_table(value: AvroValue) -> None:
+    written = json.loads(value.written) if value.written[0] in "[{" else value.written
+    record = {"type": "record", "name": "R", "fields": [{"name": "v", "type": written}]}
+    reader = ValueFormat("avro", schema_of(value.type), avro=json.dumps(record))
+
+    assert outcomes(reader.decode(pa.array([value.value], pa.binary()))) == [value.kohort]
+
+
+def test_table_has_at_least_two_hundred_values_and_a_reason_for_each_difference() -> None:
+    table = (*JSON_VALUES, *JSON_TIMES, *CSV_VALUES, *CSV_PAIRS)
+
+    assert len(table) >= 200
+    assert [value for value in table if (value.kohort == value.of_spark) == bool(value.why)] == []
