@@ -35,6 +35,11 @@ class WideCluster:
     def now_ms(self):
         return 0
 
+    known_until_ms = now_ms
+
+    def unreachable(self):
+        return None
+
     def groups(self, at_ms):
         return GroupsKnown(0, self.found)
 

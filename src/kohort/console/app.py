@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
 
 from kohort.console import guard
-from kohort.console.answers import ConsoleAnswers
+from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.asked_of_cluster import ChangesAtCluster
 from kohort.console.changes import Changes
 from kohort.console.failures import failure_of
@@ -20,6 +20,7 @@ from kohort.console.guard import Hosts, Rejected
 from kohort.console.login_page import login_html
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin
 from kohort.console.page import ConsolePage
+from kohort.console.reachability import ClusterUnreachable
 from kohort.console.routes import AskedRoute, Routes, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
@@ -30,7 +31,7 @@ from kohort.insight.findings.events import find_events
 from kohort.results.console import ConsoleCluster
 from kohort.results.journal import GroupEvents
 from kohort.results.lag import GroupStatusTold
-from kohort.verbs.group_rows import row_of
+from kohort.verbs.group_rows import row_of, unknown_row
 from kohort.version import VERSION
 
 with needs("console", "the console"):
@@ -84,11 +85,14 @@ class ConsoleApp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
+        self._cluster_threads: anyio.CapacityLimiter | None = None
+        """Threads for ``/cluster`` alone: the report of an outage waits for no other request."""
 
     def begin(self) -> None:
         """Begin to hear of news."""
         self._loop = asyncio.get_running_loop()
         self._threads, self._login_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(2)
+        self._cluster_threads = anyio.CapacityLimiter(THREADS)
         self._source.listen(self._heard)
 
     def end(self) -> None:
@@ -169,9 +173,11 @@ class ConsoleApp:
             return _json(b"{}")
         who = None if session is None else session.who
         if segments == ["cluster"] and method == "GET":
-            return _json(await self._blocking(lambda: json_of(self._cluster(who, token, params))))
+            about = lambda: json_of(self._cluster(who, token, params))  # noqa: E731 - a thread calls it
+            return _json(await anyio.to_thread.run_sync(about, limiter=self._cluster_threads))
         clients = who.clients if who is not None and who.clients is not None else self._source.clients()
-        asked = AskedRoute(params, body, clients, None if who is None else who.user)
+        user = None if who is None else who.user
+        asked = AskedRoute(params, body, clients, user, self._source.unreachable())
         handler, names = self._routes.find(method, segments)
         if segments == ["groups"] and asked.span.at_ms is None:
             return await self._told(request, self._groups_now)
@@ -191,17 +197,24 @@ class ConsoleApp:
 
     def _groups_now(self) -> bytes:
         """Return the groups of now; of one sample they are made into bytes once."""
-        at_ms = self._source.groups(None).at_ms
+        try:
+            at_ms = self._source.groups(None).at_ms
+        except ClusterUnreachable:
+            return json_of(self._answers.groups(AskedSpan()))
         if self._groups_told[0] != at_ms:
-            self._groups_told = at_ms, json_of(self._answers.groups(AskedRoute({}, b"", None, None).span))
+            self._groups_told = at_ms, json_of(self._answers.groups(AskedSpan()))
         return self._groups_told[1]
 
     def _cluster(self, who: LoggedIn | None, token: str, params: dict[str, str]) -> ConsoleCluster:
         about = self._source.about()
         at_ms = AskedRoute(params, b"", None, None).span.at_ms
         unseen: list[str] = []
+        unreachable = None
         try:
-            unseen = list(self._source.groups(None).unseen)
+            known = self._source.groups(None)
+            unseen = [*known.unseen, *known.unseen_groups.values()]
+        except ClusterUnreachable as lost:
+            unreachable = lost.outage
         except Exception as error:  # noqa: BLE001 - what the cluster says against it is told here
             unseen = [failure_of(error)[1].error]
         return ConsoleCluster(
@@ -214,6 +227,7 @@ class ConsoleApp:
             allow_changes=self._options.allow_changes and about.kind == "live",
             journal=about.journal,
             unseen=unseen,
+            unreachable=unreachable,
             user=None if who is None else who.user,
             token=token,
         )
@@ -230,13 +244,15 @@ class ConsoleApp:
         return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
     def _begun(self, group: str | None) -> bytes:
-        """Return the events that a stream begins with: when the cluster was looked at last, since a page may have asked
-        before it listened; and how a group is that is there."""
+        """Return the events that a stream begins with: whether the cluster answers, the time of the last sample, since
+        a page may have asked before it listened, and the state of the stream's group."""
         try:
             known = self._source.groups(None)
+        except ClusterUnreachable as lost:
+            return b"event: reach\ndata: %s\n\n" % json_of({"unreachable": lost.outage})
         except Exception:  # noqa: BLE001 - whoever asks for groups is told
             return b""
-        looked = b'event: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
+        looked = b'event: reach\ndata: {"unreachable":null}\n\nevent: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
         found = None if group is None else known.groups.get(group)
         return (
             looked
@@ -247,10 +263,13 @@ class ConsoleApp:
     def _heard(self, news: SourceNews) -> None:
         """Take news on whichever thread it comes, make bytes of it there, and publish them on the loop."""
         told: list[tuple[str, bytes, str | None]] = []
-        if len(news.changed) > ROWS_AT_ONCE:
+        if news.reach is not None:
+            told.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
+        if len(news.changed) + len(news.unknown) > ROWS_AT_ONCE or (news.reach and news.reach.unreachable is None):
             told.append(("resync", b"{}", None))
-        elif news.changed or news.gone:
+        elif news.changed or news.gone or news.unknown:
             rows = [row_of(found) for found in news.changed]
+            rows += [unknown_row(group, why) for group, why in news.unknown.items()]
             trends = self._answers.trends([row.group for row in rows], self._source.now_ms())
             told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
         wanted = [found for found in news.changed if self.hub.wants(found.group)]
