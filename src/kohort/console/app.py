@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,6 +15,7 @@ from kohort.console import guard
 from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.asked_of_cluster import ChangesAtCluster
 from kohort.console.changes import Changes
+from kohort.console.console_log import LONGEST_NAME, ConsoleLog
 from kohort.console.failures import failure_of
 from kohort.console.guard import Hosts, Rejected
 from kohort.console.login_page import login_html
@@ -26,8 +27,10 @@ from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
 from kohort.console.stream import Hub
 from kohort.console.told_json import json_of
+from kohort.console.unread import AnswerBudget, in_pieces
 from kohort.extras import needs
 from kohort.insight.findings.events import find_events
+from kohort.notes import info, warning
 from kohort.results.console import ConsoleCluster
 from kohort.results.journal import GroupEvents
 from kohort.results.lag import GroupStatusTold
@@ -82,6 +85,8 @@ class ConsoleApp:
         self._token = secrets.token_urlsafe(32)
         self._groups_told: tuple[int, bytes] = (-1, b"")
         self.hub = Hub()
+        self.log = ConsoleLog()
+        self._budget = AnswerBudget()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
@@ -99,6 +104,7 @@ class ConsoleApp:
         """Let streams end."""
         self._source.listen(lambda _: None)
         self.hub.end()
+        self.log.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,7 +120,8 @@ class ConsoleApp:
         for name, value in guard.ALWAYS.items():
             response.headers.setdefault(name, value)
         response.headers.setdefault("content-security-policy", guard.policy())
-        await response(scope, receive, send)
+        async with self._budget.sending(len(getattr(response, "body", b""))):
+            await response(scope, receive, in_pieces(send))
 
     async def _answered(self, request: Request) -> Response:
         raw_path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
@@ -236,12 +243,13 @@ class ConsoleApp:
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     async def _stream(self, request: Request, group: str | None) -> Response:
-        if self.hub.is_full:
+        mine = self.hub.open(group)
+        if mine is None:
             raise Rejected(503, "too many tabs are open", "close some")
         headers = {**NO_STORE, "x-accel-buffering": "no"}
         last_id = request.headers.get("last-event-id")
-        content = self.hub.stream(group, last_id, lambda: self._blocking(lambda: self._begun(group)))
-        return StreamingResponse(content, media_type="text/event-stream", headers=headers)
+        content = self.hub.stream(mine, last_id, lambda: self._blocking(lambda: self._begun(group)))
+        return _Events(content, lambda: self.hub.close(mine), headers)
 
     def _begun(self, group: str | None) -> bytes:
         """Return the events that a stream begins with: whether the cluster answers, the time of the last sample, since
@@ -300,8 +308,10 @@ class ConsoleApp:
         fields = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=10)
         name, password = (fields.get(field, [""])[0] for field in ("name", "password"))
         address = request.client.host if request.client else ""
+        who_from = f"{name[:LONGEST_NAME]!r} from {address}"
         wait_s = self._attempts.wait_s(address)
         if wait_s > 0:
+            self.log.write(warning(f"login of {who_from} refused after wrong passwords", ("held up", address)))
             response = _html(login_html(wanted, f"Too many attempts: wait {wait_s:.0f} seconds."), 429)
             response.headers["retry-after"] = f"{wait_s:.0f}"
             return response
@@ -310,12 +320,28 @@ class ConsoleApp:
             self._attempts.failed(address)  # until it is known to be right, so that attempts side by side count
             who = await anyio.to_thread.run_sync(lambda: tried(name, password), limiter=self._login_threads)
         if who is None:
+            self.log.write(warning(f"login of {who_from} refused: wrong name or password", ("wrong", who_from)))
             return _html(login_html(wanted, "The name or the password is wrong."), 403)
         self._attempts.succeeded(address)
+        self.log.write(info(f"login of {who_from}", ("right", who_from)))
         answer = RedirectResponse(wanted, 303)
         cookie = self._sessions.begin(who)
         answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=self._options.secure, path="/")
         return answer
+
+
+class _Events(StreamingResponse):
+    """A stream that gives its place back, also where it never began."""
+
+    def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
+        super().__init__(content, media_type="text/event-stream", headers=headers)
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._close()
 
 
 def _next_of(text: str) -> str:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kohort.console")
 LOOKS_KEPT: Final = 6
+MOST_LETTERS: Final = 2 << 20
+"""Of the names of all groups that are shown."""
 FIRST_WAIT_S: Final = 20.0
 SHARE: Final = 4
 """A sample that takes long is followed by a pause of so many times that."""
@@ -208,15 +211,22 @@ class LiveSource:
         names = [one.group_id for one in listed.groups if one.group_type.lower() in READABLE]
         unseen = [f"broker {node_id}: {error}" for node_id, error in listed.errors.items()]
         gaps = self.of_silent_brokers(listed, names)
-        if len(names) > self._settings.max_groups:
+        shown = self._shown(names)
+        if len(shown) < len(names):
             unseen.append(
-                f"{len(names) - self._settings.max_groups} groups: only {self._settings.max_groups} are shown"
+                f"{len(names) - len(shown)} groups: at most {self._settings.max_groups} are shown, "
+                f"with names of {MOST_LETTERS} letters in all"
             )
-            del names[self._settings.max_groups :]
-        sample = sample_groups(admin, names, limits, self._places)
+        sample = sample_groups(admin, shown, limits, self._places)
         gaps |= {name: f"it was not described: {error}" for name, error in sample.errors.items() if not _is_gone(error)}
         gaps |= {one.group: text for one in sample.groups if (text := unseen_of(one)) is not None}
         self._take(sample, unseen, gaps)
+
+    def _shown(self, names: Sequence[str]) -> list[str]:
+        """Return the groups to sample, the shortest names first: each name is in every answer about all groups."""
+        shortest = sorted(names, key=len)[: self._settings.max_groups]
+        sums = accumulate(len(name) for name in shortest)
+        return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
         """Return the groups that are absent only because their coordinator did not list its groups."""
