@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
+from browser.answers import told
 from browser.expecting import expect
-from browser.lively import cluster, make_live, rows, status_of
+from browser.lively import cluster, make_live, refuse, rows, serve_groups, status_of
 
 AT = 1700000150000
 
@@ -108,6 +109,34 @@ def test_a_server_that_goes_away_is_told_and_heard_again(canned, open_page):
     canned.push("groups", {"groups": [changed(77)]})
     expect(page.get_by_role("row").filter(has_text="billing")).to_contain_text("STALL")
     assert asked >= 1
+
+
+def test_console_without_answers_makes_the_values_of_the_page_unknown(canned, open_page, problems):
+    page = opened_live(canned, open_page)
+    whole = canned.answers["/api/v1/cluster"]
+    canned.answers["/api/v1/cluster"] = lambda _: refuse("the console ends", "start it again", 500)
+
+    canned.push("bye", {})
+    banner = page.locator("[data-outage=console]")
+    expect(banner).to_contain_text("The console has not answered since")
+    expect(page.get_by_text("needs attention")).to_have_count(0)
+    expect(page.get_by_role("row").filter(has_text="billing")).to_contain_text("unknown")
+    canned.answers["/api/v1/cluster"] = whole
+
+    expect(banner).to_have_count(0)
+    expect(page.get_by_text("needs attention")).to_be_visible()
+    problems[:] = [one for one in problems if "Failed to load resource" not in one]
+
+
+def test_past_moment_without_offsets_has_no_healthy_group_in_its_sentence(canned, open_page):
+    serve_groups(canned, [{**row, "health": None, "lag": None} for row in rows()])
+    canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=5, findings=[], unknown=5)
+    page = open_page(f"/groups?at={AT}")
+    expect(page.get_by_text("5 groups; the health of all is unknown.")).to_be_visible()
+
+    page.goto(page.url.replace("/groups", "/doctor"))
+    expect(page.get_by_text("5 groups examined: no findings; the health of all is unknown.")).to_be_visible()
+    expect(page.get_by_text("No rule found anything.")).to_be_visible()
 
 
 def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):

@@ -226,6 +226,20 @@ def test_names_that_would_draw_on_the_terminal_are_shown_as_they_are_written(run
         admin.delete_groups([STRANGE])
 
 
-def test_a_cluster_without_groups_is_well(run):
-    assert run("doctor").stderr.startswith("nothing is wrong with 0 groups")
+def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
+    assert run("doctor").stderr == "no group is visible here: nothing was examined\n"
     assert len(run("groups").stdout.splitlines()) == 1
+
+
+def test_doctor_calls_no_group_of_unknown_health_healthy(run, broker, admin, topic):
+    """One sample of a group with a lag tells nothing of its progress."""
+    admin.alter_group_offsets("w", {TopicPartition(topic, n): 0 for n in range(2)})
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="w", enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(100)
+        told = run("doctor", "w")
+        report = json.loads(run("doctor", "w", "--output", "json").stdout)
+    admin.delete_groups(["w"])
+    assert told.stderr == "no finding in 1 group; the health of 1 is unknown: --watch-for 20s\n"
+    assert (report["examined"], report["unknown"]) == (1, 1)

@@ -1,11 +1,15 @@
 """The guard: names, origins, tokens, sizes, headers, logins."""
 
+import asyncio
 import http.client
+import logging
+import socket
 from urllib.parse import urlencode
 
 import pytest
 
 from kohort.console.app import ConsoleOptions
+from kohort.console.connections import AT_ONCE
 from kohort.console.guard import MOST_BODY, MOST_TARGET, Hosts, host_of
 from kohort.console.logins import FAILED_S, FAILURES, MOST_SESSIONS, Attempts, LoggedIn, Sessions, by_password
 from support.console_client import console, live
@@ -154,6 +158,45 @@ def test_attempts_are_held_up(guarded):
     told = log_in(guarded, "correct horse")
     assert told.status == 429
     assert int(told.headers["retry-after"]) > 0
+
+
+def test_logins_are_logged_with_name_and_address(guarded, caplog):
+    caplog.set_level(logging.INFO, "kohort.console")
+    log_in(guarded, "correct horse", name="bob\nroot")
+    for _ in range(FAILURES + 1):
+        log_in(guarded, "wrong", name="admin")
+    lines = [one.getMessage() for one in caplog.records]
+    assert lines == [
+        "login of 'bob\\nroot' from 127.0.0.1",
+        "login of 'admin' from 127.0.0.1 refused: wrong name or password",
+        "login of 'admin' from 127.0.0.1 refused after wrong passwords",
+    ]
+
+
+def test_refused_requests_are_a_line_and_a_count(client, caplog):
+    for _ in range(50):
+        wire = socket.create_connection(client.address.split(":"))
+        wire.sendall(b"no HTTP at all\r\n\r\n")
+        assert wire.recv(12) == b"HTTP/1.1 400"
+        wire.close()
+    (line,) = caplog.records
+    assert (line.name, line.levelname) == ("kohort.console", "WARNING")
+    assert "Invalid HTTP request received" in line.getMessage()
+    asyncio.run_coroutine_threadsafe(ended(client.app.log), client.app._loop).result(10)
+    assert "(the last of 49 more like it within a minute)" in caplog.records[-1].getMessage()
+
+
+async def ended(log):
+    log.end()
+
+
+def test_half_sent_requests_beyond_the_bound_shut_out_no_other(client):
+    wires = [socket.create_connection(client.address.split(":")) for _ in range(AT_ONCE + 20)]
+    for wire in wires:
+        wire.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert client.get("/groups").status == 200
+    for wire in wires:
+        wire.close()
 
 
 def test_attempts_count_for_a_minute_and_sessions_end():

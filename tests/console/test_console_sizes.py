@@ -35,6 +35,11 @@ class WideCluster:
     def now_ms(self):
         return 0
 
+    known_until_ms = now_ms
+
+    def unreachable(self):
+        return None
+
     def groups(self, at_ms):
         return GroupsKnown(0, self.found)
 
@@ -63,7 +68,7 @@ def told_to(wide, folder, group):
     async def story():
         app = ConsoleApp(wide, page=ConsolePage(folder))
         app.begin()
-        stream = app.hub.stream(group, None)
+        stream = app.hub.stream(app.hub.open(group), None)
         await anext(stream)
         wide.tell(SourceNews(changed=list(wide.found.values())))
         told = await anext(stream)

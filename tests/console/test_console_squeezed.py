@@ -33,6 +33,11 @@ class ManyGroups:
     def now_ms(self):
         return 0
 
+    known_until_ms = now_ms
+
+    def unreachable(self):
+        return None
+
     def groups(self, at_ms):
         return GroupsKnown(0, self.found)
 

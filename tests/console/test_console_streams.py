@@ -10,6 +10,7 @@ import pytest
 import kohort
 from kohort.console.stream import MOST_STREAMS, MOST_WAITING, MOST_WAITING_BYTES, Hub
 from support.console_client import console, live
+from support.waiting import eventually
 
 
 class Tab:
@@ -125,7 +126,7 @@ async def taken(stream, many):
 def test_too_much_becomes_one_resync():
     async def story():
         hub = Hub()
-        stream = hub.stream("mine", None)
+        stream = hub.stream(hub.open("mine"), None)
         await anext(stream)
         for n in range(MOST_WAITING + 5):
             hub.publish("entries", b"%d" % n, "mine")
@@ -141,16 +142,31 @@ def test_too_much_becomes_one_resync():
     asyncio.run(story())
 
 
-def test_there_are_only_so_many_streams():
-    async def story():
-        hub = Hub()
-        streams = [hub.stream(None, None) for _ in range(MOST_STREAMS)]
-        for stream in streams:
-            assert not hub.is_full
-            await anext(stream)
-        assert hub.is_full
-        for stream in streams:
-            await stream.aclose()
-        assert not hub.is_full
+def test_place_of_a_stream_is_taken_before_its_first_event():
+    """Requests side by side see each other's streams: 296 of 200 came in where the first event took the place."""
+    hub = Hub()
+    places = [hub.open(None) for _ in range(MOST_STREAMS)]
+    assert None not in places
+    assert hub.open("billing") is None
+    assert not hub.wants("billing")
+    hub.close(places[0])
+    hub.close(places[0])
+    again = hub.open("billing")
+    assert again is not None
+    assert hub.open(None) is None
+    assert hub.wants("billing")
+    hub.close(again)
+    assert not hub.wants("billing")
 
-    asyncio.run(story())
+
+def test_streams_of_requests_side_by_side_stay_within_the_bound(orders, broker, folder):
+    with console(live(broker, interval_s=3600), folder) as client:
+        client.get("/groups")
+        wires = [socket.create_connection(client.address.split(":")) for _ in range(MOST_STREAMS + 20)]
+        for wire in wires:
+            wire.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: {client.address}\r\n\r\n".encode())
+        heads = [wire.recv(12) for wire in wires]
+        assert sorted(heads) == [b"HTTP/1.1 200"] * MOST_STREAMS + [b"HTTP/1.1 503"] * 20
+        for wire in wires:
+            wire.close()
+        eventually(lambda: client.app.hub.open(None) is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from contextlib import suppress
@@ -113,6 +114,8 @@ def serve_console(
     from kohort.console.serving import console_served
 
     place, options = served_as(wanted, *listen, cluster)
+    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
+    logging.getLogger("kohort.console").setLevel(logging.INFO)  # logins
     with console_served(source, ConsoleApp(source, options), place) as url:
         kind = source.about().kind
         if output == "table":

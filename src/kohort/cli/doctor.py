@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
@@ -11,6 +14,9 @@ from kohort.cli.show import cell, print_prose
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
 from kohort.results.lag import DoctorReport
 from kohort.verbs.refusals import CheckNotMet
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.groups import GroupFinding
 
 HELP = """Say what is wrong with GROUP, or with any group, and what to do about it.
 
@@ -36,7 +42,8 @@ def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: s
     found = findings_of(seen)
     unseen = tell_unseen(seen, "kohort doctor")
     if output != "table":
-        print_result(DoctorReport(examined=len(seen.groups), findings=found), output)
+        unknown = sum(one.health is None for one in seen.groups)
+        print_result(DoctorReport(examined=len(seen.groups), findings=found, unknown=unknown), output)
     else:
         for one in found:
             print_finding(one)
@@ -49,8 +56,19 @@ def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: s
     if unseen is not None:
         raise CheckNotMet("whether all is well cannot be told: not all was seen")
     if not found and output == "table":
-        more = "" if looks.watch_ms else "; whether lags are read takes --watch-for 20s"
-        click.echo(f"nothing is wrong with {examined} group{'s' * (examined != 1)}{more}", err=True)
+        click.echo(without_findings(seen.groups, looks), err=True)
+
+
+def without_findings(groups: Sequence[GroupFinding], looks: Looks) -> str:
+    """Return the sentence of a report without findings; a group of unknown health is not called healthy."""
+    if not groups:
+        return "no group is visible here: nothing was examined"
+    examined = f"{len(groups)} group{'s' * (len(groups) != 1)}"
+    unknown = sum(one.health is None for one in groups)
+    hint = "" if looks.watch_ms else "--watch-for 20s"
+    if unknown:
+        return f"no finding in {examined}; the health of {unknown} is unknown{f': {hint}' if hint else ''}"
+    return f"nothing is wrong with {examined}{f'; whether lags are read takes {hint}' if hint else ''}"
 
 
 def findings_of(seen: GroupsSeen) -> list[DoctorFinding]:

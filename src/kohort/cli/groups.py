@@ -49,7 +49,7 @@ def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output
     if output != "table":
         print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
     else:
-        print_table(COLUMNS, [cells_of(g) for g in found], none="no groups")
+        print_table(COLUMNS, [cells_of(g) for g in found], none="no group is visible here")
         print_notes(seen, looks)
     if unseen is not None:
         click.get_current_context().exit(exit_code_of(unseen))

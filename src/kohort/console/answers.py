@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
+from kohort.console.reachability import ClusterUnreachable, GroupUnknown
 from kohort.console.sources import ConsoleSource, GroupsKnown
-from kohort.insight.findings.doctor import SEVERITIES, examine
+from kohort.insight.findings.doctor import ADVICE, SEVERITIES, DoctorFinding, examine
 from kohort.insight.findings.events import find_events
 from kohort.insight.findings.fenced import find_fenced, is_from_outside
 from kohort.insight.findings.rebalances import find_rebalances
@@ -21,7 +22,7 @@ from kohort.results.console import CauseBucket, CausesTold, ConsoleGroups, LagHi
 from kohort.results.groups import GroupRebalances
 from kohort.results.journal import GroupEvents, GroupFenced, GroupTimeline
 from kohort.results.lag import DoctorReport, GroupStatusTold
-from kohort.verbs.group_rows import row_of, worst_first
+from kohort.verbs.group_rows import row_of, rows_worst_first, unknown_row
 from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
@@ -58,9 +59,14 @@ class ConsoleAnswers:
         self._source = source
 
     def groups(self, span: AskedSpan) -> ConsoleGroups:
-        """Return all groups, the worst first."""
-        known = self._source.groups(span.at_ms)
-        rows = [row_of(found) for found in worst_first(known.groups.values())]
+        """Return all groups, the worst first; during an outage their names alone."""
+        try:
+            known = self._source.groups(span.at_ms)
+        except ClusterUnreachable as lost:
+            unknown = [unknown_row(group, lost.reason) for group in sorted(lost.groups)]
+            return ConsoleGroups(at_ms=lost.outage.since_ms, groups=unknown, trends={}, unreachable=lost.outage)
+        found = [row_of(one) for one in known.groups.values()]
+        rows = rows_worst_first([*found, *(unknown_row(group, why) for group, why in known.unknown.items())])
         return ConsoleGroups(
             at_ms=known.at_ms, groups=rows, trends=self.trends([row.group for row in rows], known.at_ms)
         )
@@ -79,10 +85,12 @@ class ConsoleAnswers:
         return GroupStatusTold(status=self.finding(group, span.at_ms))
 
     def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
-        """Return one group. Raises NothingThere, with a guess at what was meant."""
+        """Return one group. Raises NothingThere, with a guess at what was meant; GroupUnknown, ClusterUnreachable."""
         known = self._source.groups(at_ms)
         found = known.groups.get(group)
         if found is None:
+            if group in known.unknown:
+                raise GroupUnknown(f"group {printable(group)!r} is unknown: {known.unknown[group]}")
             when = "" if at_ms is None else " at that time"
             raise NothingThere(f"there is no group {printable(group)!r}{when}{did_you_mean(group, list(known.groups))}")
         return found
@@ -118,8 +126,10 @@ class ConsoleAnswers:
 
     def lag_history(self, group: str, span: AskedSpan) -> LagHistoryTold:
         """Return the lag over time, in at most 1,000 points."""
-        self.finding(group, span.at_ms)
-        points = thinned(_within(self._source.lag_points(group), span.from_ms, span.end_ms), MOST_OF_GROUP)
+        kept = self._source.lag_points(group)
+        if not kept:
+            self.finding(group, span.at_ms)
+        points = thinned(_within(kept, span.from_ms, span.end_ms), MOST_OF_GROUP)
         most: Counter[str] = Counter()
         for point in points:
             for topic, lag in point.topics.items():
@@ -137,9 +147,12 @@ class ConsoleAnswers:
         """Return what the rules find in a group, or in all."""
         known = self._source.groups(span.at_ms)
         groups = list(known.groups.values()) if group is None else [self.finding(group, span.at_ms)]
+        unknown = known.unknown if group is None else {}
         found = [one for this in groups for one in examine(this, rebalances_known(known, this.group))]
+        found += [_not_described(name, why) for name, why in unknown.items()]
         found.sort(key=lambda one: (SEVERITIES.index(one.severity), one.group))
-        return DoctorReport(examined=len(groups), findings=found)
+        without_health = sum(this.health is None for this in groups)
+        return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
     def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesTold:
         """Return causes over time, who was behind them, and how much of the time groups did not rebalance."""
@@ -164,7 +177,7 @@ class ConsoleAnswers:
         return entries
 
     def _end_ms(self, span: AskedSpan, entries: Sequence[JournalEntry]) -> int:
-        return span.end_ms if span.end_ms is not None else max(self._source.now_ms(), entries[-1].at_ms)
+        return span.end_ms if span.end_ms is not None else max(self._source.known_until_ms(), entries[-1].at_ms)
 
 
 class SpanOfCauses(NamedTuple):
@@ -182,7 +195,7 @@ class SpanOfCauses(NamedTuple):
 
 def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: AskedSpan) -> SpanOfCauses:
     """Return the rebalances of all groups or of one since a time, by default the last day of the journal."""
-    end_ms = span.end_ms if span.end_ms is not None else source.now_ms()
+    end_ms = span.end_ms if span.end_ms is not None else source.known_until_ms()
     covered = source.about().journal.since_ms
     if since_ms is None:
         since_ms = max(end_ms - DAY_MS, covered or 0)
@@ -193,6 +206,17 @@ def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | Non
 def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:
     """Return the rebalances of a group in the last hour; None where that is not known."""
     return None if known.rebalances is None else known.rebalances.get(group, [])
+
+
+def _not_described(group: str, why: str) -> DoctorFinding:
+    return DoctorFinding(
+        rule="not-seen",
+        severity="warning",
+        group=group,
+        sentence=f"its state is unknown: {printable(why)}",
+        advice=ADVICE["not-seen"],
+        confidence="high",
+    )
 
 
 def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | None) -> list[LagPoint]:

@@ -5,32 +5,36 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
 
 from kohort.console import guard
-from kohort.console.answers import ConsoleAnswers
+from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.asked_of_cluster import ChangesAtCluster
 from kohort.console.changes import Changes
+from kohort.console.console_log import LONGEST_NAME, ConsoleLog
 from kohort.console.failures import failure_of
 from kohort.console.guard import Hosts, Rejected
 from kohort.console.login_page import login_html
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin
 from kohort.console.page import ConsolePage
+from kohort.console.reachability import ClusterUnreachable
 from kohort.console.routes import AskedRoute, Routes, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
 from kohort.console.stream import Hub
 from kohort.console.told_json import json_of
+from kohort.console.unread import AnswerBudget, in_pieces
 from kohort.extras import needs
 from kohort.insight.findings.events import find_events
+from kohort.notes import info, warning
 from kohort.results.console import ConsoleCluster
 from kohort.results.journal import GroupEvents
 from kohort.results.lag import GroupStatusTold
-from kohort.verbs.group_rows import row_of
+from kohort.verbs.group_rows import row_of, unknown_row
 from kohort.version import VERSION
 
 with needs("console", "the console"):
@@ -81,20 +85,26 @@ class ConsoleApp:
         self._token = secrets.token_urlsafe(32)
         self._groups_told: tuple[int, bytes] = (-1, b"")
         self.hub = Hub()
+        self.log = ConsoleLog()
+        self._budget = AnswerBudget()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
+        self._cluster_threads: anyio.CapacityLimiter | None = None
+        """Threads for ``/cluster`` alone: the report of an outage waits for no other request."""
 
     def begin(self) -> None:
         """Begin to hear of news."""
         self._loop = asyncio.get_running_loop()
         self._threads, self._login_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(2)
+        self._cluster_threads = anyio.CapacityLimiter(THREADS)
         self._source.listen(self._heard)
 
     def end(self) -> None:
         """Let streams end."""
         self._source.listen(lambda _: None)
         self.hub.end()
+        self.log.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -110,7 +120,8 @@ class ConsoleApp:
         for name, value in guard.ALWAYS.items():
             response.headers.setdefault(name, value)
         response.headers.setdefault("content-security-policy", guard.policy())
-        await response(scope, receive, send)
+        async with self._budget.sending(len(getattr(response, "body", b""))):
+            await response(scope, receive, in_pieces(send))
 
     async def _answered(self, request: Request) -> Response:
         raw_path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
@@ -169,9 +180,11 @@ class ConsoleApp:
             return _json(b"{}")
         who = None if session is None else session.who
         if segments == ["cluster"] and method == "GET":
-            return _json(await self._blocking(lambda: json_of(self._cluster(who, token, params))))
+            about = lambda: json_of(self._cluster(who, token, params))  # noqa: E731 - a thread calls it
+            return _json(await anyio.to_thread.run_sync(about, limiter=self._cluster_threads))
         clients = who.clients if who is not None and who.clients is not None else self._source.clients()
-        asked = AskedRoute(params, body, clients, None if who is None else who.user)
+        user = None if who is None else who.user
+        asked = AskedRoute(params, body, clients, user, self._source.unreachable())
         handler, names = self._routes.find(method, segments)
         if segments == ["groups"] and asked.span.at_ms is None:
             return await self._told(request, self._groups_now)
@@ -191,17 +204,24 @@ class ConsoleApp:
 
     def _groups_now(self) -> bytes:
         """Return the groups of now; of one sample they are made into bytes once."""
-        at_ms = self._source.groups(None).at_ms
+        try:
+            at_ms = self._source.groups(None).at_ms
+        except ClusterUnreachable:
+            return json_of(self._answers.groups(AskedSpan()))
         if self._groups_told[0] != at_ms:
-            self._groups_told = at_ms, json_of(self._answers.groups(AskedRoute({}, b"", None, None).span))
+            self._groups_told = at_ms, json_of(self._answers.groups(AskedSpan()))
         return self._groups_told[1]
 
     def _cluster(self, who: LoggedIn | None, token: str, params: dict[str, str]) -> ConsoleCluster:
         about = self._source.about()
         at_ms = AskedRoute(params, b"", None, None).span.at_ms
         unseen: list[str] = []
+        unreachable = None
         try:
-            unseen = list(self._source.groups(None).unseen)
+            known = self._source.groups(None)
+            unseen = [*known.unseen, *known.unseen_groups.values()]
+        except ClusterUnreachable as lost:
+            unreachable = lost.outage
         except Exception as error:  # noqa: BLE001 - what the cluster says against it is told here
             unseen = [failure_of(error)[1].error]
         return ConsoleCluster(
@@ -214,6 +234,7 @@ class ConsoleApp:
             allow_changes=self._options.allow_changes and about.kind == "live",
             journal=about.journal,
             unseen=unseen,
+            unreachable=unreachable,
             user=None if who is None else who.user,
             token=token,
         )
@@ -222,21 +243,24 @@ class ConsoleApp:
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     async def _stream(self, request: Request, group: str | None) -> Response:
-        if self.hub.is_full:
+        mine = self.hub.open(group)
+        if mine is None:
             raise Rejected(503, "too many tabs are open", "close some")
         headers = {**NO_STORE, "x-accel-buffering": "no"}
         last_id = request.headers.get("last-event-id")
-        content = self.hub.stream(group, last_id, lambda: self._blocking(lambda: self._begun(group)))
-        return StreamingResponse(content, media_type="text/event-stream", headers=headers)
+        content = self.hub.stream(mine, last_id, lambda: self._blocking(lambda: self._begun(group)))
+        return _Events(content, lambda: self.hub.close(mine), headers)
 
     def _begun(self, group: str | None) -> bytes:
-        """Return the events that a stream begins with: when the cluster was looked at last, since a page may have asked
-        before it listened; and how a group is that is there."""
+        """Return the events that a stream begins with: whether the cluster answers, the time of the last sample, since
+        a page may have asked before it listened, and the state of the stream's group."""
         try:
             known = self._source.groups(None)
+        except ClusterUnreachable as lost:
+            return b"event: reach\ndata: %s\n\n" % json_of({"unreachable": lost.outage})
         except Exception:  # noqa: BLE001 - whoever asks for groups is told
             return b""
-        looked = b'event: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
+        looked = b'event: reach\ndata: {"unreachable":null}\n\nevent: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
         found = None if group is None else known.groups.get(group)
         return (
             looked
@@ -247,10 +271,13 @@ class ConsoleApp:
     def _heard(self, news: SourceNews) -> None:
         """Take news on whichever thread it comes, make bytes of it there, and publish them on the loop."""
         told: list[tuple[str, bytes, str | None]] = []
-        if len(news.changed) > ROWS_AT_ONCE:
+        if news.reach is not None:
+            told.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
+        if len(news.changed) + len(news.unknown) > ROWS_AT_ONCE or (news.reach and news.reach.unreachable is None):
             told.append(("resync", b"{}", None))
-        elif news.changed or news.gone:
+        elif news.changed or news.gone or news.unknown:
             rows = [row_of(found) for found in news.changed]
+            rows += [unknown_row(group, why) for group, why in news.unknown.items()]
             trends = self._answers.trends([row.group for row in rows], self._source.now_ms())
             told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
         wanted = [found for found in news.changed if self.hub.wants(found.group)]
@@ -281,8 +308,10 @@ class ConsoleApp:
         fields = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=10)
         name, password = (fields.get(field, [""])[0] for field in ("name", "password"))
         address = request.client.host if request.client else ""
+        who_from = f"{name[:LONGEST_NAME]!r} from {address}"
         wait_s = self._attempts.wait_s(address)
         if wait_s > 0:
+            self.log.write(warning(f"login of {who_from} refused after wrong passwords", ("held up", address)))
             response = _html(login_html(wanted, f"Too many attempts: wait {wait_s:.0f} seconds."), 429)
             response.headers["retry-after"] = f"{wait_s:.0f}"
             return response
@@ -291,12 +320,28 @@ class ConsoleApp:
             self._attempts.failed(address)  # until it is known to be right, so that attempts side by side count
             who = await anyio.to_thread.run_sync(lambda: tried(name, password), limiter=self._login_threads)
         if who is None:
+            self.log.write(warning(f"login of {who_from} refused: wrong name or password", ("wrong", who_from)))
             return _html(login_html(wanted, "The name or the password is wrong."), 403)
         self._attempts.succeeded(address)
+        self.log.write(info(f"login of {who_from}", ("right", who_from)))
         answer = RedirectResponse(wanted, 303)
         cookie = self._sessions.begin(who)
         answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=self._options.secure, path="/")
         return answer
+
+
+class _Events(StreamingResponse):
+    """A stream that gives its place back, also where it never began."""
+
+    def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
+        super().__init__(content, media_type="text/event-stream", headers=headers)
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._close()
 
 
 def _next_of(text: str) -> str:

@@ -90,7 +90,8 @@ def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[s
 def _cluster(source: ConsoleSource, group: str, since_ms: int | None) -> ConsoleCluster:
     about = source.about()
     journal = about.journal
-    unseen = [text for text in source.groups(None).unseen if f"group {group!r}" in text or "group " not in text]
+    known = source.groups(None)
+    unseen = [*known.unseen, *(text for name, text in known.unseen_groups.items() if name == group)]
     if since_ms is not None:
         unseen.append("what happened earlier, for which this file has no room")
         journal = replace(journal, since_ms=max(since_ms, journal.since_ms or 0))

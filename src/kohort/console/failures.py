@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kohort.console.guard import Rejected
+from kohort.console.reachability import ClusterUnreachable, GroupUnknown
 from kohort.errors import (
     ApiError,
     ApiTimeout,
@@ -21,12 +22,14 @@ from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 logger = logging.getLogger("kohort.console")
-UNREACHABLE: Final = (503, "see whether the cluster is up; the page goes on with what it knew last")
+UNREACHABLE: Final = (503, "check that the brokers run and that this host reaches them; the console retries by itself")
 KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
     (NothingThere, 404, "look at the list: it may be gone, or be called otherwise"),
     (RefusedByState, 409, "change what stands against it, and make the plan anew"),
     (UsageError, 400, "correct the request"),
     (ConfigError, 400, "correct the request"),
+    (ClusterUnreachable, *UNREACHABLE),
+    (GroupUnknown, *UNREACHABLE),
     (MissingExtra, 501, "install what is named"),
     (AuthenticationFailed, 502, "the console's own user is not let in by the cluster: look at its options"),
     (ConnectionFailed, *UNREACHABLE),

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.console.kept_journal import ConsoleJournal
-from kohort.errors import KohortError, Wakeup
+from kohort.console.reachability import foreseen
+from kohort.errors import Wakeup
 from kohort.results.console import JournalTold
 from kohort.watch.background import BackgroundWatch
 from kohort.watch.journal_source import JournalAccess, is_stale, open_journal
@@ -104,8 +105,8 @@ class JournalThread:
                             since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
             except Wakeup:
                 return  # only the end wakes
-            except KohortError as error:
-                self._told = JournalTold(kind=None, why_not=f"the journal cannot be read: {error}")
+            except Exception as error:  # noqa: BLE001 - a dead thread would leave an old journal in place of the present
+                self._told = JournalTold(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()
                 again_s = min(LONGEST_AGAIN_S, again_s * 2)
             self._ending.wait(again_s)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +16,10 @@ from kohort.aio.serving.garbage import put_off
 from kohort.console.journal_thread import JournalThread
 from kohort.console.kept_journal import MIB, ConsoleJournal
 from kohort.console.lag_history import LagHistory, LagPoint
-from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
+from kohort.console.reachability import PULSE_MS, PULSE_S, ClusterUnreachable, Reachability, foreseen
+from kohort.console.sources import GroupsKnown, ReachNews, SourceAbout, SourceNews
 from kohort.console.told_snapshot import told_snapshot
-from kohort.errors import ApiTimeout, KohortError
+from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS
 from kohort.watch.opening import WatchClients
@@ -28,8 +31,13 @@ if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding
     from kohort.insight.snapshot import GroupSnapshot
     from kohort.model import TopicPartition
+    from kohort.results.console import UnreachableCluster
+    from kohort.watch.sampling import HeardGroups
 
+logger = logging.getLogger("kohort.console")
 LOOKS_KEPT: Final = 6
+MOST_LETTERS: Final = 2 << 20
+"""Of the names of all groups that are shown."""
 FIRST_WAIT_S: Final = 20.0
 SHARE: Final = 4
 """A sample that takes long is followed by a pause of so many times that."""
@@ -67,11 +75,16 @@ class LiveSource:
         self._places: dict[TopicPartition, TopicPartition] = {}
         """The partitions of the last sample: six looks at each have one name."""
         self._known: GroupsKnown | None = None
-        self._error: KohortError | None = None
+        self._coordinators: dict[str, int] = {}
+        """Coordinators of the groups, as of the last sample that showed each."""
+        self._reach = Reachability(self.now_ms, time.monotonic, self._reach_changed)
         self._cluster_id: str | None = None
         self._tell: Callable[[SourceNews], object] = lambda _: None
-        self._first, self._ending = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kohort-console-looks", daemon=True)
+        self._first, self._ending, self._due = threading.Event(), threading.Event(), threading.Event()
+        self._threads = [
+            threading.Thread(target=target, name=f"kohort-console-{name}", daemon=True)
+            for target, name in ((self._run, "looks"), (self._pulse, "pulse"))
+        ]
 
     # What is asked
 
@@ -81,18 +94,34 @@ class LiveSource:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def known_until_ms(self) -> int:
+        outage = self._reach.unreachable
+        return self.now_ms() if outage is None else outage.since_ms
+
+    def unreachable(self) -> ClusterUnreachable | None:
+        outage, known = self._reach.unreachable, self._known
+        names = () if known is None else (*known.groups, *known.unknown)
+        return None if outage is None else ClusterUnreachable(self._address, outage, names)
+
     def clients(self) -> WatchClients | None:
         return self._clients
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
         if at_ms is None:
             self._first.wait(FIRST_WAIT_S)
+            self._check_reachable()
             if self._known is None:
-                raise self._error or ApiTimeout(f"{self._address} was not seen within {FIRST_WAIT_S:g} s")
+                raise ApiTimeout(f"{self._address} was not sampled within {FIRST_WAIT_S:g} s")
             return self._known
         return groups_told(self._kept, at_ms)
 
+    def _check_reachable(self) -> None:
+        lost = self.unreachable()
+        if lost is not None:
+            raise lost
+
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
+        self._check_reachable()
         return list(self._looks.get(group, ()))
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
@@ -113,13 +142,37 @@ class LiveSource:
 
     def begin(self) -> None:
         self._journal.begin()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def end(self) -> None:
         self._ending.set()
+        self._due.set()
         self._journal.end(self._settings.end_s)
-        if self._thread.ident is not None:
-            self._thread.join(self._settings.end_s)
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(self._settings.end_s)
+
+    def _reach_changed(self, outage: UnreachableCluster | None) -> None:
+        if outage is not None:
+            logger.warning("%s", ClusterUnreachable(self._address, outage))
+        else:
+            logger.warning("%s answers again", self._address)
+        self._first.set()
+        self._tell(SourceNews(reach=ReachNews(outage)))
+
+    def _pulse(self) -> None:
+        """Ask for the nodes every other second, on a connection of its own: a sample may take long."""
+        while not self._ending.is_set():
+            try:
+                with self._clients.admin() as admin:
+                    while not self._ending.wait(PULSE_S):
+                        admin.describe_cluster(timeout_ms=PULSE_MS)
+                        if self._reach.pulse_answered():
+                            self._due.set()
+            except Exception as error:  # noqa: BLE001 - without a pulse an outage would go unnoticed
+                self._reach.pulse_failed(foreseen(error))
+                self._ending.wait(PULSE_S / 2)
 
     def _came(self, entries: Sequence[JournalEntry]) -> None:
         self._tell(SourceNews(entries=entries))
@@ -129,20 +182,26 @@ class LiveSource:
             try:
                 with self._clients.admin() as admin:
                     while not self._ending.is_set():
-                        began = time.monotonic()
-                        with put_off():
-                            self._sample(admin)
-                        self._first.set()
-                        took_s = time.monotonic() - began
-                        self._ending.wait(max(self._settings.interval_s - took_s, SHARE * took_s))
-            except KohortError as error:
-                self._error = error
-                known = self._known
-                if known is not None:  # what was known stays, and says how old it is
-                    told = (f"nothing has been seen since: {error}", *known.unseen[:1])
-                    self._known = GroupsKnown(known.at_ms, known.groups, known.rebalances, told)
-                self._first.set()
-                self._ending.wait(self._settings.interval_s)
+                        self._sample_in_time(admin)
+            except Exception as error:  # noqa: BLE001 - without samples the last one would pass for the present
+                self._reach.sample_failed(foreseen(error))
+            self._wait(self._settings.interval_s)
+
+    def _sample_in_time(self, admin: Admin) -> None:
+        """Take one sample, and wait until the next is due."""
+        began_s = time.monotonic()
+        with put_off():
+            self._sample(admin)
+        took_s = time.monotonic() - began_s
+        wait_s = max(self._settings.interval_s - took_s, SHARE * took_s)
+        self._reach.sampled(began_s, wait_s)
+        self._first.set()
+        self._wait(wait_s)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, but not beyond the end or the return of the cluster."""
+        if self._due.wait(seconds) and not self._ending.is_set():
+            self._due.clear()
 
     def _sample(self, admin: Admin) -> None:
         if self._cluster_id is None:
@@ -151,16 +210,36 @@ class LiveSource:
         listed = heard_groups(admin, limits.timeout_ms)
         names = [one.group_id for one in listed.groups if one.group_type.lower() in READABLE]
         unseen = [f"broker {node_id}: {error}" for node_id, error in listed.errors.items()]
-        if len(names) > self._settings.max_groups:
+        gaps = self.of_silent_brokers(listed, names)
+        shown = self._shown(names)
+        if len(shown) < len(names):
             unseen.append(
-                f"{len(names) - self._settings.max_groups} groups: only {self._settings.max_groups} are shown"
+                f"{len(names) - len(shown)} groups: at most {self._settings.max_groups} are shown, "
+                f"with names of {MOST_LETTERS} letters in all"
             )
-            del names[self._settings.max_groups :]
-        sample = sample_groups(admin, names, limits, self._places)
-        unseen += [text for snapshot in sample.groups if (text := unseen_of(snapshot)) is not None]
-        self._take(sample, unseen)
+        sample = sample_groups(admin, shown, limits, self._places)
+        gaps |= {name: f"it was not described: {error}" for name, error in sample.errors.items() if not _is_gone(error)}
+        gaps |= {one.group: text for one in sample.groups if (text := unseen_of(one)) is not None}
+        self._take(sample, unseen, gaps)
 
-    def _take(self, sample: GroupSample, unseen: list[str]) -> None:
+    def _shown(self, names: Sequence[str]) -> list[str]:
+        """Return the groups to sample, the shortest names first: each name is in every answer about all groups."""
+        shortest = sorted(names, key=len)[: self._settings.max_groups]
+        sums = accumulate(len(name) for name in shortest)
+        return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
+
+    def of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
+        """Return the groups that are absent only because their coordinator did not list its groups."""
+        silent = {
+            group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
+            for group, node in self._coordinators.items()
+            if node in listed.errors
+        }
+        for name in names:
+            silent.pop(name, None)
+        return silent
+
+    def _take(self, sample: GroupSample, unseen: list[str], gaps: dict[str, str]) -> None:
         looks: dict[str, deque[GroupSnapshot]] = {}
         for snapshot in sample.groups:
             kept = looks[snapshot.group] = self._looks.get(snapshot.group) or deque(maxlen=LOOKS_KEPT)
@@ -176,12 +255,21 @@ class LiveSource:
             if number % BREATH_EVERY == 0:
                 time.sleep(BREATH_S)
         self._lag.add(found.values())
-        before = {} if self._known is None else self._known.groups
-        self._known = GroupsKnown(now_ms, found, told, unseen)
-        changed = [one for group, one in found.items() if _differs(before.get(group), one)]
-        gone = [group for group in before if group not in found]
-        if changed or gone:
-            self._tell(SourceNews(changed, gone))
+        before = self._known or GroupsKnown(0, {})
+        self._known = now = GroupsKnown(now_ms, found, told, unseen, gaps)
+        kept_nodes = {group: node for group, node in self._coordinators.items() if group in now.unknown}
+        self._coordinators = kept_nodes | {
+            group: one.coordinator_id for group, one in found.items() if one.coordinator_id is not None
+        }
+        changed = [one for group, one in found.items() if _differs(before.groups.get(group), one)]
+        gone = [g for g in (*before.groups, *before.unknown) if g not in found and g not in now.unknown]
+        unknown = {group: why for group, why in now.unknown.items() if before.unknown.get(group) != why}
+        if changed or gone or unknown:
+            self._tell(SourceNews(changed, gone, unknown=unknown))
+
+
+def _is_gone(error: KohortError) -> bool:
+    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:

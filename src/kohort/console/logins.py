@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -18,7 +19,9 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""So many wrong passwords of an address, or twenty times as many of all, within ``FAILED_S``."""
+"""Wrong passwords of a network within ``FAILED_S``; the next attempt waits."""
+PRESSED: Final = 20 * FAILURES
+"""Wrong passwords of all within ``FAILED_S``; from then on each network has one attempt, and none is locked out."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
@@ -83,36 +86,46 @@ class Sessions:
 
 
 class Attempts:
-    """Counts wrong passwords, by address and in all, and says for how long the next attempt has to wait."""
+    """Wrong passwords by network (an IPv4 address, or 64 bits of IPv6), and the wait before the next attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
-        self._all: deque[float] = deque(maxlen=20 * FAILURES)
+        self._all: deque[float] = deque(maxlen=PRESSED)
 
     def wait_s(self, address: str) -> float:
-        """Return after how many seconds an address may try; 0 is now."""
+        """Return the seconds until the next attempt of an address; 0 is now."""
         now_s = self._clock()
-        found = 0.0
-        for times, most in ((self._failed.get(address), FAILURES), (self._all, 20 * FAILURES)):
-            if times is not None and len(times) >= most:
-                found = max(found, times[-most] + FAILED_S - now_s)
-        return max(0.0, found)
+        is_pressed = len(self._all) == PRESSED and now_s - self._all[0] < FAILED_S
+        most = 1 if is_pressed else FAILURES
+        times = self._failed.get(network_of(address), ())
+        return max(0.0, times[-most] + FAILED_S - now_s) if len(times) >= most else 0.0
 
     def failed(self, address: str) -> None:
         """Count a wrong password."""
-        now_s = self._clock()
-        self._failed.setdefault(address, deque(maxlen=FAILURES)).append(now_s)
-        self._failed.move_to_end(address)
+        now_s, network = self._clock(), network_of(address)
+        self._failed.setdefault(network, deque(maxlen=FAILURES)).append(now_s)
+        self._failed.move_to_end(network)
         self._all.append(now_s)
         while len(self._failed) > MOST_ADDRESSES:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
         """Forget the wrong ones of an address: what was counted turned out to be right."""
-        self._failed.pop(address, None)
+        self._failed.pop(network_of(address), None)
         if self._all:
             self._all.pop()
+
+
+def network_of(address: str) -> str:
+    """Return the network that one user of IPv6 has, 64 bits; any other address as it is."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address) or found.ipv4_mapped is not None:
+        return address
+    return str(ipaddress.ip_network((int(found), 64), strict=False))
 
 
 def by_password(password: str, user: str = "operator") -> TryLogin:

@@ -48,6 +48,12 @@ class RecordedSource:
     def now_ms(self) -> int:
         return self._until_ms
 
+    def known_until_ms(self) -> int:
+        return self._until_ms
+
+    def unreachable(self) -> None:
+        return None
+
     def groups(self, at_ms: int | None) -> GroupsKnown:
         if at_ms is not None and at_ms < self._until_ms:
             return groups_told(self._kept, at_ms)

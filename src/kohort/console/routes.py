@@ -13,6 +13,7 @@ from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.asked_of_cluster import ChangesAtCluster, ReplayAsked, WhatIfAsked
 from kohort.console.changes import KINDS, ChangeAsked, Changes, Kind
 from kohort.console.guard import Rejected
+from kohort.console.reachability import ClusterUnreachable
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
 from kohort.verbs.explaining import explained
@@ -27,12 +28,14 @@ MOST_PARAMETERS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AskedRoute:
-    """One request: its parameters, its body, and with which clients the cluster is asked (None: there is none)."""
+    """One request: parameters, body, clients for the cluster (None for a recording), user, and the error of an
+    outage."""
 
     params: Mapping[str, str]
     body: bytes
     clients: WatchClients | None
     user: str | None
+    unreachable: ClusterUnreachable | None = None
 
     @property
     def span(self) -> AskedSpan:
@@ -49,9 +52,16 @@ class AskedRoute:
         return int(text)
 
     def with_clients(self) -> WatchClients:
-        """Return the clients. Raises Rejected for a recording."""
-        if self.clients is None:
+        """Return the clients. Raises Rejected for a recording, ClusterUnreachable during an outage."""
+        clients = self.clients_or_none()
+        if clients is None:
             raise Rejected(404, "a recording has no cluster to ask", "kohort console --bootstrap HOST:PORT has one")
+        return clients
+
+    def clients_or_none(self) -> WatchClients | None:
+        """Return the clients, None for a recording. Raises ClusterUnreachable during an outage."""
+        if self.unreachable is not None:
+            raise self.unreachable
         return self.clients
 
     def told(self, kind: type[Any]) -> Any:
@@ -81,15 +91,17 @@ class Routes:
             ("groups", GROUP, "fenced"): lambda q, p: a.fenced(p[0], q.span),
             ("groups", GROUP, "lag-history"): lambda q, p: a.lag_history(p[0], q.span),
             ("groups", GROUP, "describe"): lambda q, p: c.describe(q.with_clients(), p[0]),
-            ("groups", GROUP, "clients"): lambda q, p: c.clients(q.clients, p[0]),
+            ("groups", GROUP, "clients"): lambda q, p: c.clients(q.clients_or_none(), p[0]),
             ("groups", GROUP, "causes"): lambda q, p: a.causes(q.number("from"), p[0], q.span),
             ("groups", GROUP, "peek"): self._peek,
             ("doctor",): lambda q, _: a.doctor(q.params.get("group") or None, q.span),
             ("causes",): lambda q, _: a.causes(q.number("since"), q.params.get("group") or None, q.span),
             ("causes", "software"): lambda q, _: c.software(
-                q.clients, q.number("since"), q.params.get("group") or None, q.span
+                q.clients_or_none(), q.number("since"), q.params.get("group") or None, q.span
             ),
-            ("groups", GROUP, "causes", "software"): lambda q, p: c.software(q.clients, q.number("from"), p[0], q.span),
+            ("groups", GROUP, "causes", "software"): lambda q, p: c.software(
+                q.clients_or_none(), q.number("from"), p[0], q.span
+            ),
             ("nodes",): lambda q, _: c.nodes(q.with_clients()),
             ("nodes", GROUP, "what-if"): lambda q, p: c.lose_node(q.with_clients(), _node(p[0])),
             ("topics",): lambda q, _: c.topics(q.with_clients()),
@@ -99,7 +111,7 @@ class Routes:
             ("explain", GROUP): lambda _, p: explained(p[0]),
         }
         self._posts: dict[tuple[str, ...], Handler] = {
-            ("groups", GROUP, "what-if"): lambda q, p: c.what_if(q.clients, p[0], q.told(WhatIfAsked)),
+            ("groups", GROUP, "what-if"): lambda q, p: c.what_if(q.clients_or_none(), p[0], q.told(WhatIfAsked)),
             ("groups", GROUP, "replay"): lambda q, p: c.replay(p[0], q.told(ReplayAsked)),
         }
         for kind in KINDS:

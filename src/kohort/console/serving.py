@@ -8,10 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from kohort.console.app import ConsoleApp
+from kohort.console.connections import AT_ONCE, HEAD_S, ConsoleConnection, cut_overdue
 from kohort.console.sources import ConsoleSource
 from kohort.errors import ConfigError, KohortError
 from kohort.extras import needs
@@ -21,8 +23,6 @@ with needs("console", "the console"):
 
 HEADERS: Final = 256 << 10
 """Bytes of a request before its body: three for each byte of a long name."""
-AT_ONCE: Final = 512
-"""Connections; more are answered 503."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
 """For the last event of streams."""
@@ -48,6 +48,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def on_tick(self, counter: int) -> bool:
+        """End overdue connections, twice a second; uvicorn calls this ten times a second."""
+        if counter % 5 == 0:
+            cut_overdue(self.server_state.connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let what is under way end for a moment; who has not read it by then is cut off."""
         if self.server_state.tasks:
@@ -65,7 +71,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
     listening = _listening(place)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=cast("Any", partial(ConsoleConnection, log=app.log)),
         ws="none",
         lifespan="off",
         loop="asyncio",
@@ -115,7 +121,10 @@ class _Running:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop: Any = asyncio.get_running_loop()
+        self._loop = loop
+        if self._server.config.is_ssl:  # uvicorn has no option for it, and asyncio waits for a minute
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_S)
         self._app.begin()
         self._is_ready.set()
         await self._server.serve(sockets=[self._listening])

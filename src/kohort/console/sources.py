@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from kohort.results.console import JournalTold
+from kohort.results.console import JournalTold, UnreachableCluster
 
 if TYPE_CHECKING:
     from kohort.console.lag_history import LagPoint
+    from kohort.console.reachability import ClusterUnreachable
     from kohort.coordinator.journal import JournalEntry
     from kohort.insight.findings.groups import GroupFinding
     from kohort.insight.findings.model import RebalanceFinding
@@ -21,12 +22,22 @@ Kind = Literal["live", "recorded"]
 
 @dataclass(frozen=True, slots=True)
 class GroupsKnown:
-    """The groups as they are known at a time; ``rebalances`` are those of the last hour, None without a journal."""
+    """The groups at a time; ``rebalances`` are those of the last hour, None without a journal.
+
+    ``unseen`` lists gaps of the whole cluster, ``unseen_groups`` the gaps of single groups. A group that is only in
+    ``unseen_groups`` is listed, but not described.
+    """
 
     at_ms: int
     groups: Mapping[str, GroupFinding]
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
     unseen: Sequence[str] = ()
+    unseen_groups: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """Groups without a description, and why."""
+        return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +52,29 @@ class SourceAbout:
 
 
 @dataclass(frozen=True, slots=True)
+class ReachNews:
+    """The cluster stopped answering, or (``unreachable`` is None) answers again."""
+
+    unreachable: UnreachableCluster | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceNews:
-    """What is new since the last news: groups whose findings changed, those that are gone, entries of the journal."""
+    """Changes since the last sample: changed findings, deleted groups, entries of the journal, groups without a
+    description (with the reason), and reachability."""
 
     changed: Sequence[GroupFinding] = ()
     gone: Sequence[str] = ()
     entries: Sequence[JournalEntry] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    reach: ReachNews | None = None
 
 
 class ConsoleSource(Protocol):
     """Gives what the console shows. Any method may be called on any thread; what has to ask a cluster takes time.
 
     ``at_ms`` is "as it was known at that time", None is now. Raises NothingThere for a group that is not there, and
-    what clients raise where nobody answers.
+    ClusterUnreachable for the present of a cluster that does not answer.
     """
 
     def about(self) -> SourceAbout:
@@ -61,6 +82,12 @@ class ConsoleSource(Protocol):
 
     def now_ms(self) -> int:
         """Return the time that "now" is: of a recording, its end."""
+
+    def known_until_ms(self) -> int:
+        """Return the last moment with known state: now, or the start of an outage."""
+
+    def unreachable(self) -> ClusterUnreachable | None:
+        """Return the error of the present outage; None while the cluster answers."""
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
         """Return all groups; live, the last sample, which is waited for where there is none yet."""

@@ -94,10 +94,22 @@ class Hub:
         self._number = 0
         self._ending = False
 
-    @property
-    def is_full(self) -> bool:
-        """Whether one more would be too many."""
-        return len(self._streams) >= MOST_STREAMS
+    def open(self, group: str | None) -> Waiting | None:
+        """Take a place for a stream, at once; None where all are taken. ``close`` gives it back."""
+        if len(self._streams) >= MOST_STREAMS:
+            return None
+        mine = Waiting(group)
+        self._streams.add(mine)
+        if group is not None:
+            self._wanted[group] += 1
+        return mine
+
+    def close(self, mine: Waiting) -> None:
+        """Give the place of a stream back, once."""
+        if mine in self._streams:
+            self._streams.discard(mine)
+            if mine.group is not None:
+                self._wanted -= Counter({mine.group: 1})
 
     @property
     def waiting_bytes(self) -> int:
@@ -126,14 +138,10 @@ class Hub:
         return group in self._wanted
 
     async def stream(
-        self, group: str | None, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
+        self, mine: Waiting, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield what one stream sends until the hub ends or nobody takes it any more; ``first`` is asked what it begins
-        with once no news is missed any more."""
-        mine = Waiting(group)
-        self._streams.add(mine)
-        if group is not None:
-            self._wanted[group] += 1
+        """Yield the events of an open stream until the hub ends, or its reader is gone. ``first`` returns the events
+        that it begins with."""
         try:
             self._resume(mine, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
@@ -147,9 +155,7 @@ class Hub:
                     yield data
             yield GOODBYE
         finally:
-            self._streams.discard(mine)
-            if group is not None:
-                self._wanted -= Counter({group: 1})
+            self.close(mine)
 
     def _resume(self, mine: Waiting, last_id: str | None) -> None:
         """Send what came since the last event that the tab had; ``resync`` where that is not known any more."""

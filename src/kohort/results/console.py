@@ -24,6 +24,13 @@ class JournalTold(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str | None = None
 
 
+class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """An outage of the cluster: time of its last answer, and the error since."""
+
+    since_ms: int
+    error: str
+
+
 class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cluster"):
     """What the console shows, and what it may do."""
 
@@ -38,6 +45,8 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     journal: JournalTold
     unseen: list[str]
     """What could not be seen, in sentences."""
+    unreachable: UnreachableCluster | None = None
+    """Null while the cluster answers. Otherwise health, lag and members of all groups are unknown."""
     user: str | None
     """Who is logged in; null without a login."""
     token: str | None
@@ -52,6 +61,8 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     at_ms: int
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
+    unreachable: UnreachableCluster | None = None
+    """Null while the cluster answers. Otherwise the rows name the groups of the last sample, all values unknown."""
 
 
 class LagHistoryTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):

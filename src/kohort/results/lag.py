@@ -16,8 +16,8 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
 
     group: str
     state: str
-    members: int
-    partitions: int
+    members: int | None
+    partitions: int | None
     lag: int | None
     assignor: str
     group_type: str
@@ -25,7 +25,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int | None
     health: str | None = None
     reason: str = ""
-    idle_members: int = 0
+    idle_members: int | None = 0
     lag_ms: int | None = None
     """For how long the next record has waited, the longest of its partitions."""
     lag_ms_complete: bool = True
@@ -35,7 +35,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
-    stuck_members: int = 0
+    stuck_members: int | None = 0
     """Those that do not get on though there is something to do."""
     stable_share_1h: float | None = None
     """The part of the last hour in which it did not rebalance; null without a journal."""
@@ -122,6 +122,8 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
 
     examined: int
     findings: list[DoctorFinding]
+    unknown: int = 0
+    """Groups of unknown health: after one sample, at a time in the past, or without an answer of the coordinator."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):

@@ -48,6 +48,30 @@ def row_of(found: GroupFinding) -> GroupRow:
     )
 
 
+def unknown_row(group: str, reason: str) -> GroupRow:
+    """Return the row of a group whose state is unknown: every value is null."""
+    return GroupRow(
+        group=group,
+        state="Unknown",
+        members=None,
+        partitions=None,
+        lag=None,
+        assignor="",
+        group_type="",
+        protocol_type="",
+        coordinator_id=None,
+        reason=reason,
+        idle_members=None,
+        lag_ms_complete=False,
+        stuck_members=None,
+    )
+
+
+def rows_worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    """Sort rows by health, lag and name."""
+    return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
+
+
 def idle_of(found: GroupFinding) -> int:
     """Return how many members have nothing to do."""
     return sum(member.state == "idle" for member in found.members)

@@ -140,7 +140,7 @@ async function answerOf(ask) {
     body?.what_to_do ?? "see the server's log", body);
 }
 
-const EVENTS = ["looked", "groups", "group", "entries", "resync", "bye"];
+const EVENTS = ["reach", "looked", "groups", "group", "entries", "resync", "bye"];
 
 /**
  * Listen to what changes. Returns a function that ends it.

@@ -56,7 +56,7 @@ export function Explain({ code }) {
 
 function Explanation({ code }) {
   const asked = useJson(`/explain/${encodeURIComponent(code)}`);
-  return html`<div class="explanation"><${Answer} of=${asked}>${(body) => html`<${Explained} about=${body.cause ?? body.error} />`}<//></div>`;
+  return html`<div class="explanation"><${Answer} past of=${asked}>${(body) => html`<${Explained} about=${body.cause ?? body.error} />`}<//></div>`;
 }
 
 function Explained({ about }) {

@@ -2,6 +2,8 @@
 import { Component } from "preact";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
+import { useOutage } from "./live.js";
+import { NotKnown } from "./outage.js";
 import { visible } from "./words.js";
 
 /** @param {{error: Error & {whatToDo?: string}, retry?: () => void}} props */
@@ -20,11 +22,16 @@ function sentence(text) {
 }
 
 /**
- * Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error.
- * @param {{of: object, title?: string, children: (body: any) => any}} props `title`: of a whole page, where there is no answer yet
+ * Something asked for: shown when it is there, with why it is not; old data stay in sight beside an error. During an outage
+ * current values are unknown, and only those of the past stay.
+ * @param {{of: object, title?: string, past?: boolean, children: (body: any) => any}} props `title`: of a whole page, where there is
+ *   no answer yet; `past`: the answer holds during an outage, too
  */
-export function Answer({ of, title, children }) {
+export function Answer({ of, title, past = false, children }) {
   const { body, error, loading, reload } = of;
+  const outage = useOutage();
+  if (outage && !past) return html`<${NotKnown} title=${title} />`;
+  if (outage && body) return children(body);
   return html`${title && !body && html`<h1>${title}</h1>`}${error && html`<${Failure} error=${error} retry=${reload} />`}
     ${loading && html`<p class="soft loading">Loading …</p>`}
     ${body && children(body)}`;

@@ -20,6 +20,10 @@ const state = {
   stream: "closed",
   /** When the last news came, by this machine's clock. */
   heardMs: 0,
+  /** The console's report of an outage of the cluster. @type {{since_ms: number, error: string}|null} */
+  unreachable: null,
+  /** A console that does not answer this page. @type {{sinceMs: number, error: string}|null} */
+  silent: null,
 };
 
 const watchers = new Set();
@@ -58,6 +62,28 @@ export function isWithoutCluster(cluster) {
   return cluster?.kind === "recorded" && !cluster.cluster_id;
 }
 
+/**
+ * The part that does not answer, since when, and the error; null while both answer.
+ * @returns {{part: "cluster"|"console", sinceMs: number, error: string}|null}
+ */
+export function outage() {
+  if (state.silent) return { part: "console", ...state.silent };
+  if (state.unreachable) return { part: "cluster", sinceMs: state.unreachable.since_ms, error: state.unreachable.error };
+  return null;
+}
+
+/** Keep the error of a console that does not answer; its start is the last answer. */
+export function consoleFailed(error) {
+  if (state.silent || !state.cluster) return;
+  state.silent = { sinceMs: answeredMs(), error: error.message };
+  tell();
+}
+
+/** Time of the last answer of the console, by its clock. */
+function answeredMs() {
+  return Math.max(state.cluster.askedAtMs, state.heardMs) + clockDifference();
+}
+
 /** The moment from which "ago" counts: the one that is shown, the end of the recording, or now. */
 export function nowMs() {
   const at = shownAt();
@@ -78,9 +104,13 @@ function clockDifference() {
 /** Keep what the server said of itself; all is drawn anew if more is different than the time. */
 export function setCluster(cluster) {
   const before = state.cluster;
+  const returned = state.silent !== null;
   state.cluster = { ...cluster, askedAtMs: Date.now() };
+  state.silent = null;
+  state.unreachable = cluster.unreachable ?? null;
   follow();
-  if (!before || apartFromTime(before) !== apartFromTime(state.cluster)) tell();
+  if (returned || state.stream === "lost") tellNews("resync", {});
+  if (returned || !before || apartFromTime(before) !== apartFromTime(state.cluster)) tell();
 }
 
 function apartFromTime(cluster) {
@@ -128,6 +158,14 @@ function follow() {
 function hear(kind, data) {
   state.heardMs = Date.now();
   if (kind === "bye") setStream("lost");
+  if (kind === "reach") {
+    state.unreachable = data.unreachable ?? null;
+    tell();
+  }
+  tellNews(kind, data);
+}
+
+function tellNews(kind, data) {
   for (const listener of [...listeners]) listener(kind, data);
 }
 
@@ -135,7 +173,8 @@ function setStream(stream) {
   const came = stream === "open" && state.stream === "lost";
   const changed = stream !== state.stream;
   state.stream = stream;
-  if (came) for (const listener of [...listeners]) listener("resync", {});
+  if (came) tellNews("resync", {});
+  if (changed && stream === "lost") tellNews("lost", {});
   if (changed) tell();
 }
 
@@ -150,7 +189,7 @@ export function startLive() {
 
 /**
  * The mode and the cluster, in a component that is drawn anew when they change.
- * @returns {{mode: Mode, at: number|null, cluster: any, stream: string}}
+ * @returns {{mode: Mode, at: number|null, cluster: any, stream: string, outage: ReturnType<typeof outage>}}
  */
 export function useLive() {
   const [, draw] = useState(version);
@@ -161,5 +200,11 @@ export function useLive() {
     if (drawn !== version) watcher();
     return () => watchers.delete(watcher);
   }, []);
-  return { mode: mode(), at: shownAt(), cluster: state.cluster, stream: state.stream };
+  return { mode: mode(), at: shownAt(), cluster: state.cluster, stream: state.stream, outage: outage() };
+}
+
+/** The outage that makes the values of this view unknown: that of the present, not of a moment of the past. */
+export function useOutage() {
+  const live = useLive();
+  return live.mode === "live" ? live.outage : null;
 }

@@ -5,7 +5,8 @@ import { html } from "./html.js";
 import { Icon } from "./badge.js";
 import { Failure, Guarded } from "./failure.js";
 import { HelpDialog } from "./keys.js";
-import { setCluster, useLive } from "./live.js";
+import { consoleFailed, onNews, setCluster, useLive } from "./live.js";
+import { OutageBanner } from "./outage.js";
 import { usePlace } from "./router.js";
 import { Link } from "./text.js";
 import { setTheme, theme } from "./theme.js";
@@ -24,13 +25,15 @@ const SECTIONS = [
 const ASK_AGAIN_MS = 3000;
 /** What the server says of itself changes: a journal is found, something is not seen any more. */
 const LOOK_AGAIN_MS = 10_000;
+/** A console that takes longer does not answer. */
+const ANSWER_MS = 10_000;
 
 export function Shell() {
   const place = usePlace();
-  const { cluster } = useLive();
+  const { cluster, outage } = useLive();
   const [error, setError] = useState(null);
   useLayoutEffect(() => askCluster(setError), []);
-  useEffect(() => nameWindow(place, cluster), [place.path, cluster]);
+  useEffect(() => nameWindow(place, cluster, outage), [place.path, cluster, outage?.part]);
   return html`
     <a class="skip" href="#main" onClick=${toMain}>to the content</a>
     <header class="top">
@@ -40,6 +43,7 @@ export function Shell() {
       <${ThemeSwitch} />
       <${HelpDialog} />
     </header>
+    <${OutageBanner} />
     ${cluster && html`<${TimeBar} />`}
     <main id="main" tabindex="-1">
       ${error && html`<${Failure} error=${error} />`}
@@ -59,25 +63,31 @@ function askCluster(setError) {
   let timer = null;
   let known = false;
   const ask = async () => {
+    clearTimeout(timer);
     try {
-      const cluster = await getJson("/cluster");
+      const cluster = await getJson("/cluster", {}, known ? AbortSignal.timeout(ANSWER_MS) : undefined);
       setToken(cluster.token ?? null);
       setError(null);
       setCluster(cluster);
       known = true;
       if (cluster.kind === "live") timer = setTimeout(ask, cluster.journal?.kind ? LOOK_AGAIN_MS : ASK_AGAIN_MS);
     } catch (error) {
-      if (!known) setError(error); // else the stream tells that nobody is there
+      if (known) consoleFailed(error);
+      else setError(error);
       timer = setTimeout(ask, ASK_AGAIN_MS);
     }
   };
   ask();
-  return () => clearTimeout(timer);
+  const stop = onNews((kind) => (kind === "lost" ? ask() : undefined));
+  return () => {
+    stop();
+    clearTimeout(timer);
+  };
 }
 
-function nameWindow({ segments }, cluster) {
+function nameWindow({ segments }, cluster, outage) {
   const where = visible(segments.slice(0, 3).reverse().join(" · ") || "groups").slice(0, 80);
-  document.title = `${where} – ${visible(cluster?.title || cluster?.address || "kohort console")}`;
+  document.title = `${outage ? "NO ANSWER – " : ""}${where} – ${visible(cluster?.title || cluster?.address || "kohort console")}`;
 }
 
 function Section({ name, title, here }) {

@@ -39,10 +39,10 @@ function roundedNow() {
 }
 
 export function TimeBar() {
-  const { mode, at, cluster, stream } = useLive();
+  const { mode, at, cluster, stream, outage } = useLive();
   return html`<section class="timebar" aria-label="Time">
     <span class="cluster" data-tip=${clusterTip(cluster)}>${visible(cluster.title || cluster.address || cluster.cluster_id || "cluster")}</span>
-    <${Now} mode=${mode} at=${at} stream=${stream} />
+    <${Now} mode=${mode} at=${at} stream=${stream} outage=${outage} />
     ${cluster.journal?.since_ms && !isOneFile() && html`<${Scrubber} cluster=${cluster} at=${at} />`}
     <span class="grow"></span>
     <${SpanChoice} />
@@ -61,14 +61,14 @@ const MODES = {
   recorded: ["square", "RECORDED"],
 };
 
-function Now({ mode, at, stream }) {
-  const lost = mode === "live" && stream === "lost";
-  const [icon, word] = lost ? ["cross", "NOT CONNECTED"] : MODES[mode];
+function Now({ mode, at, stream, outage }) {
+  const lost = mode === "live" && (outage !== null || stream === "lost");
+  const [icon, word] = lost ? ["cross", outage ? "NO ANSWER" : "NOT CONNECTED"] : MODES[mode];
   return html`<span class=${`mode ${lost ? "lost" : mode}`} data-mode=${mode} data-stream=${stream}><${Icon} name=${icon} />${word}</span>
     ${at !== null && html`<time datetime=${utc(at)} data-tip=${utc(at)}>${timeOfDay(at)}</time>`}
     ${mode === "live" && html`<button type="button" class="small" onClick=${pause}>Pause</button>`}
     ${(mode === "paused" || mode === "replay") && html`<button type="button" class="small" onClick=${goLive}>${"Back to now"}</button>`}
-    ${lost && html`<span class="soft">what is shown was true when the server was last heard</span>`}`;
+    ${lost && !outage && html`<span class="soft">no events come from the console: values are up to 10 s old</span>`}`;
 }
 
 /** A slider over what the journal tells of, with steps and a clock that runs. */

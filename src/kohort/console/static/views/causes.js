@@ -24,7 +24,7 @@ export function CausesView() {
   const { from } = useSpan();
   const asked = useJson("/causes", { since: from }, OF_CLUSTER);
   const software = useJson("/causes/software", { since: from });
-  return html`<${Answer} of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} software=${software} />`}<//>`;
+  return html`<${Answer} past of=${asked} title="Causes">${(body) => html`<${Causes} body=${body} title="Causes" level=${1} software=${software} />`}<//>`;
 }
 
 /** The same of one group. @param {{group: string}} props */
@@ -32,7 +32,7 @@ export function GroupCausesView({ group }) {
   const { from, until } = useSpan();
   const asked = useJson(pathOf("groups", group, "causes"), { from, until }, { on: ["entries"] });
   const software = useJson(pathOf("groups", group, "causes", "software"), { from, until });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${2} group=${group} software=${software} />`}<//>`;
+  return html`<${Answer} past of=${asked}>${(body) => html`<${Causes} body=${body} title="Causes" level=${2} group=${group} software=${software} />`}<//>`;
 }
 
 function Causes({ body, title, level, group = null, software }) {

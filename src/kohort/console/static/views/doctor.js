@@ -18,16 +18,21 @@ export function DoctorView() {
   return html`<${Answer} of=${asked} title="Doctor">${(body) => {
     const matches = matcher(params.filter);
     const found = body.findings.filter((one) => matches([one.group, one.rule, one.sentence]));
-    return html`<${Heading} title="Doctor" sentence=${`${count(body.examined, "group")} examined: ${count(body.findings.length, "finding")}.`} command="kohort doctor" markdown=${() => findingsAsMarkdown(found)}>
+    return html`<${Heading} title="Doctor" sentence=${sentenceOf(body)} command="kohort doctor" markdown=${() => findingsAsMarkdown(found)}>
         <${Search} value=${params.filter ?? ""} label="Filter findings" onInput=${(filter) => choose({ filter })} />
       <//>
       <${Findings} findings=${found} named />`;
   }}<//>`;
 }
 
+function sentenceOf({ examined, findings, unknown = 0 }) {
+  const rest = unknown ? `; the health of ${unknown === examined ? "all" : unknown} is unknown` : "";
+  return `${count(examined, "group")} examined: ${count(findings.length, "finding")}${rest}.`;
+}
+
 /** Findings as a list. @param {{findings: any[], named?: boolean}} props `named`: with the name of each one's group */
 export function Findings({ findings, named = false }) {
-  if (!findings.length) return html`<p class="empty">Nothing is wrong, as far as can be seen.</p>`;
+  if (!findings.length) return html`<p class="empty">No rule found anything.</p>`;
   return html`<ul class="findings">${findings.slice(0, SHOWN).map((one) => html`<${Finding} one=${one} named=${named} />`)}</ul>
     ${findings.length > SHOWN && html`<p class="soft">${findings.length - SHOWN} more: filter to see them.</p>`}`;
 }

@@ -13,7 +13,7 @@ import { memberName, plain, shellWord, visible } from "../parts/words.js";
 /** @param {{group: string}} props */
 export function EventsView({ group }) {
   const asked = useJson(pathOf("groups", group, "events"), useSpan(), { on: ["entries"] });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Events} body=${body} group=${group} />`}<//>`;
+  return html`<${Answer} past of=${asked}>${(body) => html`<${Events} body=${body} group=${group} />`}<//>`;
 }
 
 function Events({ body, group }) {

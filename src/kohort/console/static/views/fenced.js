@@ -24,7 +24,7 @@ const VERDICTS = {
 /** @param {{group: string}} props */
 export function FencedView({ group }) {
   const asked = useJson(pathOf("groups", group, "fenced"), useSpan(), { on: ["entries"] });
-  return html`<${Answer} of=${asked}>${(body) => {
+  return html`<${Answer} past of=${asked}>${(body) => {
     const order = Object.keys(VERDICTS);
     const found = [...body.fenced].sort((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict) || b.last_at_ms - a.last_at_ms);
     return html`<${Heading} level=${2} title="Refused and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />

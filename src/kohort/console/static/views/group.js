@@ -3,6 +3,8 @@ import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
 import { Failure } from "../parts/failure.js";
 import { useJson } from "../parts/json.js";
+import { useOutage } from "../parts/live.js";
+import { NotKnown, sinceWords } from "../parts/outage.js";
 import { pathOf } from "../parts/router.js";
 import { Link, Text } from "../parts/text.js";
 import { cut, visible } from "../parts/words.js";
@@ -32,6 +34,9 @@ const TABS = [
   ["events", "Events", EventsView],
 ];
 
+/** Tabs that show the past: what the journal tells of it holds during an outage. */
+const OF_PAST = ["timeline", "rebalances", "fenced", "causes", "events"];
+
 /** Takes the finding of this group from the news. */
 function mergeStatus(group) {
   return (_body, kind, news) => {
@@ -43,16 +48,19 @@ function mergeStatus(group) {
 /** @param {{group: string, tab: string, id?: string}} props */
 export function GroupView({ group, tab, id }) {
   const asked = useJson(pathOf("groups", group), {}, { merge: mergeStatus(group), on: ["entries"] });
-  const status = asked.body?.status ?? null;
+  const outage = useOutage();
+  const status = outage ? null : (asked.body?.status ?? null);
   const View = tab === "rebalances" && id !== undefined ? RebalanceView : (TABS.find(([name]) => name === tab)?.[2] ?? OverviewView);
   return html`
     <div class="group-head">
       <nav aria-label="You are here" class="crumbs"><${Link} to="/groups">Groups<//> <span aria-hidden="true">›</span></nav>
       <h1><bdi data-tip=${group.length > 70 ? cut(visible(group), 500) : null}>${cut(visible(group), 70)}</bdi></h1>
       ${status && html`<${Health} word=${status.health} why=${status.reason} />`}
+      ${outage && html`<${Health} word=${null} why=${sinceWords(outage)} />`}
     </div>
     ${status && html`<p class="sentence"><${Text} value=${status.sentence} limit=${500} /></p>`}
-    ${asked.error && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
+    ${outage && html`<p class="sentence">Its health, lag and members are unknown: ${sinceWords(outage)}.</p>`}
+    ${asked.error && !outage && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
     <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(([name, title]) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
-    <${View} group=${group} status=${status} id=${id} />`;
+    ${outage && !OF_PAST.includes(tab) ? html`<${NotKnown} title=${TABS.find(([name]) => name === tab)?.[1] ?? "Overview"} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;
 }

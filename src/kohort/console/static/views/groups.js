@@ -7,6 +7,8 @@ import { Answer } from "../parts/failure.js";
 import { compact, count, duration, number, share } from "../parts/format.js";
 import { Heading, matcher, Search } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
+import { useOutage } from "../parts/live.js";
+import { sinceWords } from "../parts/outage.js";
 import { choose, pathOf, usePlace } from "../parts/router.js";
 import { Sparkline } from "../parts/sparkline.js";
 import { Table } from "../parts/table.js";
@@ -44,31 +46,46 @@ function rank(row) {
 
 export function GroupsView() {
   const asked = useJson("/groups", {}, { merge: mergeGroups });
-  return html`<${Answer} of=${asked} title="Groups">${(body) => html`<${Groups} body=${body} />`}<//>`;
+  const outage = useOutage();
+  return html`<${Answer} past of=${asked} title="Groups">${(body) => html`<${Groups} body=${outage ? withoutValues(body, sinceWords(outage)) : body} outage=${outage} />`}<//>`;
 }
 
-function Groups({ body }) {
+/** The names of the last sample; every value is unknown. */
+function withoutValues(body, why) {
+  const nothing = { state: "Unknown", assignor: "", group_type: "", members: null, partitions: null, lag: null, lag_ms: null, health: null, rebalances_1h: null, last_rebalance: null, coordinator_id: null, topics: [] };
+  return { groups: body.groups.map(({ group }) => ({ ...nothing, group, reason: why })), trends: {} };
+}
+
+function Groups({ body, outage }) {
   const { params } = usePlace();
   const shown = useMemo(() => chosenRows(body.groups, params), [body, params.filter, params.health, params.state, params.cause, params.topic]);
   useEffect(() => performance.mark("kohort: groups drawn"), []);
   const troubled = body.groups.filter((row) => rank(row) < WORDS.indexOf("REBALANCING"));
   return html`
-    <${Heading} title="Groups" sentence=${sentenceOf(body.groups, troubled)} command="kohort groups" markdown=${() => markdownOf(shown)}>
+    <${Heading} title="Groups" sentence=${outage ? `Unknown: ${sinceWords(outage)}. Listed: the groups of the last sample.` : sentenceOf(body.groups, troubled)} command="kohort groups" markdown=${() => markdownOf(shown)}>
       <${Choice} name="state" title="any state" values=${body.groups.map((row) => row.state)} chosen=${params.state} />
       <${Choice} name="cause" title="any cause" values=${body.groups.map((row) => row.last_rebalance?.cause)} chosen=${params.cause} as=${plain} />
       <${Choice} name="topic" title="any topic" values=${body.groups.flatMap((row) => row.topics ?? [])} chosen=${params.topic} />
       <${Search} value=${params.filter ?? ""} label="Filter groups" onInput=${(filter) => choose({ filter })} />
     <//>
-    <${Counts} groups=${body.groups} chosen=${params.health} />
+    <${Counts} groups=${body.groups} chosen=${params.health} outage=${outage} />
     <${Table} caption="Groups, the worst first" columns=${columnsFor(body)} rows=${shown} keyOf=${(row) => row.group} rowHeight=${ROW_PX} empty=${body.groups.length ? "No group matches the filter." : html`<${NoGroups} />`} />`;
 }
 
 function sentenceOf(groups, troubled) {
-  if (!groups.length) return "There are no groups.";
-  if (!troubled.length) return `${count(groups.length, "group")}; none needs attention.`;
+  if (!groups.length) return "No group is visible here.";
+  const unknown = groups.filter((row) => (row.health ?? null) === null).length;
+  if (!troubled.length) return `${count(groups.length, "group")}; ${healthWords(groups.length - unknown, unknown)}.`;
   const worst = troubled[0];
   const needs = troubled.length === 1 ? "needs" : "need";
   return html`<strong>${count(troubled.length, "group")} of ${number(groups.length)} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
+}
+
+/** "none needs attention", of the groups with a known health alone. */
+function healthWords(known, unknown) {
+  if (!unknown) return "none needs attention";
+  if (!known) return "the health of all is unknown";
+  return `${known} ${known === 1 ? "needs" : "need"} no attention, the health of ${unknown} is unknown`;
 }
 
 /** One of the values that rows have, as a filter in the address. */
@@ -90,13 +107,14 @@ function chosenRows(groups, { filter, health, state, cause, topic }) {
 }
 
 /** How many are how; each count is a filter. */
-function Counts({ groups, chosen }) {
+function Counts({ groups, chosen, outage }) {
+  const shown = (times) => (outage ? html`<${Unknown} why=${sinceWords(outage)} />` : times);
   return html`<div class="counts" role="group" aria-label="Filter by health">
-    <button type="button" aria-pressed=${!chosen} onClick=${() => choose({ health: null })}>all <b>${groups.length}</b></button>
+    <button type="button" aria-pressed=${!chosen} onClick=${() => choose({ health: null })}>all <b>${shown(groups.length)}</b></button>
     ${WORDS.map((word) => {
       const times = groups.filter((row) => (row.health ?? null) === word).length;
       const name = word ?? "unknown";
-      return times > 0 && html`<button type="button" aria-pressed=${chosen === name} onClick=${() => choose({ health: chosen === name ? null : name })}><${Health} word=${word} /> <b>${times}</b></button>`;
+      return times > 0 && html`<button type="button" aria-pressed=${chosen === name} onClick=${() => choose({ health: chosen === name ? null : name })}><${Health} word=${word} /> <b>${shown(times)}</b></button>`;
     })}
   </div>`;
 }
@@ -107,8 +125,8 @@ function columnsFor(body) {
     { key: "health", title: "Health", value: rank, cell: (row) => html`<${Health} word=${row.health} why=${row.reason} />` },
     { key: "group", title: "Group, and why", value: (row) => row.group, head: true, width: "wide", cell: (row) => html`<${Name} row=${row} />` },
     { key: "state", title: "State", needs: "middle", value: (row) => row.state, cell: (row) => html`${visible(row.state)}<div class="under">${visible(row.assignor || row.group_type)}</div>` },
-    { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`${row.members}<div class="under">${[row.idle_members && `${row.idle_members} idle`, row.stuck_members && `${row.stuck_members} stuck`].filter(Boolean).join(", ")}</div>` },
-    { key: "lag", title: "Lag", kind: "number", help: "records that wait", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions} partitions</div>` },
+    { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`<${Known} value=${row.members} why=${row.reason} as=${String} /><div class="under">${[row.idle_members && `${row.idle_members} idle`, row.stuck_members && `${row.stuck_members} stuck`].filter(Boolean).join(", ")}</div>` },
+    { key: "lag", title: "Lag", kind: "number", help: "records that wait", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions === null ? "" : count(row.partitions, "partition")}</div>` },
     { key: "wait", title: "Waited", kind: "number", help: "for how long the next record has waited: the longest of its partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
     { key: "trend", title: "15 min", needs: "middle", help: "lag in the last 15 minutes", cell: (row) => html`<${Trend} row=${row} values=${row.trend ?? body.trends?.[row.group]} />` },
     { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour; the second round of a cooperative one is not counted; and how much of that time it did not rebalance", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="nobody keeps a journal" /><div class="under">${row.stable_share_1h === null || row.stable_share_1h === undefined ? "" : `${stableWords(row.stable_share_1h)} stable`}</div>` },

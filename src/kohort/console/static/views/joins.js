@@ -19,7 +19,7 @@ export function Joins({ group, one }) {
 function Asked({ group, one }) {
   const until = one.opened_at_ms + (one.took_ms ?? 0) + SLACK_MS;
   const asked = useJson(pathOf("groups", group, "events"), { kinds: "member_arrived", from: one.opened_at_ms, until });
-  return html`<section><h3>Who joined how</h3><${Answer} of=${asked}>${(body) => html`<${JoinsTable} arrivals=${body.events.filter((event) => event.kind === "member_arrived" && event.at_ms - (event.entry.after_ms ?? 0) === one.opened_at_ms)} />`}<//></section>`;
+  return html`<section><h3>Who joined how</h3><${Answer} past of=${asked}>${(body) => html`<${JoinsTable} arrivals=${body.events.filter((event) => event.kind === "member_arrived" && event.at_ms - (event.entry.after_ms ?? 0) === one.opened_at_ms)} />`}<//></section>`;
 }
 
 function JoinsTable({ arrivals }) {

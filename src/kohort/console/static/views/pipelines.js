@@ -12,7 +12,7 @@ import { markdownTable, visible } from "../parts/words.js";
 
 export function PipelinesView() {
   const asked = useJson("/pipelines", {}, OF_CLUSTER);
-  return html`<${Answer} of=${asked} title="Pipelines">${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. Where one goes on is in Spark's checkpoint; its group has what was committed after each micro-batch.` : "No pipeline was given to this console."} command="kohort pipeline status FILE" markdown=${body.pipelines.length ? () => asMarkdown(body.pipelines) : null} />
+  return html`<${Answer} past of=${asked} title="Pipelines">${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. Where one goes on is in Spark's checkpoint; its group has what was committed after each micro-batch.` : "No pipeline was given to this console."} command="kohort pipeline status FILE" markdown=${body.pipelines.length ? () => asMarkdown(body.pipelines) : null} />
       ${!body.pipelines.length && html`<p class="empty">Pipelines are told by their files and ledgers: start the console with <code>kohort console --pipeline FILE</code>.</p>`}
       ${body.pipelines.map((one) => html`<${Pipeline} one=${one} />`)}`}<//>`;
 }

@@ -24,7 +24,7 @@ export function RebalanceView({ group, id }) {
   const within = useJson(path, useSpan(), { on: ["entries"] });
   const elsewhere = within.body !== null && placeOf(within.body, id) < 0;
   const all = useJson(elsewhere ? path : null);
-  return html`<${Answer} of=${elsewhere ? all : within}>${(body) => {
+  return html`<${Answer} past of=${elsewhere ? all : within}>${(body) => {
     const at = placeOf(body, id);
     if (at < 0) return html`<${NotKnown} group=${group} id=${id} />`;
     return html`<${Steps} group=${group} before=${body.rebalances[at - 1]} after=${body.rebalances[at + 1]} /><${Rebalance} key=${id} one=${body.rebalances[at]} group=${group} />`;

@@ -16,7 +16,7 @@ import { plain, rebalanceKey, rebalanceName, rebalancesOf, shellWord, visible } 
 /** @param {{group: string}} props */
 export function RebalancesView({ group }) {
   const asked = useJson(pathOf("groups", group, "rebalances"), useSpan(), { on: ["entries"] });
-  return html`<${Answer} of=${asked}>${(body) => html`<${Rebalances} body=${body} group=${group} />`}<//>`;
+  return html`<${Answer} past of=${asked}>${(body) => html`<${Rebalances} body=${body} group=${group} />`}<//>`;
 }
 
 function Rebalances({ body, group }) {

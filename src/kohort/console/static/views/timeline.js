@@ -21,7 +21,7 @@ export function TimelineView({ group }) {
   const timeline = useJson(pathOf("groups", group, "timeline"), span, { on: ["entries"] });
   const rebalances = useJson(pathOf("groups", group, "rebalances"), span, { on: ["entries"] });
   const events = useJson(pathOf("groups", group, "events"), span, { on: ["entries"] });
-  return html`<${Answer} of=${timeline}>${(body) => html`<${Drawn} timeline=${body.timeline} rebalances=${rebalances.body?.rebalances ?? NONE} events=${events.body?.events ?? NONE} group=${group} />`}<//>`;
+  return html`<${Answer} past of=${timeline}>${(body) => html`<${Drawn} timeline=${body.timeline} rebalances=${rebalances.body?.rebalances ?? NONE} events=${events.body?.events ?? NONE} group=${group} />`}<//>`;
 }
 
 const NONE = [];

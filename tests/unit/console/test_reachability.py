@@ -1,0 +1,83 @@
+"""Reachability of the cluster: a failed request starts an outage, a whole later sample ends it."""
+
+import pytest
+
+from kohort.console.reachability import OVERDUE_S, PULSE_MS, PULSE_S, ClusterUnreachable, Reachability
+from kohort.errors import ConnectionFailed
+
+REFUSED = ConnectionFailed("connection refused")
+
+
+class Watched:
+    """A reachability with a clock that the test sets, and the outages that it reported."""
+
+    def __init__(self):
+        self.now_s = 1_000.0
+        self.outages = []
+        self.reach = Reachability(lambda: int(self.now_s * 1000), lambda: self.now_s, self.outages.append)
+
+    def answered(self, at_s):
+        self.now_s = at_s
+        return self.reach.pulse_answered()
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+def test_outage_begins_at_the_last_answer(watched):
+    watched.answered(1_002)
+    watched.now_s = 1_006
+    watched.reach.pulse_failed(REFUSED)
+    watched.now_s = 1_012
+    watched.reach.pulse_failed(REFUSED)
+    assert [(one.since_ms, one.error) for one in watched.outages] == [(1_002_000, "connection refused")]
+    assert watched.reach.unreachable is watched.outages[0]
+
+
+def test_outage_ends_with_a_sample_that_began_after_the_failure(watched):
+    watched.now_s = 1_006
+    watched.reach.pulse_failed(REFUSED)
+    watched.reach.sampled(began_s=1_005, next_within_s=5)
+    assert watched.reach.unreachable is not None
+    watched.now_s = 1_010
+    watched.reach.sampled(began_s=1_007, next_within_s=5)
+    assert watched.reach.unreachable is None
+    assert watched.outages[-1] is None
+
+
+def test_answered_pulse_alone_ends_no_outage_but_asks_for_a_sample(watched):
+    watched.reach.pulse_failed(REFUSED)
+    assert watched.answered(1_002)
+    assert not watched.answered(1_004)
+    assert watched.reach.unreachable is not None
+
+
+def test_failed_sample_is_an_outage_though_the_pulse_answers(watched):
+    watched.answered(1_002)
+    watched.reach.sample_failed(REFUSED)
+    watched.answered(1_004)
+    assert watched.reach.unreachable.since_ms == 1_002_000
+
+
+def test_overdue_sample_is_an_outage(watched):
+    watched.now_s = 1_001
+    watched.reach.sampled(began_s=1_000, next_within_s=5)
+    watched.answered(1_001 + 5 + 3 + OVERDUE_S)
+    assert watched.reach.unreachable is None
+    watched.answered(1_001 + 5 + 3 + OVERDUE_S + 1)
+    assert "not sampled in time" in watched.reach.unreachable.error
+
+
+def test_outage_is_found_and_ended_within_ten_seconds_by_its_intervals():
+    assert PULSE_S + PULSE_MS / 1000 < 10
+
+
+def test_error_of_an_outage_names_address_time_and_cause(watched):
+    watched.reach.pulse_failed(REFUSED)
+    lost = ClusterUnreachable("kafka:9092", watched.outages[0], ["billing"])
+    assert str(lost) == (
+        "kafka:9092 has not answered since 00:16:40 UTC; the state of its groups is unknown: connection refused"
+    )
+    assert (lost.reason, lost.groups) == ("the cluster has not answered since 00:16:40 UTC", ("billing",))
