@@ -53,14 +53,14 @@ def test_clients_bear_a_broker_that_is_gone_and_an_address_where_nobody_answers(
 
 @pytest.mark.timeout(2 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 def test_every_face_bears_every_fault(tmp_path):
     play(tmp_path, list(FAULTS.values()), FACES)
 
 
 @pytest.mark.timeout(2 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.kafka
 @pytest.mark.interop
 def test_every_face_bears_the_faults_of_the_network_before_apache_kafka(tmp_path):

@@ -9,7 +9,7 @@ from crash.run import options_of, play
 
 @pytest.mark.timeout(1800)
 @pytest.mark.slow
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "more", [["--tear"], ["--tear", "--compact"], ["--set", "log.flush.interval.messages=1"], ["--nodes", "3"]]
 )

@@ -36,14 +36,14 @@ def test_what_clients_see_of_a_broker_that_is_killed(tmp_path):
 
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 def test_what_clients_see_in_fifty_runs(tmp_path):
     runs(tmp_path, 50)
 
 
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.kafka
 def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
     runs(tmp_path, 20, "--apache")

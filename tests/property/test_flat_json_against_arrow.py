@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
         ("name", pa.string()), ("é", pa.string()), ("sure", pa.bool_()),
     ]
 )  # fmt: skip
-MANY = settings(max_examples=300, derandomize=True, deadline=None, database=None)
+MANY = settings(max_examples=300)
 NAMES = st.sampled_from([*SCHEMA.names, "more", "nam", "names", ""])
 NUMBERS = st.one_of(
     st.integers(-200, 200), st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False), st.floats()

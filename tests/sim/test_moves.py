@@ -21,7 +21,7 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("moves.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.whole) for first in MORE[::CHUNK])]
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.campaign) for first in MORE[::CHUNK])]
 )
 def test_the_group_survives_moves_and_stops_and_settles_in_the_calm(first):
     for seed in range(first, first + CHUNK):

@@ -33,7 +33,7 @@ READ_GROUP = ("READ", "GROUP", "g")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.whole) for first in MORE[::CHUNK])]
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.campaign) for first in MORE[::CHUNK])]
 )
 def test_the_group_survives_denials_and_settles_once_they_are_lifted(first):
     for seed in range(first, first + CHUNK):

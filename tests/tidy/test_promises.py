@@ -152,7 +152,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
         (
             "3 in the tests, 20 in the campaigns",
             "tests/spark/test_killed_pipeline.py",
-            "pytest.param(1, 3, marks=pytest.mark.whole), pytest.param(2, 20, marks=pytest.mark.long)",
+            "pytest.param(1, 3, marks=pytest.mark.campaign), pytest.param(2, 20, marks=pytest.mark.campaign)",
         ),
         (
             "one run in the tests, fifty in the campaigns",

@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
@@ -15,7 +15,6 @@ from kohort.client.writing.partitioner import StickyPartitioner, murmur2, partit
 from kohort.config.client import ProducerConfig
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_the_hash_is_the_one_of_other_clients(key):
     assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF
