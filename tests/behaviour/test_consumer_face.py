@@ -7,7 +7,6 @@ import functools
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 

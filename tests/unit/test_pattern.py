@@ -1,11 +1,9 @@
 """Patterns of strangers: what they match, and that none of them holds whoever has to try it."""
 
-
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.pattern import LENGTH_MAX, Pattern
-
 
 
 @pytest.mark.parametrize(
