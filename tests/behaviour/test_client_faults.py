@@ -47,7 +47,7 @@ def acknowledged_commits(folder):
 @pytest.mark.slow
 @pytest.mark.campaign
 def test_clients_bear_a_broker_that_is_gone_and_an_address_where_nobody_answers(tmp_path):
-    found = play(tmp_path, SLICE, SLICED_FACES)
+    play(tmp_path, SLICE, SLICED_FACES)
     assert acknowledged_commits(tmp_path) > 0
 
 
