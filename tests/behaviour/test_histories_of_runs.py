@@ -43,6 +43,7 @@ def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_where_clients_stand_still_what_the_cluster_says_is_kept(tmp_path):
     tool = history_tool()
 
