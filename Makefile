@@ -6,15 +6,10 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
-# Files with a broker, a JVM or a browser of their own wait more than they compute: two at a time, a file never divided.
+# A worker keeps a whole file: an Apache Kafka, a JVM and a browser start once for each file.
 BY_FILE = -n $(JOBS) --dist loadfile --no-loadscope-reorder --slow-files-first
-# Which tests `make test` and `make interop` run: marker expressions of pytest.
-TESTS ?= not long
 ROUNDS ?= 500
 MODES ?= --tear
-PEERS ?= not long
-# Which of its tests `make browser` runs: those marked kafka need an Apache Kafka, and are skipped without.
-WALKS ?= not long
 # What `make fuzz` does: which entrance, how many minutes for each, and where its chance begins.
 ENTRANCE ?= all
 MINUTES ?= 1
@@ -34,7 +29,7 @@ KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check seeds check-history peers interop kdc kerberos browser screenshots long fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
+.PHONY: help env run test lint check seeds check-history peers interop kdc kerberos browser screenshots campaigns fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -53,10 +48,8 @@ env: $(SYNCED) ## Make the environment (.venv) from the lock file.
 run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer group onto Spark, every row accounted for.
 	$(BIN)/kohort demo --page build/demo.html
 
-test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
-	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m '$(TESTS)' \
-		-n $(JOBS) --dist worksteal
-	$(BIN)/pytest tests/interop tests/docs tests/spark -m 'not kafka and not toolchain and $(TESTS)' $(BY_FILE)
+test: $(SYNCED) ## All tests but campaigns, toolchains and browser: unit to simulator, clients from PyPI, docs, Spark.
+	$(BIN)/pytest tests --ignore=tests/browser -m 'not campaign and not kafka and not toolchain' -n $(JOBS) --dist worksteal
 
 lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/ruff format --check src tests bench examples tools
@@ -86,8 +79,8 @@ check-history: $(SYNCED) ## Check histories of what clients saw: make check-hist
 peers: $(SYNCED) ## Bring and build what `make interop` needs and would else bring itself: Apache Kafka, other clients.
 	PYTHONPATH=tests KOHORT_REQUIRE_PEERS=1 $(BIN)/python -m support.peers.client_programs
 
-interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
-	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)' $(BY_FILE)
+interop: $(SYNCED) ## Apache Kafka, its tools, and clients in Java, Go and Node: required, not skipped.
+	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '(kafka or toolchain) and not campaign' $(BY_FILE)
 
 kdc: ## Debian's packages for `make kerberos`, unless they are here: a KDC, and the headers that gssapi is built with.
 	@(for program in krb5kdc kadmin.local kinit kvno krb5-config; do command -v $$program || exit 1; done) > /dev/null || { \
@@ -103,14 +96,14 @@ kerberos: kdc $(SYNCED) ## Our clients at an Apache Kafka with Kerberos, and a K
 
 browser: $(SYNCED) ## The console in a real browser: required, not skipped (a Chromium from Debian, and Playwright, 165 MB).
 	$(UV) sync --frozen --inexact --group browser --quiet
-	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -m '$(WALKS)' $(BY_FILE)
+	KOHORT_REQUIRE_BROWSER=1 $(BIN)/pytest tests/browser -m 'not campaign' $(BY_FILE)
 
 screenshots: $(SYNCED) ## Pictures of the console's views, of played incidents, into docs/console (needs what `make browser` needs).
 	$(UV) sync --frozen --inexact --group browser --quiet
 	$(BIN)/python tools/screenshots.py
 
-long: $(SYNCED) ## The campaigns: what takes many minutes and is in no other target.
-	$(BIN)/pytest tests -m long
+campaigns: $(SYNCED) ## Tests of many minutes: kills, sweeps of seeds, the whole differential, every Spark story (hours).
+	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests -m campaign $(BY_FILE)
 
 fuzz: $(SYNCED) ## Fuzz every entrance: make fuzz MINUTES=5 (each), or ENTRANCE=broker-frames (docs/hardening.md).
 	$(BIN)/python tools/fuzz/run.py --entrance $(ENTRANCE) --seed $(SEED) \

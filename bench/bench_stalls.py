@@ -379,7 +379,9 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="in memory, without what files cost")
     parser.add_argument("--denied", action="store_true", help="with an authorizer, and without any right")
     parser.add_argument("--highest", action="store_true", help="only the highest version of each API")
-    parser.add_argument("--table", action="store_true", help="as the table of docs/limits.md, the worst version of each")
+    parser.add_argument(
+        "--table", action="store_true", help="as the table of docs/limits.md, the worst version of each"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     results: dict[str, Cost] = {}

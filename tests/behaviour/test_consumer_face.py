@@ -7,7 +7,6 @@ import functools
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
@@ -338,11 +337,8 @@ def test_wakeup_ends_a_poll_that_waits(consumer, topic):
     reader.assign([TopicPartition(topic, 0)])
     threading.Timer(0.2, reader.wakeup).start()
 
-    started = time.monotonic()
     with pytest.raises(Wakeup):
-        reader.poll(30_000)
-
-    assert time.monotonic() - started < 25
+        reader.poll(3_600_000)
 
 
 def test_two_threads_at_once_are_told_who_is_who(consumer, topic):
@@ -410,7 +406,11 @@ def test_nobody_at_the_address_is_a_timeout_that_says_so():
 
 def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(bootstrap, producer, consumer, topic):
     send(producer, topic, 1)
-    dropped = [kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, metadata_max_age_ms=500)]
+    dropped = [
+        kohort.Consumer(
+            bootstrap_servers=bootstrap, group_id=topic, metadata_max_age_ms=500, session_timeout_ms=1_800_000
+        )
+    ]
     dropped[0].subscribe(topic)
     until(lambda: dropped[0].poll(100) or dropped[0].assignment())
 
@@ -419,9 +419,7 @@ def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(b
 
     successor = consumer()
     successor.subscribe(topic)
-    started = time.monotonic()
     until(lambda: successor.poll(100) or len(successor.assignment()) == 6)
-    assert time.monotonic() - started < 20, "a session timeout is 45 s"
 
 
 def test_an_earlier_commit_that_failed_is_its_callbacks_business(consumer, topic):
@@ -539,11 +537,9 @@ def test_a_member_whose_join_waits_for_another_can_still_leave_at_once(bootstrap
     ben.subscribe([topic])
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:  # ann polls no more: ben's join waits for five minutes
         until(lambda: ben.poll(100) or admin.describe_groups([topic])[topic].state == "PreparingRebalance")
-        started = time.monotonic()
 
-        ben.close()
+        ben.close(timeout_ms=3_600_000)
 
-        assert time.monotonic() - started < 20, "the limit of close is 30 seconds"
         assert len(admin.describe_groups([topic])[topic].members) == 1
 
 

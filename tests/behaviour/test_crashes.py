@@ -9,7 +9,7 @@ from crash.run import options_of, play
 
 @pytest.mark.timeout(1800)
 @pytest.mark.slow
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "more", [["--tear"], ["--tear", "--compact"], ["--set", "log.flush.interval.messages=1"], ["--nodes", "3"]]
 )
@@ -17,4 +17,7 @@ def test_what_clients_see_of_a_broker_that_is_killed_again_and_again(tmp_path, m
     tally = play(options_of(["--rounds", "5", "--keep", str(tmp_path), *more]))
 
     assert tally.anomalies == {}
-    assert (tally.rounds, tally.kills >= 5, tally.transactions > 0) == (5, True, True)
+    assert tally.problems == []
+    assert tally.rounds == 5
+    assert tally.kills + tally.nodes_stopped >= tally.rounds, "each round kills the broker, or stops a node"
+    assert tally.transactions > 0

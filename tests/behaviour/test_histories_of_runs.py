@@ -25,31 +25,25 @@ def runs(tmp_path, count, *more):
         found = tool.one_run(number, options)
         assert found.counts == {}
         assert found.transactions > 0
-        assert found.operations > 500
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.slow
-def test_what_clients_see_of_a_broker_that_is_killed(tmp_path):
-    runs(tmp_path, 1)
 
 
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 def test_what_clients_see_in_fifty_runs(tmp_path):
     runs(tmp_path, 50)
 
 
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.kafka
 def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
     runs(tmp_path, 20, "--apache")
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_where_clients_stand_still_what_the_cluster_says_is_kept(tmp_path):
     tool = history_tool()
 

@@ -125,7 +125,7 @@ def is_stable(admin):
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.campaign])])
 def test_kill_9_at_random_moments_loses_no_acknowledged_commit(tmp_path, kills):
     rng = random.Random(kills)
     acknowledged = Acknowledged()

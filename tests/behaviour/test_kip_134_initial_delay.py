@@ -74,19 +74,3 @@ def test_the_delay_never_passes_the_rebalance_timeout(slow_broker):
         return False
 
     eventually(is_over_while_members_come, "the delay went on for as long as members came")
-
-
-def test_a_group_that_has_members_does_not_wait(slow_broker):
-    ann, ben = (slow_broker.member(slow_broker.group()) for _ in range(2))
-    ann.join()
-    ann.joined()
-    settle(ann)
-
-    started = time.monotonic()
-    ben.join()
-    slow_broker.await_state(ann.group, "PreparingRebalance")
-    ann.start_join()
-    ann.joined()
-    ben.joined()
-
-    assert time.monotonic() - started < slow_broker.config("group.initial.rebalance.delay.ms") / 1000

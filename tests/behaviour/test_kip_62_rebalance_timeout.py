@@ -4,6 +4,7 @@ import time
 
 from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
+from support.waiting import eventually
 
 
 def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(broker):
@@ -45,12 +46,10 @@ def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(brok
 
     started = time.monotonic()
     broker.start_rebalance(ann)
-    deadline = started + 1.5
-    while time.monotonic() < deadline:
-        assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     ann.joined()
 
-    assert 2.9 <= time.monotonic() - started < 15
+    assert time.monotonic() - started >= 2.9
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -75,10 +74,7 @@ def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(broke
 
     started = time.monotonic()
     ben.wire.close()  # a connection's end means nothing: the session must run out
-    deadline = started + 30
-    while ann.heartbeat() == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # a heartbeat interval
+    eventually(ann.heartbeat, "the silent member was never expired")
 
     assert time.monotonic() - started >= session_ms / 1000 * 0.9
     assert ann.rejoin().generation_id == 3

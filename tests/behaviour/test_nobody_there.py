@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 import kohort
 from kohort import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, ConsumerGroup, GroupHandler, Producer
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.testing import StagedBroker
 from support.waiting import eventually
 
@@ -125,7 +125,6 @@ def test_a_broker_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture, t
 @pytest.mark.parametrize(("says", "words"), [(HTTP, "it answers in HTTP"), (TLS_ALERT, "it answers in TLS")])
 def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes, words: str):
     address = stranger(says)
-    began = time.monotonic()
     with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.NotKafka, match=words):
         admin.list_topics()
     with Producer(bootstrap_servers=address) as producer, pytest.raises(kohort.NotKafka, match=words):
@@ -150,7 +149,6 @@ def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes
                 await consumer.getone()
 
     asyncio.run(each())
-    assert time.monotonic() - began < 50  # any of them alone waits for 60 s where it does not know
 
 
 def test_a_transactional_producer_says_what_kept_it(stranger):
@@ -174,7 +172,14 @@ def test_who_is_silent_is_told_by_its_silence(stranger):
 # The end
 
 
-def test_a_member_whose_broker_is_gone_is_closed_in_about_two_seconds():
+@pytest.fixture
+def an_hour_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let close wait for an hour, instead of 30 s, while it expects an answer."""
+    monkeypatch.setitem(CloseTimeout.__init__.__kwdefaults__, "most_ms", 3_600_000)
+
+
+@pytest.mark.usefixtures("an_hour_to_close")
+def test_close_of_a_member_does_not_wait_for_a_stopped_broker():
     with kohort.Broker() as broker:
         consumer = Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
@@ -182,18 +187,13 @@ def test_a_member_whose_broker_is_gone_is_closed_in_about_two_seconds():
         consumer.subscribe("orders")
         while not consumer.poll(1000):
             pass
-    began = time.monotonic()
     consumer.close()
-    assert 1 < time.monotonic() - began < 15  # 30 s if it waited for an answer
-
-    began = time.monotonic()
-    other = Consumer(bootstrap_servers=NOBODY, group_id="g")
-    other.close()
-    assert time.monotonic() - began < 1.5
+    Consumer(bootstrap_servers=NOBODY, group_id="g").close()
 
 
-def test_a_member_of_asyncio_whose_broker_is_gone_is_closed_in_about_two_seconds():
-    async def use() -> float:
+@pytest.mark.usefixtures("an_hour_to_close")
+def test_close_of_an_asyncio_member_does_not_wait_for_a_stopped_broker():
+    async def use() -> None:
         broker = kohort.Broker()
         broker.start()
         consumer = AsyncConsumer(bootstrap_servers=broker.bootstrap, group_id="g")
@@ -201,34 +201,39 @@ def test_a_member_of_asyncio_whose_broker_is_gone_is_closed_in_about_two_seconds
         while not consumer.assignment():
             await consumer.poll(100)
         broker.stop()
-        began = time.monotonic()
         await consumer.close()
-        return time.monotonic() - began
 
-    assert 1 < asyncio.run(use()) < 15
+    asyncio.run(use())
 
 
-def test_a_group_of_handlers_whose_broker_is_gone_ends_without_waiting_for_its_last_commit():
-    """Its commit would wait for default.api.timeout.ms, and its goodbye for 30 s."""
+@pytest.mark.usefixtures("an_hour_to_close")
+def test_a_group_of_handlers_ends_without_the_last_commit_at_a_stopped_broker():
     broker = kohort.Broker()
     broker.start()
     with Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("orders", b"v").result()
-    began: list[float] = []
 
     class Take(GroupHandler):
         def consume_claim(self, session, claim):
             for record in claim:
                 session.mark_message(record)
                 broker.stop()
-                began.append(time.monotonic())
                 group.stop()
 
-    with ConsumerGroup(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as group:
+    with ConsumerGroup(
+        bootstrap_servers=broker.bootstrap,
+        group_id="g",
+        auto_offset_reset="earliest",
+        default_api_timeout_ms=3_600_000,
+    ) as group:
         group.run("orders", Take())
-    assert time.monotonic() - began[0] < 25
 
 
+CLOSE_WAITS_AN_HOUR = """
+from kohort.client.requests.close_timeout import CloseTimeout
+
+CloseTimeout.__init__.__kwdefaults__["most_ms"] = 3_600_000
+"""
 PROGRAM = """
 import sys
 from kohort import Consumer
@@ -249,17 +254,14 @@ main(["consume", "orders", "--group", "g", "--bootstrap", sys.argv[1], "--set", 
 
 @pytest.mark.parametrize("program", [PROGRAM, COMMAND])
 def test_a_second_interrupt_ends_the_wait_for_a_broker_that_does_not_answer(program: str):
-    """The broker is there and says nothing, which is the worst: by itself the consumer waits for 30 s."""
     with StagedBroker() as broker:
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("orders", b"v").result()
         broker.hold("LeaveGroup")
-        command = [sys.executable, "-c", program, broker.bootstrap]
+        command = [sys.executable, "-c", CLOSE_WAITS_AN_HOUR + program, broker.bootstrap]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             broker.wait_for("Heartbeat", client_id="patient", timeout_ms=60_000)
             process.send_signal(signal.SIGINT)
             broker.wait_for("LeaveGroup", client_id="patient", timeout_ms=60_000)
             process.send_signal(signal.SIGINT)
-            began = time.monotonic()
             assert process.wait(60) != 0
-    assert time.monotonic() - began < 15

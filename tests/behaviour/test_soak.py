@@ -44,6 +44,7 @@ def test_a_series_without_a_bound_is_not_judged():
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_a_leak_of_memory_and_files_is_found_and_the_history_is_judged(tmp_path, capsys):
     arguments = ["--minutes", "0.25", "--every", "1", "--no-spark", "--plant-leak", "--out", str(tmp_path)]
 

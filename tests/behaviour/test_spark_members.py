@@ -28,7 +28,7 @@ from support.processes.member_process import eventually
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
 PROGRAM = Path(__file__).parents[1] / "support" / "processes" / "member_query.py"
 PARTITIONS = 6
 DEADLINE_S = 180.0

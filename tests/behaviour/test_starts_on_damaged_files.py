@@ -36,7 +36,7 @@ def fill(tool, data):
 
 
 @pytest.mark.slow
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_each_harm_is_named_and_the_rest_is_served(tmp_path):
     tool = history_tool()
     fill(tool, tmp_path / "data")

@@ -81,7 +81,9 @@ def ours() -> Iterator[str]:
         yield broker.bootstrap
 
 
-@pytest.fixture(scope="module", params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.whole])])
+@pytest.fixture(
+    scope="module", params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.campaign])]
+)
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: Browser
 ) -> Iterator[WatchedCluster]:

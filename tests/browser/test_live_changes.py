@@ -8,7 +8,7 @@ from browser import walk
 from browser.expecting import expect
 from browser.walk import cell, row_of, soon, tab
 
-pytestmark = [pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.campaign, pytest.mark.timeout(300)]
 
 
 def test_offsets_are_moved_as_the_plan_said_and_the_group_is_deleted(cluster, open_page, finds_nothing, refunds):

@@ -39,7 +39,7 @@ def happened(page, cause, name):
     return rows.filter(has=page.locator(".cause", has_text=re.compile(f"^{cause}"))).filter(has_text=name).first
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.whole), "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.campaign), "consumer"])
 def test_who_comes_leaves_and_dies_is_shown_as_it_happens(cluster, opened, finds_nothing, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     guest, doomed = f"{group}-guest", f"{group}-doomed"
@@ -70,7 +70,7 @@ def test_who_comes_leaves_and_dies_is_shown_as_it_happens(cluster, opened, finds
         crew.has(f"{group}-{number}", PARTITIONS // 2)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_who_is_held_up_by_what_it_handles_is_named(cluster, opened, protocol):
     group, crew = cluster.group(protocol), cluster.crew
@@ -137,7 +137,7 @@ def test_what_is_paused_stays_and_an_address_shows_it_again(cluster, opened, ope
         crew.has(f"{group}-{number}", PARTITIONS // 2)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_what_is_past_is_played_and_shown_again_by_its_address(cluster, opened, open_page):
     group, guest = cluster.modern, f"{cluster.modern}-visitor"
     page = opened(f"/groups/{group}/rebalances")

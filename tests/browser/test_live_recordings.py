@@ -23,7 +23,7 @@ def told(*words):
     return done.stdout
 
 
-@pytest.fixture(params=["events", pytest.param("store", marks=pytest.mark.whole)])
+@pytest.fixture(params=["events", pytest.param("store", marks=pytest.mark.campaign)])
 def recording(request, cluster, tmp_path):
     """A file about a group to which a third member came, and from which it went."""
     group, guest = cluster.modern, f"{cluster.modern}-guest"

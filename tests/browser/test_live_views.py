@@ -7,7 +7,7 @@ import pytest
 from browser import walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-KAFKA, WHOLE = pytest.mark.kafka, pytest.mark.whole
+KAFKA, WHOLE = pytest.mark.kafka, pytest.mark.campaign
 GROUPS = [
     pytest.param("ours", "classic", marks=WHOLE),
     ("ours", "consumer"),

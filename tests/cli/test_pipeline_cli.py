@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,8 @@ def test_the_file_to_begin_with_is_valid_and_never_overwritten(tmp_path: Path) -
     file = tmp_path / "sales.yaml"
 
     run("init", str(file), "--topic", "orders")
-    began = time.process_time()
     said = json.loads(run("validate", str(file), "--output", "json"))
 
-    assert time.process_time() - began < 1, "half of it is the start of the parser of SQL"
     assert said == {
         "schema": "kohort/v1/pipeline.validate",
         "name": "sales",

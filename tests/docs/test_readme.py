@@ -37,7 +37,7 @@ def shows_something(script, folder):
 
 @pytest.mark.timeout(900)  # Spark starts slowly on a busy machine
 @pytest.mark.parametrize(
-    "source", [pytest.param(e, id=face(e), marks=[pytest.mark.whole] * (face(e) == "spark")) for e in EXAMPLES]
+    "source", [pytest.param(e, id=face(e), marks=[pytest.mark.campaign] * (face(e) == "spark")) for e in EXAMPLES]
 )
 def test_an_example_runs_as_it_stands(source, tmp_path):
     script = tmp_path / "readme_example.py"
@@ -52,7 +52,7 @@ def test_there_is_an_example_of_each_face_and_none_is_long():
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "script", [pytest.param(p, id=p.stem, marks=[pytest.mark.whole] * (p.stem in SLOW)) for p in SCRIPTS]
+    "script", [pytest.param(p, id=p.stem, marks=[pytest.mark.campaign] * (p.stem in SLOW)) for p in SCRIPTS]
 )
 def test_an_example_of_the_folder_runs(script, tmp_path):
     shows_something(script, tmp_path)

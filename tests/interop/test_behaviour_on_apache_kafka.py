@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.whole, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.campaign, pytest.mark.timeout(2400)]
 ROOT = Path(__file__).parents[2]
 BEHAVIOUR = ROOT / "tests" / "behaviour"
 PROTOCOL = [

@@ -45,7 +45,7 @@ def test_in_little_no_rebalance_is_called_wrongly_for_sure(ground):
     assert result.share_right >= 0.7, told(run.verdicts)
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(("ground", "least"), [(OURS, 0.98), pytest.param(APACHE, 0.85, marks=pytest.mark.kafka)])
 def test_of_hundreds_of_rebalances_nearly_all_are_named_rightly_and_none_wrongly_for_sure(ground, least):

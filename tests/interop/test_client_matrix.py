@@ -80,7 +80,7 @@ def in_ci(client, codec):
 @pytest.mark.parametrize(
     ("client", "codec"),
     [
-        pytest.param(client, codec, marks=[*marks, *([] if in_ci(client, codec) else [pytest.mark.whole])])
+        pytest.param(client, codec, marks=[*marks, *([] if in_ci(client, codec) else [pytest.mark.campaign])])
         for (client,), marks, _ in as_parameters(TOOLCHAIN_CLIENTS)
         for codec in CODECS[client]
     ],

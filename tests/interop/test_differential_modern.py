@@ -33,7 +33,7 @@ def test_a_consumer_group_is_served_as_by_apache_kafka(at_once):
         play(at_once, seed)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.timeout(60 * SCRIPTS)
 def test_many_consumer_groups_are_served_as_by_apache_kafka(at_once):
     for seed in range(SLICE, SLICE + SCRIPTS):
@@ -46,7 +46,7 @@ def test_a_group_of_both_protocols_is_served_as_by_apache_kafka(at_once):
         play_mixed(at_once, seed)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.timeout(60 * SCRIPTS)
 def test_many_groups_of_both_protocols_are_served_as_by_apache_kafka(at_once):
     for seed in range(SLICE, SLICE + SCRIPTS):

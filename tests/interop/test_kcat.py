@@ -17,6 +17,7 @@ from support.recent import RECENT_MS
 
 pytestmark = [
     pytest.mark.interop,
+    pytest.mark.toolchain,
     pytest.mark.timeout(300),
     pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not on PATH (Debian: apt-get install kcat)"),
 ]

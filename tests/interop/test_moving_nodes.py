@@ -117,7 +117,7 @@ def end_well(broker, writer, members):
 
 
 @pytest.mark.parametrize("workload", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
-@pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.campaign])])
 def test_a_coordinator_that_moves_rebalances_nobody(broker, workload, moves):
     writer, members = workload
     before = [list(m.changes) for m in members]
@@ -134,7 +134,7 @@ def test_a_coordinator_that_moves_rebalances_nobody(broker, workload, moves):
 
 
 @pytest.mark.parametrize("workload", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
-@pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.campaign])])
 def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, workload, rounds):
     writer, members = workload
 

@@ -50,7 +50,7 @@ def expected(*parts):
     return {key: sorted(those) for key, those in found.items()}
 
 
-@pytest.mark.parametrize("guarantee", ["at-least-once", pytest.param("exactly-once", marks=pytest.mark.whole)])
+@pytest.mark.parametrize("guarantee", ["at-least-once", pytest.param("exactly-once", marks=pytest.mark.campaign)])
 def test_it_keeps_its_sums_over_an_end_and_the_loss_of_its_folder(ours, name, tmp_path, guarantee):
     source, target = f"{name}-numbers", f"{name}-totals"
     command = [python(NAME), str(SOURCES / NAME / "application.py"), ours, name, source, target]

@@ -32,7 +32,7 @@ NOT_BY = {("confluent-oldest", "scram")}
 Secure = Callable[[str, str], tuple[Sequence[str], str]]
 
 
-@pytest.fixture(params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.whole])])
+@pytest.fixture(params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.campaign])])
 def cluster(request: pytest.FixtureRequest) -> SecuredCluster:
     """A secured cluster, where ``alice`` may do everything."""
     found: SecuredCluster = request.getfixturevalue(f"secured_{request.param}")
@@ -60,7 +60,7 @@ def secure(cluster: SecuredCluster, tmp_path: Path) -> Secure:
 def cases(chosen: Callable[[str, str], bool]) -> list[ParameterSet]:
     """Every client by every way; what is not ``chosen`` is a part of the whole."""
     return [
-        pytest.param(client, way, marks=[*marks, *([] if chosen(client, way) else [pytest.mark.whole])])
+        pytest.param(client, way, marks=[*marks, *([] if chosen(client, way) else [pytest.mark.campaign])])
         for (client,), marks, _ in as_parameters(CLIENTS)
         for way in WAYS
         if (client, way) not in NOT_BY

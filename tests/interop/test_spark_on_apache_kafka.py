@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.whole,
+    pytest.mark.campaign,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]

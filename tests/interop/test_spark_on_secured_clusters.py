@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.whole,
+    pytest.mark.campaign,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]

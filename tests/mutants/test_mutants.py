@@ -97,7 +97,7 @@ def fates(tmp_path_factory) -> dict[str, list[Row]]:
     chosen += [one for one in real if one.place in {"TimeIndex.lookup", "_grows"}]
     chosen += [one for one in mutants_of(MESSAGES) if one.at_import and one.before == "3"]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTEST_ADDOPTS", "--reruns 1")  # as where all tests run: not meant for those of this tool
+        patched.setenv("PYTEST_ADDOPTS", "--no-such-option")  # the tool does not pass it on
         rows, failing = _tried(chosen, tests, work)
     assert failing == []
     places = {row.mutant.place for row in rows}
@@ -109,16 +109,19 @@ def _tried(chosen: list[Mutant], tests: list[Path], work: Path) -> tuple[list[Ro
     return tried(chosen, reach, 1, 3, work, tests, grace_s=0.5)
 
 
+@pytest.mark.campaign
 def test_mutants_of_a_tested_function_die(fates):
     assert {row.fate for row in fates["is_leap"]} == {"tests"}
     assert len(fates["is_leap"]) > 15
 
 
+@pytest.mark.campaign
 def test_mutants_of_what_nothing_looks_at_live(fates):
     assert {row.fate for row in fates["century"] if row.mutant.operator != "return"} == {"alive"}
     assert len(fates["century"]) == 10
 
 
+@pytest.mark.campaign
 def test_what_runs_at_import_is_mutated_too(fates):
     """Also in kohort itself, which pytest imports as a plugin of its own."""
     found = {row.mutant.after: row.fate for row in fates["<module>"]}
@@ -131,16 +134,19 @@ def test_a_slow_test_does_not_push_out_the_fast_ones_behind_it():
     assert affordable(["slow", "fast"], seconds) == ["slow"]
 
 
+@pytest.mark.campaign
 def test_a_mutant_that_never_ends_is_ended(fates):
     assert [row.fate for row in fates["doublings"]] == ["timeout"]
 
 
+@pytest.mark.campaign
 def test_mutants_of_the_log_die(fates):
     some = [*fates["TimeIndex.lookup"], *fates["_grows"]]
     assert len(some) > 5
     assert [row.mutant.key for row in some if row.fate == "alive"] == []
 
 
+@pytest.mark.campaign
 def test_the_report_names_who_lives(fates):
     text = report(fates["century"], {})
     assert "1 of 10 killed: 10.0 %" in text

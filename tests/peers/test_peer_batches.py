@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header, read_batch
 
-SOME = settings(max_examples=25, derandomize=True, deadline=None, database=None)
+SOME = settings(max_examples=25)
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 BLOBS = st.none() | st.binary(max_size=200)

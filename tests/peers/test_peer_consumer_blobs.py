@@ -26,7 +26,7 @@ from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, C
 from kohort.wire.schema import Message
 from support.wire_values import messages
 
-SOME = settings(max_examples=10, derandomize=True, deadline=None, database=None)
+SOME = settings(max_examples=10)
 BLOBS = {
     ConsumerProtocolSubscription: "consumer_protocol_subscription",
     ConsumerProtocolAssignment: "consumer_protocol_assignment",

@@ -26,7 +26,7 @@ from kohort.wire.schema import Message
 from support.wire_values import every_version, messages
 
 REQUESTS_AND_RESPONSES = [(m, v) for m, v in every_version() if m.API_KEY is not None]
-FEW = settings(max_examples=5, derandomize=True, deadline=None, database=None, phases=[Phase.generate])
+FEW = settings(max_examples=5, phases=[Phase.generate])
 
 NEWER_THAN_THE_PEERS = {
     ("ApiVersionsRequest", 5): "of Kafka 4.4; both peers end at 4",

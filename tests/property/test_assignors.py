@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.assignors import cooperative, sticky
@@ -18,7 +18,7 @@ from kohort.config import options_of
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 
-calm = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(max_examples=60)
 """A busy machine is no finding."""
 TOPICS = ["a", "b", "c", "d"]
 RACKS = ["", "r1", "r2", "r3"]

@@ -31,7 +31,7 @@ def subscribe(user: User, wanted: str, *, by_pattern: bool) -> None:
     changes=CHANGES,
     late=st.booleans(),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_in_the_end_everybody_has_what_is_wanted(protocol, strategy, first, by_pattern, changes, late):
     """``late``: one of the topics is made after everything else."""
     stage = ConsumerStage(auto_create_topics_enable="false")

@@ -118,7 +118,7 @@ def test_of_three_faults_that_three_stages_find_the_earliest_one_is_told():
     assert by_arrow(three, 1, None) == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(lots, min_size=1, max_size=3), st.sampled_from(Codec), mutations, st.integers(0, 8), st.integers(0, 30))
 def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt(lot, codec, changes, start, length):
     parts, base = [], 0
@@ -134,7 +134,7 @@ def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt
     assert by_arrow(damaged, start, stop) == without_epochs(expected)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(lots, mutations)
 def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_corrupt(lot, changes):
     damaged = mutated(build_batch(lot), changes, HEADER_BYTES)
@@ -146,7 +146,7 @@ def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_c
     assert expected == 0 or isinstance(expected, list)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=300), st.integers(0, 40))
 def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
     head = bytearray(build_batch([], base_offset=0))
@@ -159,7 +159,7 @@ def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
     assert by_arrow(damaged, 0, None) == plain(damaged, 0, None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lots, st.sampled_from(Codec))
 def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
     batch = encode_batch(
@@ -174,7 +174,7 @@ def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lots, st.integers(1, 5), st.integers(60, 600))
 def test_splitting_by_partition_loses_nothing_and_keeps_the_order_of_each_key(lot, partitions, batch_bytes):
     values = [b"%d" % i for i in range(len(lot))]

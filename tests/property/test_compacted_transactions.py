@@ -139,4 +139,4 @@ def _living(state):
 
 
 TestCompactedTransactions = CompactedTransactions.TestCase
-TestCompactedTransactions.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestCompactedTransactions.settings = settings(max_examples=30, stateful_step_count=30)

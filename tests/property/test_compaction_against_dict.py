@@ -84,4 +84,4 @@ def _living(state):
 
 
 TestCompactionAgainstDict = CompactionAgainstDict.TestCase
-TestCompactionAgainstDict.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestCompactionAgainstDict.settings = settings(max_examples=30, stateful_step_count=25)

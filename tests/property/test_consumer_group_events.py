@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.consumer.group import ConsumerGroupState
@@ -103,7 +103,7 @@ def named(stage: CoordinatorStage, partitions: Mapping[bytes, Iterable[int]]) ->
     return {(stage.topics.topic_name(topic) or topic.hex(), p) for topic, of in partitions.items() for p in of}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 10), st.integers(0, HELD - 1), st.integers(0, 4)), max_size=40),
     st.sampled_from([0, 1_000]),

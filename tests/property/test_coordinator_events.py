@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.api_table import GROUP_APIS
@@ -271,7 +271,7 @@ def test_every_state_ends_when_everyone_falls_silent(setup):
 steps = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 5), st.integers(0, 3)), max_size=40)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(steps=steps, delay_ms=st.sampled_from([0, 3000]), max_size=st.sampled_from([2, 4, 100]))
 def test_any_sequence_of_events(steps, delay_ms, max_size):
     players = Players(group_initial_rebalance_delay_ms=delay_ms, group_max_size=max_size)

@@ -208,7 +208,7 @@ def told(peer: Peer, message, version: int) -> None:
     peer.take_all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(asked=st.lists(requests, min_size=1, max_size=8), pause_ms=st.sampled_from([0, 700]), cleanly=st.booleans())
 def test_the_next_start_finds_all_groups(asked, pause_ms, cleanly):
     stage = BrokerStage(transaction_state_log_num_partitions=2)

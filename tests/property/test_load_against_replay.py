@@ -15,7 +15,7 @@ from kohort.wire.compression import Codec
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
 from kohort.wire.record_batch import HEADER_BYTES, NewRecord, build_batch, parse_batch_header, read_batch, read_pairs
 
-MANY = settings(max_examples=200, deadline=None)
+MANY = settings(max_examples=200)
 IDS = st.sampled_from([b"t" * 16, b"u" * 16])
 
 plain = st.builds(

@@ -150,4 +150,4 @@ class LogAgainstList(RuleBasedStateMachine):
 
 
 TestLogAgainstList = LogAgainstList.TestCase
-TestLogAgainstList.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestLogAgainstList.settings = settings(max_examples=20, stateful_step_count=20)

@@ -34,7 +34,7 @@ HEADERS = st.sampled_from(
 STATES = st.sampled_from(["beginning", "versions told", "requests", "raw"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(state=STATES, mechanism=st.sampled_from(MECHANISMS), frames=st.lists(st.tuples(HEADERS, TOKENS), max_size=4))
 def test_no_bytes_log_anybody_in(state: str, mechanism: str, frames: list[tuple[bytes, bytes]]) -> None:
     stage = sasl_stage(*MECHANISMS)

@@ -139,7 +139,7 @@ class Story:
         self.checked = len(self.stage.beats)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=12), st.sampled_from(TARGETS))
 def test_what_the_user_hears_adds_up_and_in_the_end_the_member_has_what_it_was_assigned(events, target):
     story = Story()

@@ -19,7 +19,7 @@ from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there
 from support.raw.group_member import RawMember, committed
 from support.raw.transactional import Transactional
 
-SOME = settings(max_examples=60, deadline=None)
+SOME = settings(max_examples=60)
 INT32 = st.sampled_from([0, -1, 1, 10_000, 2**31 - 1, -(2**31)])
 INT64 = st.sampled_from([0, -1, 1_700_000_000_000, 2**63 - 1, -(2**63)])
 words = st.sampled_from(["", "m", "n", "range", "consumer"])

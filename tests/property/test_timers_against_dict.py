@@ -17,7 +17,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(steps)
 def test_they_fire_when_they_were_last_set_to_and_in_that_order(steps):
     timers: Timers[int] = Timers()

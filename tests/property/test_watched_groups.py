@@ -3,7 +3,7 @@ no exception, no proof, no cause without a fact; and undamaged they tell what th
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.consumer_records import (
@@ -153,7 +153,7 @@ class Kept:
                 self.commits[one[:3]] = one
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(records, st.integers(0, 12), times, st.integers(0, 5)), max_size=40),
     st.sampled_from([WatchLimits(), WatchLimits(groups=1, commits=2)]),
@@ -202,7 +202,7 @@ def told(entries: list[JournalEntry]) -> list[object]:
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=40))
 def test_what_members_of_modern_groups_do_is_told_as_the_coordinator_tells_it(events):
     stage = WatchedStage(topics=Topics(t=5, u=2), offsets_topic_num_partitions=1)

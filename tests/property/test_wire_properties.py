@@ -25,7 +25,7 @@ from kohort.wire.schema import Message
 from kohort.wire.varints import read_varint, varint_bytes
 from support.wire_values import every_version, messages
 
-MANY = settings(max_examples=150, derandomize=True, deadline=None, database=None)
+MANY = settings(max_examples=150)
 FEWER = settings(MANY, max_examples=60)
 
 CASES = st.sampled_from(every_version())

@@ -42,7 +42,7 @@ def test_whatever_strikes_each_record_is_copied_once(seed):
     assert run.producer.acknowledged
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(7200)
 def test_many_more_seeds_copy_each_record_once():
     for seed in range(8, 300):

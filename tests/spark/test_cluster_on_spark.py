@@ -89,10 +89,8 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
     assert pc.sum(found["twice"]).as_py() == 2 * (sum(range(in_all)) - sum(range(0, in_all, BAD_EVERY)))
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [pytest.param(200_000, marks=pytest.mark.whole), pytest.param(5_000_000, marks=pytest.mark.long)],
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("rows", [200_000, 5_000_000])
 def test_a_cluster_runs_a_pipeline_and_every_row_is_accounted_for(rows: int, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     with Broker() as broker:

@@ -52,7 +52,7 @@ def run(command: list[str | Path], environ: Mapping[str, str], folder: Path) -> 
     return ran.stdout
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_the_example_of_spark_connect_reads_writes_and_commits(
     server: str, environ: dict[str, str], tmp_path: Path
 ) -> None:

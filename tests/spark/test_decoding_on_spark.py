@@ -21,7 +21,7 @@ SCHEMA = "id bigint, at timestamp, tags array<string>, place struct<x:int,y:doub
 GOOD = b'{"id": %d, "at": "2026-01-02T03:04:05Z", "tags": ["a"], "place": {"x": 1, "y": 2.5}}'
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_json_values_are_columns_and_a_bad_one_is_a_dead_letter_with_its_bytes(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:

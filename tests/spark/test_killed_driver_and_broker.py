@@ -3,7 +3,7 @@
 import pytest
 from crash.run import options_of, play
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign, pytest.mark.timeout(3600)]
 
 
 def test_every_record_is_accounted_for(tmp_path):

@@ -77,10 +77,8 @@ def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
         thread.join(60)
 
 
-@pytest.mark.parametrize(
-    ("seed", "kills"),
-    [pytest.param(1, 3, marks=pytest.mark.whole), pytest.param(2, 20, marks=pytest.mark.long)],
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize(("seed", "kills"), [(1, 3), (2, 20)])
 def test_a_driver_killed_at_any_moment_leaves_each_row_once(seed: int, kills: int, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     chance = random.Random(seed)

@@ -34,7 +34,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     eventually(condition, what, deadline_s=WAIT_S)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_broker(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -147,7 +147,7 @@ IDLE_MS = 30_000
 """How long the idle query waits at the broker; were it to sleep as long, three records would take three times that."""
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_an_idle_query_has_lag_0_and_wakes_when_something_arrives(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=2)
     cluster.produce(topic, numbered(0, 50))
@@ -167,7 +167,7 @@ def test_an_idle_query_has_lag_0_and_wakes_when_something_arrives(spark: Any, cl
     assert took_s < 2 * IDLE_MS / 1000, "it waits at the broker, and does not sleep"
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_micro_batch_that_always_fails_ends_each_run_and_commits_nothing_until_it_is_mended(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
@@ -194,7 +194,7 @@ def test_a_micro_batch_that_always_fails_ends_each_run_and_commits_nothing_until
     assert cluster.lag("poisoned", topic) == 0
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_topic_truncated_under_its_query_ends_it_with_the_offsets_or_is_passed_over(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -229,7 +229,7 @@ def test_a_topic_truncated_under_its_query_ends_it_with_the_offsets_or_is_passed
     assert seen == [*range(100), *range(350, 500)]
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_group_that_was_reset_moves_a_new_query_and_not_one_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:

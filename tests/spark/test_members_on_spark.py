@@ -19,7 +19,7 @@ from kohort.cli.why import why
 from kohort.coordinator.journal import JournalEntry, RequestFenced
 from support.processes.two_pipelines import GROUP, run_two_pipelines
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign, pytest.mark.timeout(3000)]
 
 
 SESSIONS = {

@@ -77,7 +77,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.whole  # the main job does the same
+@pytest.mark.campaign  # the main job does the same
 def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_is_new(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
     assert spark.read.parquet(str(tmp_path / "totals")).agg({"n": "sum"}).collect()[0][0] == 9
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = prepared(cluster)
 
@@ -123,7 +123,7 @@ def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, clus
     assert "the steps lost 1 of" in " ".join(report.ledger.problems)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
     assert cluster.lag(orders, orders) == 12
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
     out = tmp_path / "out"
@@ -254,7 +254,7 @@ checkpoint: state
 """
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -279,7 +279,7 @@ def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
     assert kept["ledger"]["redelivered"] == 10
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_pipeline_with_windows_counts_re_delivered_rows_too(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(10)])
@@ -331,7 +331,7 @@ checkpoint: state
 """
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_values_of_csv_are_decoded_tested_set_aside_and_merged(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
@@ -353,7 +353,7 @@ def test_values_of_csv_are_decoded_tested_set_aside_and_merged(spark: Any, clust
     assert [bytes(letter["value"]) for letter in letters] == [b"no"] * 3
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_values_of_avro_are_decoded_for_windows(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     cluster.produce(orders, [(None, b"\x02"), (None, b"\x04"), (None, b"\x04\x00")])
@@ -367,7 +367,7 @@ def test_values_of_avro_are_decoded_for_windows(spark: Any, cluster: Any, tmp_pa
     assert (json.loads(bytes(row["value"]))["n"], json.loads(bytes(row["value"]))["last"]) == (2, 2)
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_misspelt_option_is_refused_at_load(spark: Any) -> None:
     with pytest.raises(Exception, match="unknown option 'subscrib'; did you mean subscribe"):
         spark.readStream.format("kohort").option("subscrib", "orders").load()

@@ -25,7 +25,7 @@ def headers_of(row: Any) -> dict[str, str]:
     return {h["key"]: bytes(h["value"]).decode() for h in row["headers"]}
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
     spark: Any, cluster: Any, read: Callable[..., Any]
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
         spark.range(1).selectExpr("id as value").write.format("kohort").options(**options).mode("append").save()
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_stream_sends_each_row_under_its_query_batch_task_and_number(
     spark: Any, cluster: Any, read: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -47,7 +47,7 @@ def test_a_batch_reads_what_was_produced_byte_for_byte(read: Callable[..., Any],
     assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 50))
@@ -64,7 +64,7 @@ def test_a_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark:
     assert sorted(row["offset"] for row in frame.collect()) == list(range(10, 20))
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
     assert cluster.lag("once", topic) == 0
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_first_batch_that_fails_is_retried_from_where_it_began(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_first_batch_that_fails_is_retried_from_where_it_began(
     assert cluster.lag("retried", topic) == 0
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_new_query_goes_on_from_its_group(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
@@ -124,7 +124,7 @@ def test_an_option_that_does_not_exist_is_an_error_with_the_nearest_name(read: C
         read("any", startingOfsets="earliest").collect()
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_a_topic_that_does_not_exist_is_named(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match="no topic nowhere"):
         read("nowhere").collect()

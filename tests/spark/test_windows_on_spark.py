@@ -86,7 +86,7 @@ def at(minute: int, **row: Any) -> tuple[bytes | None, bytes | None]:
     return b"k", json.dumps({**row, name: f"2026-01-01T00:{minute:02}:30Z"}).encode()
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -117,7 +117,7 @@ def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
     assert report.lag == {"orders": 0}
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_two_streams_are_joined_within_their_watermarks_and_counted_by_windows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -142,7 +142,7 @@ OUTER = PAID.replace("o join payments p", "o left join payments p").replace(
 )
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -150,12 +150,12 @@ def test_the_commands_and_extras_that_are_named_are_there():
             '"kills", [3, pytest.param(100',
         ),
         (
-            "3 in the tests, 20 in the campaigns",
+            "3 and 20 in the campaigns",
             "tests/spark/test_killed_pipeline.py",
-            "pytest.param(1, 3, marks=pytest.mark.whole), pytest.param(2, 20, marks=pytest.mark.long)",
+            "[(1, 3), (2, 20)]",
         ),
         (
-            "one run in the tests, fifty in the campaigns",
+            "fifty runs in the campaigns",
             "tests/behaviour/test_histories_of_runs.py",
             "runs(tmp_path, 50)",
         ),

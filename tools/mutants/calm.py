@@ -1,7 +1,4 @@
-"""A plugin of pytest: tests with Hypothesis give the same examples each time, are not timed, and do not shrink.
-
-What they find is not looked at, only that they find something.
-"""
+"""A plugin of pytest with the Hypothesis profile of mutants: no shrinking, as only the fact of a failure counts."""
 
 from __future__ import annotations
 
@@ -10,4 +7,3 @@ from hypothesis import Phase, settings
 settings.register_profile(
     "mutants", derandomize=True, database=None, deadline=None, phases=[Phase.explicit, Phase.generate]
 )
-settings.load_profile("mutants")

@@ -24,8 +24,10 @@ ROOT = Path(__file__).parents[2]
 SIMULATED = "simulator"
 AT_ONCE = 8
 """Files for one process, after which what was recorded is written down."""
-PLAIN = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:cacheprovider", "-p", "mutants.calm", "--no-header")
-SLOW = "not long and not slow and not whole and not spark and not kafka and not toolchain"
+PLAIN = (
+    "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "mutants.calm", "--hypothesis-profile=mutants", "--no-header",
+)  # fmt: skip
+SLOW = "not campaign and not slow and not spark and not kafka and not toolchain"
 
 Lines = dict[str, dict[str, list[int]]]
 

@@ -71,7 +71,7 @@ def as_parameters(clients: Iterable[str]) -> list[ParameterSet]:
     """Clients as the parameters of a story, marked by what they need."""
     marks = {
         **{client: [pytest.mark.toolchain] for client in TOOLCHAIN_CLIENTS},
-        **{client: [pytest.mark.toolchain, pytest.mark.whole, pytest.mark.timeout(2400)] for client in COMPILED},
+        **{client: [pytest.mark.toolchain, pytest.mark.campaign, pytest.mark.timeout(2400)] for client in COMPILED},
     }
     return [pytest.param(client, marks=marks.get(client, [])) for client in clients]
 

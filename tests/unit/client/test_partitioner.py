@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
@@ -17,7 +17,6 @@ from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConfigError, UsageError
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_the_hash_is_the_one_of_other_clients(key):
     assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
@@ -42,7 +42,6 @@ def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
     return batch
 
 
-@settings(deadline=None)
 @given(records)
 def test_the_fast_writer_writes_the_same_bytes_as_the_plain_one(given_records):
     batch = filled(given_records)
@@ -54,7 +53,6 @@ def test_the_fast_writer_writes_the_same_bytes_as_the_plain_one(given_records):
     assert b"".join(bytes(buffer) for buffer in batch.buffers()) == expected
 
 
-@settings(deadline=None)
 @given(records, st.sampled_from(list(Codec)))
 def test_a_split_batch_holds_the_same_records_in_two_parts_of_one_sequence(given_records, codec):
     batch = filled([*given_records, NewRecord(b"k", b"v", (), 1_700_000_000_000)], codec)

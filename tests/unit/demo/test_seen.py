@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.demo.seen import DemoRun, count_seen, read_notes
@@ -26,7 +26,6 @@ def test_a_record_that_nobody_saw_is_named() -> None:
     assert seen.distinct == 8
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=15))
 def test_coverage_is_that_of_a_set(pieces: list[tuple[int, int]]) -> None:
     runs = [DemoRun("m", 0, first, first + more) for first, more in pieces]

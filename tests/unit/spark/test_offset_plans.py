@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.model import TopicPartition
@@ -71,7 +71,6 @@ def test_small_partitions_share_a_task_and_a_large_one_is_cut() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 3000)), max_size=12), st.integers(1, 700))
 def test_tasks_cover_every_offset_once_and_are_no_larger_than_asked(parts: list[tuple[int, int]], size: int) -> None:
     start = {TopicPartition("t", i): first for i, (first, _) in enumerate(parts)}
