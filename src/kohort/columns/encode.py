@@ -46,6 +46,7 @@ class RecordColumns(NamedTuple):
 
     Keys and values are binary or text, null where they are. ``timestamps``: a timestamp column, or milliseconds; rows
     without one get ``timestamp_ms``. ``headers``: lists of (name, value), or list<struct<key, value>>, or a map column.
+    ``partitions``: where each row goes, null where its key decides.
     """
 
     keys: Column
@@ -53,6 +54,7 @@ class RecordColumns(NamedTuple):
     timestamps: Column = None
     headers: Column = None
     timestamp_ms: int = -1
+    partitions: Column = None
 
 
 def encode_batch(columns: RecordColumns, *, codec: Codec = Codec.NONE, base_offset: int = 0) -> bytes:
@@ -68,7 +70,6 @@ def encode_partitions(
     columns: RecordColumns,
     *,
     partitions: int,
-    partition: Column = None,
     batch_bytes: int = BATCH_BYTES,
     codec: Codec = Codec.NONE,
     first_unkeyed: int = 0,
@@ -77,13 +78,13 @@ def encode_partitions(
     """Yield the rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in
     order.
 
-    A row goes where ``partition`` says, if that is not null; else by its key: to ``by_key(key, partitions)``, or as
+    A row goes where ``columns.partitions`` says, if that is not null; else by its key: to ``by_key(key, partitions)``, or as
     Java's producer sends it. Rows without key fill one partition's batch after another's, beginning with
     ``first_unkeyed``. Raises UsageError for columns that are no records.
     """
     rows = Rows(columns)
     keyed = None if by_key is None else rows.partitions_by(by_key, partitions)
-    chosen = rows.partitions(partitions, partition, first_unkeyed % partitions, batch_bytes, keyed)
+    chosen = rows.partitions(partitions, columns.partitions, first_unkeyed % partitions, batch_bytes, keyed)
     rows.order(np.argsort(chosen, kind="stable"))
     end = 0
     for number, count in enumerate(np.bincount(chosen, minlength=partitions).tolist()):

@@ -166,7 +166,7 @@ def test_a_partition_column_overrules_the_key_where_it_is_not_null():
     partition = pa.array([3, None, 0, 3], pa.int32())
     of_key = (murmur2(b"a") & 0x7FFFFFFF) % 4
 
-    batches = encode_partitions(RecordColumns([b"a"] * 4, ["1", "2", "3", "4"]), partition=partition, partitions=4)
+    batches = encode_partitions(RecordColumns([b"a"] * 4, ["1", "2", "3", "4"], partitions=partition), partitions=4)
 
     found = [(batch.partition, r[3]) for batch in batches for r in read(batch.data)]
     assert sorted(found) == sorted([(3, b"1"), (of_key, b"2"), (0, b"3"), (3, b"4")])
@@ -187,7 +187,7 @@ def test_a_partition_column_overrules_the_key_where_it_is_not_null():
 def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, partition, problem):
     given = RecordColumns(**{"keys": [b"k"], "values": [b"a"]} | columns)
     with pytest.raises(UsageError, match=problem):
-        list(encode_partitions(given, partitions=4, partition=partition))
+        list(encode_partitions(given._replace(partitions=partition), partitions=4))
 
 
 def test_columns_of_different_lengths_and_nameless_headers_are_refused():

@@ -61,8 +61,7 @@ class ArrowRows:
             from kohort.columns.encode import RecordColumns, encode_partitions
         key, value, timestamps, headers = self._columns
         return encode_partitions(
-            RecordColumns(key, value, timestamps, headers, now_ms),
-            partition=self._partition,
+            RecordColumns(key, value, timestamps, headers, now_ms, self._partition),
             partitions=partitions,
             batch_bytes=min(BATCH_BYTES, config.max_request_size - REQUEST_OVERHEAD),
             codec=Codec[config.compression_type.upper()],
