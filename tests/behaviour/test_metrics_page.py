@@ -100,7 +100,7 @@ def work(bootstrap: str, group: str = "billing") -> None:
     """Write ten records, read five of them in a group and commit."""
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(10):
-            producer.send("orders", str(number)).result(10_000)
+            producer.send("orders", str(number)).result(60_000)
     with Consumer(
         bootstrap_servers=bootstrap,
         group_id=group,

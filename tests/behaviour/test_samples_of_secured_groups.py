@@ -22,7 +22,7 @@ def alice():
         root.create_topics({"seen": 1, "hidden": 1})
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for topic in ("seen", "hidden"):
-                producer.send(topic, b"v", timestamp_ms=1000).result(10_000)
+                producer.send(topic, b"v", timestamp_ms=1000).result(60_000)
         for group in ("g", "h"):
             root.alter_group_offsets(group, {SEEN: 0, HIDDEN: 0})
         with kohort.Admin({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}) as alice:

@@ -20,7 +20,7 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.ours
 ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

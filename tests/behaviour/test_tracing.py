@@ -113,7 +113,7 @@ def test_a_batch_is_one_span_that_is_the_parent_of_all(bootstrap: str, topic: st
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         kohort.instrument(producer, **telescope.given)
         for delivery in producer.send_batch(topic, 0, [b"a", (b"k", b"b"), (b"k", b"c", {"h": b"x"})]):
-            delivery.result(10_000)
+            delivery.result(60_000)
         eventually(lambda: telescope.spans("send"))
         assert producer.send_batch(topic, 0, []) == []
 

@@ -28,7 +28,7 @@ def test_nobody_else_reads_the_files_of_a_broker_and_its_group_reads_no_secrets(
             "sasl.password": "a-secret",
         }
         with kohort.Producer(login) as producer:
-            producer.send("orders", b"42").result(10_000)
+            producer.send("orders", b"42").result(60_000)
         with kohort.Consumer(login, group_id="billing", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["orders"])
             while not consumer.poll(1000):

@@ -32,7 +32,7 @@ def read(broker):
         admin.create_topics({"orders": 2})
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         for number in range(20):
-            producer.send("orders", str(number), partition=0).result(10_000)
+            producer.send("orders", str(number), partition=0).result(60_000)
     with kohort.Consumer(
         bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest", max_poll_records=5
     ) as consumer:
@@ -63,7 +63,7 @@ def test_a_page_from_the_outside_is_that_from_the_inside(run, read, broker):
     outside = rows(run("metrics").stdout)
     with Served("--metrics", "127.0.0.1:0") as served:
         with kohort.Producer(bootstrap_servers=served.bootstrap) as producer:
-            producer.send("orders", "x").result(10_000)
+            producer.send("orders", "x").result(60_000)
         with urllib.request.urlopen(served.ready["metrics"], timeout=20) as answer:
             inside = rows(answer.read().decode())
 

@@ -34,7 +34,7 @@ def orders(broker: kohort.Broker) -> str:
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         for n in range(20):
             producer.send("orders", b"order", partition=n % 2)
-        producer.flush(10_000)
+        producer.flush(60_000)
     read_all(broker, "billing")
     return "billing"
 

@@ -70,7 +70,7 @@ def read_twenty(bootstrap, group="billing"):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(20):
             producer.send("orders", b"order", partition=n % 2)
-        producer.flush(10_000)
+        producer.flush(60_000)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
         seen = []

@@ -106,7 +106,7 @@ def test_the_answer_that_has_the_token_and_refusals_go_as_they_are(many):
 
 
 def test_a_stream_is_neither_squeezed_nor_held_back(many):
-    wire = http.client.HTTPConnection(many.address, timeout=10)
+    wire = http.client.HTTPConnection(many.address, timeout=60)
     wire.request("GET", "/api/v1/stream", headers=GZIP)
     answer = wire.getresponse()
 

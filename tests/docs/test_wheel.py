@@ -13,7 +13,7 @@ PROGRAM = """
 from kohort import Broker, Consumer, Producer
 
 with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
-    producer.send("orders", b"42").result(10_000)
+    producer.send("orders", b"42").result(60_000)
     with Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
         while not (records := consumer.poll(timeout_ms=1000)):

@@ -37,10 +37,10 @@ NOT_GIVEN = {
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_world_uses_nothing_that_its_seed_does_not_give(world):
-    seen = judge_seed(3, world=world, audit=True)
+    seen, again = judge_seed(3, world=world, audit=True), judge_seed(3, world=world)
 
     assert seen.passed, seen.failure
-    assert seen.digest == judge_seed(3, world=world).digest
+    assert (seen.events, seen.digest, seen.story) == (again.events, again.digest, again.story)
 
 
 @pytest.mark.parametrize("what", NOT_GIVEN)

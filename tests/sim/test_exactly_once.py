@@ -49,12 +49,6 @@ def test_many_more_seeds_copy_each_record_once():
         run_copying(seed)
 
 
-def test_the_same_seed_gives_the_same_run():
-    first, second = run_copying(3), run_copying(3)
-
-    assert (first.world.events, list(first.history.lines)) == (second.world.events, list(second.history.lines))
-
-
 def strike(run, at, act):
     """Do something once, when the first process is in the middle of a transaction."""
     struck = []

@@ -24,9 +24,9 @@ from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, C
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
 
-EVERY_RUN = range(20)
-MORE = range(20, 120)
-CHUNK = 10
+EVERY_RUN = range(13)
+MORE = range(13, 121)
+CHUNK = 12
 EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("modern.txt").read_text().splitlines()]
 
 
@@ -44,12 +44,6 @@ def test_the_group_survives_conversions_and_faults_and_settles_in_the_calm(first
 @pytest.mark.parametrize("seed", EVER_FAILED)
 def test_a_seed_that_once_failed_passes(seed):
     assert run_modern(seed).producer.acknowledged
-
-
-def test_the_same_seed_gives_the_same_run():
-    first, second = run_modern(3), run_modern(3)
-
-    assert (first.world.events, first.tap.digest) == (second.world.events, second.tap.digest)
 
 
 @pytest.mark.slow

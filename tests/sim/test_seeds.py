@@ -29,12 +29,6 @@ def test_a_seed_that_once_failed_passes(seed):
     assert verdict.passed, f"{verdict.story}\n{verdict.failure}"
 
 
-def test_a_seed_repeats_itself():
-    first, second = run_seed(4), run_seed(4)
-
-    assert (first.events, first.digest, first.story) == (second.events, second.digest, second.story)
-
-
 def test_the_group_survives_faults_that_strike():
     counts = {}
     for seed in EVERY_RUN:

@@ -9,7 +9,7 @@ from kohort.steps import shortest_steps
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("first", [0, 5])
+@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.campaign)])
 def test_a_world_holds_when_everything_is_done_piece_by_piece(world, first):
     with shortest_steps():
         for seed in range(first, first + 5):

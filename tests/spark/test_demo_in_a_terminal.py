@@ -79,7 +79,7 @@ class Terminal:
     def end(self, within_s: float) -> int:
         """Return how the command ended."""
         self.until(re.compile(r"(?!)"), within_s)
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     def close(self) -> None:
         if self.process.poll() is None:

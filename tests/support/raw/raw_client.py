@@ -16,7 +16,7 @@ from kohort.wire.messages.topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
 from kohort.wire.schema import Message
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class RawClient:
