@@ -385,8 +385,7 @@ def main() -> None:
     results: dict[str, Cost] = {}
     for name, cost in runs(args):
         results[name] = cost
-        if not (args.json or args.table):
-            print(_line(name, cost), flush=True)
+        print(_line(name, cost), file=sys.stderr if args.json or args.table else sys.stdout, flush=True)
     if args.json:
         print(json.dumps({name: vars(cost) for name, cost in results.items()}, indent=2))
     if args.table:
