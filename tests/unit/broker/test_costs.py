@@ -195,6 +195,13 @@ class TestWorkInSteps:
         assert len(answer.groups) == 50
         assert ticks >= 50
 
+    def test_others_are_served_between_names_that_repeat(self, stage):
+        with shortest_steps():
+            answer, ticks = ask(stage, DescribeGroupsRequest(groups=["x"] * 600), 6)
+
+        assert [group.group_id for group in answer.groups] == ["x"]
+        assert ticks >= 600
+
     def test_filter_of_listed_groups_is_read_once_for_all_partitions(self, stage):
         with shortest_steps():
             answer, ticks = ask(stage, ListGroupsRequest(states_filter=["Stable"] * 100), 5)
