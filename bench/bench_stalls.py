@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from stall_bodies import Filler, bodies
-from stall_house import WIDE, Cost, House, names, spread
+from stall_house import WIDE, Cost, House, names, resting_mb, spread
 
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.apis import APIS
@@ -356,6 +356,7 @@ def runs(args: argparse.Namespace) -> Iterator[tuple[str, Cost]]:
         house = House(None if args.memory else Path(folder), args.topics, denied=args.denied)
         house.furnish()
         house.let_all(False)
+        print(f"at rest: {resting_mb():.0f} MB", file=sys.stderr, flush=True)
         for body in bodies(args.elements):
             if args.names and not body.api.name.startswith(tuple(args.names)):
                 continue
@@ -387,8 +388,7 @@ def main() -> None:
     results: dict[str, Cost] = {}
     for name, cost in runs(args):
         results[name] = cost
-        if not (args.json or args.table):
-            print(_line(name, cost), flush=True)
+        print(_line(name, cost), file=sys.stderr if args.json or args.table else sys.stdout, flush=True)
     if args.json:
         print(json.dumps({name: vars(cost) for name, cost in results.items()}, indent=2))
     if args.table:

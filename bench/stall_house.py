@@ -322,6 +322,12 @@ class _FrameLength:
         return self._written > 0 and self._written >= self.size + 4
 
 
+def resting_mb() -> float:
+    """Return the resident memory of this process, without what can be given back."""
+    _forget_peak()
+    return _memory("VmRSS") / 1e6
+
+
 def _forget_peak() -> None:
     """Reset the peak of resident memory."""
     gc.collect()

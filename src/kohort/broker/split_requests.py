@@ -28,7 +28,7 @@ from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps, at_once
 from kohort.wire.codec import is_replaced
 from kohort.wire.growing_answer import GrowingAnswer
 from kohort.wire.schema import Message
@@ -56,11 +56,7 @@ class Cutting:
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
         """Yield each part, with the number of levels whose last item it continues."""
-        seen: SpreadDict[Any, None] = SpreadDict()
-        key_of = None if self.cost.once is None or self.cost.once[0] != self.parts.asked[0] else self.cost.once[1]
         items = getattr(message, self.parts.asked[0]) or ()
-        if key_of is not None:
-            items = (item for item in items if (key := key_of(item)) is None or seen.add(key, None))
         for part, continued in self._cut(items, (), self.parts.asked[1:]):
             yield _with(message, self.parts.asked[0], part), continued
 
@@ -110,7 +106,8 @@ def cutting_of(state: BrokerState, request: Request) -> Cutting | None:
         cutting = Cutting(state, cost, parts)
         if cutting.is_large(request.message):
             return cutting
-    cost.name_once(request.message)
+    if cost.once is not None:
+        request.message = at_once(cost.named_once(request.message))
     return None
 
 
@@ -121,7 +118,8 @@ def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve
     number = request.reply_to.connection
     growing = GrowingAnswer(request.version, cutting.parts.answered)
     try:
-        for message, continued in cutting.cut(request.message):
+        whole = yield from cutting.cost.named_once(request.message)
+        for message, continued in cutting.cut(whole):
             part = replace(request, message=message)
             answer = yield from _served(state, part, growing, cutting, serve_one)
             if getattr(answer, "error_code", 0):
@@ -157,7 +155,8 @@ def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_
     whole: Message | None = None
     needs: list[Needed] = []
     first, *inner = cutting.parts.answered
-    for message, continued in cutting.cut(request.message):
+    asked_once = yield from cutting.cost.named_once(request.message)
+    for message, continued in cutting.cut(asked_once):
         answer = serve_one(state, replace(request, message=message))
         if isinstance(answer, Task):
             answer = yield from answer.steps

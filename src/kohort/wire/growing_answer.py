@@ -70,9 +70,20 @@ class GrowingAnswer:
             array.extend(elements)
         elif elements:
             buffers = yield from encode_elements_in_steps(kind, self._version, self._path[: level + 1], elements)
+            self.written_bytes -= sum(self._inner_bytes(element, level) for element in elements)
             array.buffers += buffers
             array.written += len(elements)
             self.written_bytes += sum(map(len, buffers))
             held = list(elements)
             elements.clear()
             yield from let_go(held)
+
+    def _inner_bytes(self, element: Message, level: int) -> int:
+        """Return the bytes in the arrays of an element, which become bytes of the element."""
+        if level + 1 == len(self._path):
+            return 0
+        array = getattr(element, self._path[level + 1])
+        if type(array) is not WrittenArray:
+            return 0
+        inner = sum(self._inner_bytes(one, level + 1) for one in array)
+        return inner + sum(map(len, array.buffers))

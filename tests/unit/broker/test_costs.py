@@ -16,6 +16,12 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_classic import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.wire.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    UserName,
+)
 from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
 from support.machines.broker_stage import BrokerStage
 from support.machines.heavy_names import classic_group, consumer_group, offsets, write_groups
@@ -188,6 +194,47 @@ class TestWorkInSteps:
 
         assert len(answer.groups) == 50
         assert ticks >= 50
+
+    def test_others_are_served_between_names_that_repeat(self, stage):
+        with shortest_steps():
+            answer, ticks = ask(stage, DescribeGroupsRequest(groups=["x"] * 600), 6)
+
+        assert [group.group_id for group in answer.groups] == ["x"]
+        assert ticks >= 600
+
+    def test_filter_of_listed_groups_is_read_once_for_all_partitions(self, stage):
+        with shortest_steps():
+            answer, ticks = ask(stage, ListGroupsRequest(states_filter=["Stable"] * 100), 5)
+
+        assert answer.groups == []
+        assert 100 <= ticks < 200
+
+    def test_others_are_served_between_the_option_names_of_a_resource(self, stage):
+        stage.connect().create("t")
+        keys = ["retention.ms", *(f"unknown{n}" for n in range(100))]
+        resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=keys)
+
+        with shortest_steps():
+            answer, ticks = ask(stage, DescribeConfigsRequest(resources=[resource]), 4)
+
+        assert [option.name for option in answer.results[0].configs] == ["retention.ms"]
+        assert ticks >= 100
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            DescribeUserScramCredentialsRequest(users=[UserName(name=f"u{n}") for n in range(100)]),
+            AlterUserScramCredentialsRequest(
+                deletions=[ScramCredentialDeletion(name=f"u{n}", mechanism=1) for n in range(100)]
+            ),
+        ],
+    )
+    def test_others_are_served_between_the_users_of_a_request(self, stage, message):
+        with shortest_steps():
+            answer, ticks = ask(stage, message, 0)
+
+        assert [result.user for result in answer.results] == [f"u{n}" for n in range(100)]
+        assert ticks >= 100
 
     def test_others_are_served_between_the_offsets_of_a_group(self):
         stage = BrokerStage()

@@ -82,6 +82,16 @@ def test_parts_that_go_on_with_a_group_or_a_topic_are_written_as_the_whole(versi
     assert written(answer, version) == [whole, whole]
 
 
+def test_written_bytes_of_nested_arrays_count_once():
+    growing = GrowingAnswer(9, PATH)
+    at_once(growing.add(OffsetFetchResponse(groups=[group("a", t=range(100))]), 0))
+    at_once(growing.add(OffsetFetchResponse(groups=[group("a", t=range(100, 200), u=range(10))]), 2))
+
+    answer = at_once(growing.finish())
+
+    assert growing.written_bytes == sum(map(len, answer.groups.buffers))
+
+
 def test_growing_answer_holds_bytes_instead_of_structs():
     growing = GrowingAnswer(6, ("groups",))
     at_once(growing.add(described("a", members=100), 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -10,10 +11,12 @@ from typing import Any, Final
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.schema import Message
 
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
 """Error of the entries beyond the largest answer."""
+NAME_US: Final = 0.8
 
 Brings = Callable[[BrokerState, tuple[Any, ...]], int]
 """``brings(state, chain)``: units of work that the last item of ``chain`` brings beside itself. The items that hold it
@@ -86,13 +89,23 @@ class Cost:
             return self.older_parts[1]
         return self.parts
 
-    def name_once(self, message: Message) -> None:
-        """Leave out of ``message`` the items whose key an earlier item has."""
+    def named_once(self, message: Message) -> Steps[Message]:
+        """Return ``message`` without the items whose key an earlier item has."""
         if self.once is None:
-            return
+            return message
         name, key_of = self.once
-        items = getattr(message, name) or ()
-        if len(items) > 1:
-            unique = {(at if (key := key_of(item)) is None else (key,)): item for at, item in enumerate(items)}
-            if len(unique) < len(items):
-                setattr(message, name, list(unique.values()))
+        pace = Pace()
+        seen: SpreadDict[Hashable, None] = SpreadDict()
+        unique = []
+        for item in getattr(message, name) or ():
+            key = key_of(item)
+            if key is None or seen.add(key, None):
+                unique.append(item)
+            if pace.is_due(NAME_US):
+                yield
+        yield from seen.let_go(pace)
+        if len(unique) == len(getattr(message, name) or ()):
+            return message
+        made = copy(message)
+        setattr(made, name, unique)
+        return made
