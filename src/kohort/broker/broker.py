@@ -19,7 +19,7 @@ from kohort.broker.connections import Connection
 from kohort.broker.dispatch import begun, dispatch, serve
 from kohort.broker.following import follow
 from kohort.broker.forgetting import forget_connection
-from kohort.broker.handlers.fetch import answer as answer_fetch
+from kohort.broker.handlers.fetch import answer_after_wait
 from kohort.broker.io import (
     Close,
     Congested,
@@ -389,7 +389,7 @@ class Broker:
             return  # it was ended meanwhile
         request.now_ms = now_ms
         self._quotas.work(parked.reply_to.connection)
-        answer = begun(request, answer_fetch(self._state, parked.context, Pace()))
+        answer = begun(request, answer_after_wait(self._state, parked.context, Pace()))
         self._take(connection, parked.reply_to, answer, now_ms, out)
         if connection.in_flight is None:
             self._end_wait(connection, now_ms, out)

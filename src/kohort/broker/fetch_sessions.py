@@ -39,6 +39,8 @@ class SessionPartition:
     max_bytes: int
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    name: str | None = None
+    """Name of the topic, once its id was found."""
 
     def update(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset

@@ -48,7 +48,8 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
     """
     transactional_id, producer, partition = write.transactional_id, write.producer, write.partition
     if not transactional_id:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "a transactional write without a transactional id")
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        raise ApiError(refused, "the batch is transactional, and the request has no transactional id")
     transactions = state.cluster.transactions
     try:
         if write.adds:

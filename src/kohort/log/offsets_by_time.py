@@ -38,7 +38,17 @@ def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: i
 def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundOffset | None:
     """Return the first record that bears the latest timestamp of the log."""
     latest = max((_latest(segment, start_offset) for segment in segments), default=-1)
-    return None if latest < 0 else find_by_time(segments, latest, start_offset)
+    if latest >= 0:
+        return find_by_time(segments, latest, start_offset)
+    return next((found for one in segments if (found := _first_without_time(one, start_offset))), None)
+
+
+def _first_without_time(segment: Segment, start_offset: int) -> FoundOffset | None:
+    """Return the first record of a segment whose batches all have the time -1."""
+    for _, header in segment.headers(start_offset) if segment.size else ():
+        if header.record_count:
+            return FoundOffset(max(header.base_offset, start_offset), -1, header.partition_leader_epoch)
+    return None
 
 
 def _latest(segment: Segment, start_offset: int) -> int:

@@ -1,9 +1,11 @@
 """Fetch: whole batches as stored; long polls, woken by bytes and by time."""
 
+import pytest
+
 from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.messages.topics import DeleteTopicsRequest
+from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import fetch_request, values_of
 
@@ -175,3 +177,51 @@ def test_an_empty_request_is_answered_at_once(peer):
     answer = peer.ask(FetchRequest(max_wait_ms=1000, topics=[]), 12)
 
     assert (answer.error_code, answer.responses) == (0, [])
+
+
+def session_of(peer, topic):
+    """Begin a fetch session that reads a topic by its id; the session id."""
+    answer = peer.fetch(topic, version=13, topic_id=peer.topic_id(topic), session_epoch=0)
+    assert answer.error_code == 0
+    return answer.session_id
+
+
+def resume(peer, session_id, epoch=1):
+    """The error codes of the partitions in the next answer of a session."""
+    peer.send(FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch), 13)
+    return [p.error_code for topic in peer.take().responses for p in topic.partitions]
+
+
+def test_session_reports_a_deleted_topic_as_unknown_topic_or_partition(peer):
+    peer.create("a")
+    session_id = session_of(peer, "a")
+
+    peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+
+    assert resume(peer, session_id) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "code"), [(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (2, ErrorCode.INCONSISTENT_TOPIC_ID)]
+)
+def test_session_reports_a_recreated_topic_by_its_partitions(peer, partitions, code):
+    peer.create("a", 2)
+    asked = FetchRequest(
+        max_wait_ms=0,
+        session_epoch=0,
+        topics=[FetchTopic(topic_id=peer.topic_id("a"), partitions=[FetchPartition(partition=1)])],
+    )
+    session_id = peer.ask(asked, 13).session_id
+
+    peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    peer.create("a", partitions)
+
+    assert resume(peer, session_id) == [code]
+    assert resume(peer, session_id, epoch=2) == [code]
+
+
+def test_session_of_an_id_that_was_never_found_reports_unknown_topic_id(peer):
+    peer.create("a")
+    answer = peer.fetch("a", version=13, topic_id=b"n" * 16, session_epoch=0)
+
+    assert resume(peer, answer.session_id) == [ErrorCode.UNKNOWN_TOPIC_ID]

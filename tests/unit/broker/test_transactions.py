@@ -17,6 +17,7 @@ from kohort.wire.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import (
     Transactional,
@@ -234,6 +235,21 @@ def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_op
     second.send("a", b"of the second")
     second.end(commit=True)
     assert committed_values(peer, "a") == [b"of the second"]
+
+
+def test_transactional_batch_without_transactional_id_is_refused(peer, producer):
+    batch = build_batch(
+        [NewRecord(None, b"v", (), 0)],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        is_transactional=True,
+    )
+
+    refused = peer.produce("a", batch=batch)
+
+    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert refused.error_message == "the batch is transactional, and the request has no transactional id"
 
 
 def test_nothing_is_written_in_a_transaction_that_was_not_told_of_it(peer, producer):

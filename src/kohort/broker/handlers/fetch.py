@@ -118,6 +118,13 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     return Unanswered.LATER
 
 
+def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
+    """Answer a fetch that has waited; rights that were revoked meanwhile are gone."""
+    if state.access is not None:
+        reading.denied = yield from denied_topics(state, reading.request, reading.plan.wanted)
+    return (yield from answer(state, reading, pace))
+
+
 def _note_first_fetches(state: BrokerState, request: Request) -> None:
     """Write into the journal which partitions a member fetches for the first time since it was given them."""
     first = state.cluster.first_fetches
@@ -304,15 +311,23 @@ def _refused(state: BrokerState, request: Request, wanted: SessionPartition, cod
 
 def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, PartitionLog]:
     key = wanted.topic
-    if isinstance(key, bytes):
-        topic, unknown = state.topics.by_id(key), ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        topic, unknown = state.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
     if topic is None:
-        raise ApiError(unknown)
+        raise ApiError(_unknown(state, wanted))
+    wanted.name = topic.name
     if not 0 <= wanted.partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic, topic.partitions[wanted.partition]
+
+
+def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
+    """Return the error for a topic that is not there; a session remembers the name of a topic that was deleted."""
+    if isinstance(wanted.topic, bytes) and wanted.name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    recreated = None if wanted.name is None else state.topics.get(wanted.name)
+    if recreated is None or wanted.partition >= len(recreated.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
