@@ -9,10 +9,11 @@ import pytest
 from kohort.client.producer import ProducerMachine, record_metadata, resolve
 from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ErrorCode
+from kohort.errors import ApiError, ApiTimeout, ErrorCode, ProtocolError
 from kohort.model import TopicPartition
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.wire.headers import build_response
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -468,6 +469,51 @@ def test_a_batch_that_is_too_large_for_the_topic_is_sent_in_halves():
     assert [record_metadata(*one).offset for one in sent] == [0, 1, 2, 3, 4]
     assert world.sequences()[1:] == [(0, 0, [b"0", b"1"]), (0, 2, [b"2", b"3", b"4"])]
     assert world.machine.accumulator.buffered_bytes == 0
+
+
+def cut(frame: bytes) -> bytes:
+    """The frame without its last bytes, and with the length of what is left."""
+    return (len(frame) - 4 - 9).to_bytes(4, "big") + frame[4:-9]
+
+
+def of_another_request(frame: bytes) -> bytes:
+    return frame[:4] + b"\x7f\xff\xff\xff" + frame[8:]
+
+
+def of_impossible_length(frame: bytes) -> bytes:
+    return b"\xff\xff\xff\xf0" + frame[4:]
+
+
+def garble_first_answer(world: World, garble) -> None:
+    def answer_garbled(request, version):
+        world.one.on(ProduceRequest, world.produce)
+        response = world.produce(request, version)
+        return garble(b"".join(map(bytes, build_response(world.one.seen[-1].header.correlation_id, response, version))))
+
+    world.one.on(ProduceRequest, answer_garbled)
+
+
+@pytest.mark.parametrize("garble", [cut, of_another_request, of_impossible_length])
+def test_idempotent_batch_is_sent_again_under_its_number_after_a_garbled_answer(garble):
+    world = World()
+    garble_first_answer(world, garble)
+
+    sent = world.send_alone(b"a")
+    world.wait(sent)
+
+    assert sent[0].error is None
+    assert world.sequences() == [(0, 0, [b"a"])] * 2
+
+
+def test_batch_without_a_number_fails_with_the_garbled_answer():
+    world = World(enable_idempotence=False)
+    garble_first_answer(world, cut)
+
+    sent = world.send_alone(b"a")
+    world.wait(sent)
+
+    assert isinstance(sent[0].error, ProtocolError)
+    assert len(world.sequences()) == 1
 
 
 SMALL = 1_100

@@ -29,7 +29,7 @@ from kohort.client.writing.producer_ids import Numbering
 from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, NO_UUID, Node, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
@@ -250,7 +250,9 @@ class Sender:
         for batch in sent.context:
             self._land(batch)
             batch.unanswered = True
-            if error.retriable:
+            # A damaged answer is a lost one; the sequence keeps a batch that is on the log from being written twice.
+            is_damaged = type(error) is ProtocolError and batch.base_sequence >= 0
+            if error.retriable or is_damaged:
                 self._retry(batch, error, now_ms)
             else:
                 self._give_up(batch, error)
