@@ -205,7 +205,7 @@ class ProducerConfig(ClientConfig):
         "enable.idempotence", None, "Each record once, in order; default: true where acks is all.", of=bool
     )
     linger_ms: int = option("linger.ms", 5, "How long a batch waits for more records.", low=0)
-    batch_size: int = option("batch.size", 16384, "Bytes of records at which a batch is sent at once.", low=0)
+    batch_size: int = option("batch.size", 16384, "Most bytes of a batch; a larger record is sent alone.", low=0)
     buffer_memory: int = option("buffer.memory", 33554432, "Bytes that may wait to be delivered.", low=0, bits=64)
     max_block_ms: int = option(
         "max.block.ms", 60000, "How long send() may wait for metadata or for buffer memory.", low=0

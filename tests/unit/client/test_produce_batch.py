@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
 from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
-from kohort.client.writing.accumulator import GROWN_MOST, Accumulator, Lot
+from kohort.client.writing.accumulator import Accumulator, Lot
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
@@ -95,13 +95,28 @@ def accumulator(**options):
     return Accumulator(ProducerConfig(bootstrap_servers=["one:9092"], **options))
 
 
-def test_a_waiting_batch_grows_past_batch_size_but_not_without_bound():
+def test_batch_holds_at_most_batch_size_and_a_larger_record_is_a_batch_of_its_own():
     acc = accumulator(batch_size=1000)
-    batches = {id(acc.append("t", 0, None, bytes(1000), (), 0, 0)[0]) for _ in range(1200)}
+    for size in [100] * 50 + [5_000] + [100] * 50:
+        acc.append("t", 0, None, bytes(size), (), 0, 0)
 
-    sizes = [batch.size for batch in acc.batches()]
-    assert len(batches) == len(sizes) == 3
-    assert all(size <= GROWN_MOST for size in sizes)
+    batches = list(acc.batches())
+
+    assert all(batch.size <= 1000 for batch in batches if len(batch.values) > 1)
+    assert [len(batch.values) for batch in batches] == [7] * 7 + [1, 1] + [7] * 7 + [1]
+    assert all(batch.ready_at_ms == 0 for batch in batches[:-1]), "full ones do not linger"
+
+
+def test_limit_of_a_topic_bounds_its_later_batches_alone():
+    acc = accumulator(batch_size=1000)
+    acc.set_limit("t", 500)
+    for topic in ("t", "u"):
+        acc.extend(topic, 0, Lot([None] * 20, [bytes(100)] * 20, [0] * 20, {}), 0)
+        acc.append(topic, 0, None, bytes(100), (), 0, 0)
+
+    most = {topic: max(b.size for b in acc.batches() if b.topic == topic) for topic in ("t", "u")}
+
+    assert 250 < most["t"] <= 500 < most["u"] <= 1000
 
 
 ROWS = st.lists(

@@ -9,10 +9,11 @@ import pytest
 from kohort.client.producer import ProducerMachine, record_metadata, resolve
 from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ErrorCode
+from kohort.errors import ApiError, ApiTimeout, ErrorCode, ProtocolError
 from kohort.model import TopicPartition
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.wire.headers import build_response
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -104,6 +105,10 @@ class World:
 
     def wait(self, *sent, limit_ms: int = 200_000):
         self.loop.run_until(lambda: all(batch.done for batch, _ in sent), limit_ms)
+
+    def wait_for_parts(self, *sent, limit_ms: int = 200_000):
+        """Wait until the batches, or what they were split into, are done."""
+        self.loop.run_until(lambda: all(resolve(*one)[0].done for one in sent), limit_ms)
 
     def sequences(self, broker: ScriptedBroker | None = None):
         """(epoch, base sequence, values) of every batch that the broker was sent, in order."""
@@ -464,6 +469,94 @@ def test_a_batch_that_is_too_large_for_the_topic_is_sent_in_halves():
     assert [record_metadata(*one).offset for one in sent] == [0, 1, 2, 3, 4]
     assert world.sequences()[1:] == [(0, 0, [b"0", b"1"]), (0, 2, [b"2", b"3", b"4"])]
     assert world.machine.accumulator.buffered_bytes == 0
+
+
+def cut(frame: bytes) -> bytes:
+    """The frame without its last bytes, and with the length of what is left."""
+    return (len(frame) - 4 - 9).to_bytes(4, "big") + frame[4:-9]
+
+
+def of_another_request(frame: bytes) -> bytes:
+    return frame[:4] + b"\x7f\xff\xff\xff" + frame[8:]
+
+
+def of_impossible_length(frame: bytes) -> bytes:
+    return b"\xff\xff\xff\xf0" + frame[4:]
+
+
+def garble_first_answer(world: World, garble) -> None:
+    def answer_garbled(request, version):
+        world.one.on(ProduceRequest, world.produce)
+        response = world.produce(request, version)
+        return garble(b"".join(map(bytes, build_response(world.one.seen[-1].header.correlation_id, response, version))))
+
+    world.one.on(ProduceRequest, answer_garbled)
+
+
+@pytest.mark.parametrize("garble", [cut, of_another_request, of_impossible_length])
+def test_idempotent_batch_is_sent_again_under_its_number_after_a_garbled_answer(garble):
+    world = World()
+    garble_first_answer(world, garble)
+
+    sent = world.send_alone(b"a")
+    world.wait(sent)
+
+    assert sent[0].error is None
+    assert world.sequences() == [(0, 0, [b"a"])] * 2
+
+
+def test_batch_without_a_number_fails_with_the_garbled_answer():
+    world = World(enable_idempotence=False)
+    garble_first_answer(world, cut)
+
+    sent = world.send_alone(b"a")
+    world.wait(sent)
+
+    assert isinstance(sent[0].error, ProtocolError)
+    assert len(world.sequences()) == 1
+
+
+SMALL = 1_100
+"""Bytes of the largest batch that a topic takes."""
+
+
+class SmallTopic(World):
+    """A topic that refuses larger batches."""
+
+    refused = 0
+
+    def partition_answer(self, partition, header):
+        if header.size > SMALL:
+            self.refused += 1
+            return PartitionProduceResponse(index=partition, error_code=ErrorCode.MESSAGE_TOO_LARGE)
+        return super().partition_answer(partition, header)
+
+
+@pytest.mark.parametrize("acks", ["all", "1"])
+def test_limit_of_a_topic_is_learned_from_few_refusals_and_no_record_is_lost(acks: str):
+    world = SmallTopic(linger_ms=5, acks=acks)
+    sent = [world.send(b"%600d" % n) for n in range(400)]
+
+    world.wait_for_parts(*sent, limit_ms=2_000)
+
+    assert sorted(record_metadata(*one).offset for one in sent) == list(range(400))
+    assert world.refused <= 15
+    refused = world.refused
+    world.wait_for_parts(*[world.send(b"%600d" % n) for n in range(100)])
+    assert world.refused == refused
+    assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_divisions_of_a_batch_do_not_lengthen_its_back_off():
+    world = World(linger_ms=5)
+    world.codes = [ErrorCode.MESSAGE_TOO_LARGE] * 3 + [ErrorCode.NOT_ENOUGH_REPLICAS]
+    began_ms = world.clock.now_ms()
+    sent = [world.send(b"%d" % n) for n in range(16)]
+
+    world.wait_for_parts(*sent)
+
+    assert world.clock.now_ms() - began_ms <= 5 + 120
+    assert [record_metadata(*one).offset for one in sent] == list(range(16))
 
 
 def test_records_that_are_refused_are_told_from_those_that_were_beside_them():

@@ -1,7 +1,7 @@
 """Records that wait to be sent, in batches by partition, within ``buffer.memory``.
 
-A batch is full when it holds ``batch.size`` bytes, and due when it has waited ``linger.ms``. One that must wait for its
-turn, because requests before it are under way, goes on growing meanwhile, so that a slow answer costs no throughput.
+A batch holds at most ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
+``linger.ms``. Until it leaves it goes on growing, so that a slow answer costs no throughput.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from kohort.model import Header, TopicPartition
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import HEADER_BYTES
 
-GROWN_MOST: Final = 512 * 1024
-"""How large a waiting batch may grow past ``batch.size``: half of what topics accept by default."""
 REQUEST_OVERHEAD: Final = 512
 """Bytes of a produce request around its first batch."""
 
@@ -63,14 +61,22 @@ class Accumulator:
         self._memory = max(config.buffer_memory, 1)
         self._codec = Codec[config.compression_type.upper()]
         self._record_most = config.max_request_size
-        grown = max(config.batch_size, GROWN_MOST) if config.batch_size else 0
-        self._batch_most = min(grown, config.max_request_size - REQUEST_OVERHEAD)
-        self._ready_size = config.batch_size
+        self._batch_most = min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD)
+        self._limits: dict[str, int] = {}
+        """Largest batch, in bytes, of each topic that refused a larger one."""
 
     @property
     def full(self) -> bool:
         """Whether nothing more may be given for now; the last record given may reach past ``buffer.memory``."""
         return self.buffered_bytes >= self._memory
+
+    def limit(self, topic: str) -> int:
+        """Return how many bytes a batch of ``topic`` may have."""
+        return self._limits.get(topic, self._batch_most)
+
+    def set_limit(self, topic: str, size: int) -> None:
+        """Make no batch of ``topic`` larger than ``size`` bytes: its broker refused one of twice the size."""
+        self._limits[topic] = min(self.limit(topic), size)
 
     def check_size(self, size: int) -> None:
         """Raise ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
@@ -99,7 +105,8 @@ class Accumulator:
             size += size_of_headers(headers)
         batch = self._open.get((topic, partition))
         wakes_sender = False
-        if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+        most = self._limits.get(topic, self._batch_most) if self._limits else self._batch_most
+        if batch is None or batch.payload is not None or batch.size + size > most:
             if now_ms is None:
                 return None
             if size > self._record_most:
@@ -113,10 +120,9 @@ class Accumulator:
         batch.timestamps.append(timestamp_ms)
         if headers:
             batch.headers[index] = headers
-        before = batch.size
-        batch.size = after = before + size
+        batch.size += size
         self.buffered_bytes += size
-        if before < self._ready_size <= after or not self._ready_size:
+        if batch.size >= most:
             batch.full = wakes_sender = True
         return batch, index, wakes_sender
 
@@ -124,14 +130,14 @@ class Accumulator:
         """Add records one after another; returns each batch that they fell into, and the place of its last one."""
         filled: list[tuple[ProduceBatch, int]] = []
         ends = list(accumulate(lot.sizes(), initial=0))
-        at, count = 0, len(ends) - 1
+        at, count, most = 0, len(ends) - 1, self.limit(topic)
         while at < count:
             batch = self._open.get((topic, partition))
             size = ends[at + 1] - ends[at]
-            if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+            if batch is None or batch.payload is not None or batch.size + size > most:
                 self.check_size(size)
                 batch = self._start(topic, partition, now_ms)
-            fitting = bisect_right(ends, ends[at] + self._batch_most - batch.size, at) - 1
+            fitting = bisect_right(ends, ends[at] + most - batch.size, at) - 1
             end = max(fitting, at + 1)  # one at least: what no request can carry is refused above
             first = len(batch.values)
             batch.keys += lot.keys[at:end]
@@ -141,7 +147,7 @@ class Accumulator:
                 batch.headers |= {first + n - at: lot.headers[n] for n in range(at, end) if n in lot.headers}
             batch.size += ends[end] - ends[at]
             self.buffered_bytes += ends[end] - ends[at]
-            if batch.size >= self._ready_size:
+            if batch.size >= most:
                 batch.full = True
             filled.append((batch, len(batch.values) - 1))
             at = end
@@ -158,7 +164,7 @@ class Accumulator:
         """Queue a batch again that was taken, before everything that follows it in sequence."""
         queue = self._queue(TopicPartition(batch.topic, batch.partition))
         at = 0
-        while at < len(queue) and queue[at].attempts and _precedes(queue[at], batch):
+        while at < len(queue) and _precedes(queue[at], batch):
             at += 1
         queue.insert(at, batch)
 

@@ -46,9 +46,9 @@ class ProduceBatch:
 
     __slots__ = (
         "append_time_ms", "attempts", "base_offset", "base_sequence", "callbacks", "codec", "count", "deadline_ms",
-        "done", "error", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms", "partition",
-        "payload", "producer_epoch", "producer_id", "ready_at_ms", "refused", "size", "timestamps", "topic",
-        "transactional", "unanswered", "values",
+        "done", "error", "failures", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms",
+        "partition", "payload", "producer_epoch", "producer_id", "ready_at_ms", "refused", "size", "timestamps",
+        "topic", "transactional", "unanswered", "values",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, codec: Codec, *, ready_at_ms: int, deadline_ms: int) -> None:
@@ -71,6 +71,8 @@ class ProduceBatch:
         self.producer_id = self.producer_epoch = self.base_sequence = NO_SEQUENCE
         self.transactional = False
         self.attempts = 0
+        self.failures = 0
+        """Attempts that failed; a division is none (KIP-126)."""
         self.unanswered = False
         """Whether it may be on the log of an attempt that was not answered."""
         self.last_error: KohortError | None = None
@@ -160,7 +162,7 @@ class ProduceBatch:
         part.headers = {i: r.headers for i, r in enumerate(records) if r.headers}
         part.seal()
         part.size = HEADER_BYTES + len(part.payload or b"")
-        part.attempts = self.attempts
+        part.attempts, part.failures = self.attempts, self.failures
         return part
 
 

@@ -13,7 +13,6 @@ If a batch is given up, the transaction fails, and the next epoch comes from the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.client.metrics.samples import SampleWindows
@@ -24,12 +23,13 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Accumulator
+from kohort.client.writing.lineage import Lineage
 from kohort.client.writing.produce_batch import SEQUENCES, ProduceBatch
 from kohort.client.writing.producer_ids import Numbering
 from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, NO_UUID, Node, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
@@ -42,8 +42,6 @@ from kohort.wire.messages.produce import (
 from kohort.wire.schema import Message
 
 LAST_VERSION_WITH_NAMES: Final = 12
-BUSY: Final = 2
-"""Requests under way to a node from which on full batches wait for their time, and grow."""
 STALE_METADATA: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -58,47 +56,6 @@ STALE_METADATA: Final = frozenset(
 )
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-
-
-@dataclass(slots=True)
-class Lineage:
-    """The sequence of one partition: under which id and epoch, what comes next, and what is under way."""
-
-    identity: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
-    next_sequence: int = 0
-    acked_sequence: int = -1
-    """Sequence of the last record known to be written; -1 at the start."""
-    known: bool = False
-    """Whether the partition has taken anything of this producer id. In Kafka one that it does not know may begin with
-    any number: after a first batch that is refused, as by a node that is not the leader yet, a second one might be
-    taken for the first. So the first one is alone under way."""
-    under_way: list[ProduceBatch] = field(default_factory=list)
-    recovering: bool = False
-    """Something failed: one batch at a time until one succeeds."""
-    begin_again: bool = False
-    """The sequence is broken: once it is known of all that have a number whether they are on the log, start at 0 in the
-    next epoch."""
-    not_before_ms: int = 0
-
-    def acknowledge(self, batch: ProduceBatch) -> None:
-        """Note that the batch is written. It may be one that others have overtaken: what is known stays known."""
-        if batch.producer_epoch != self.identity.epoch:
-            return
-        last = (batch.base_sequence + batch.count - 1) % SEQUENCES
-        if (last - self.acked_sequence) % SEQUENCES < SEQUENCES // 2:
-            self.acked_sequence = last
-
-    def is_past(self, batch: ProduceBatch) -> bool:
-        """Tell whether one that comes after the batch is written, so that the batch is: a broker takes them in order.
-
-        It knows repetitions among the last five. An older one comes again where its answer was lost by one leader, and
-        the next leader took what followed meanwhile. One whose every attempt was refused is not written: there a
-        broker that had forgotten this producer took what followed for its first.
-        """
-        if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
-            return False
-        behind = (self.acked_sequence - batch.base_sequence) % SEQUENCES
-        return self.acked_sequence >= 0 and behind < SEQUENCES // 2
 
 
 class Sender:
@@ -163,7 +120,8 @@ class Sender:
                 continue  # an answer must come first, and will be an event
             if may_leave_ms <= now_ms:
                 by_node.setdefault(node_id, []).append(tp)
-            ready_ms = max(may_leave_ms, self._ready_at(queue[0], under_way))
+            # One batch that is full or due is a reason to send; others for the same node then go with it.
+            ready_ms = max(may_leave_ms, 0 if queue[0].full else queue[0].ready_at_ms)
             if ready_ms <= now_ms:
                 due.add(node_id)
             else:
@@ -183,13 +141,6 @@ class Sender:
             return None
         return lineage.not_before_ms
 
-    def _ready_at(self, batch: ProduceBatch, under_way: int) -> int:
-        """Return when ``batch`` is a reason to send; others for the same node then go with it.
-
-        A full one is at once, unless the node is busy: then it grows until it is due, and one request replaces many.
-        """
-        return 0 if batch.full and under_way < BUSY else batch.ready_at_ms
-
     def _request(self, node_id: int, tps: Iterable[TopicPartition], now_ms: int) -> Unsent:
         """Take the first batch of each partition, up to ``max.request.size`` together."""
         room = self._config.max_request_size - REQUEST_OVERHEAD
@@ -199,8 +150,7 @@ class Sender:
         for tp in tps:
             if batches and self._accumulator.waiting[tp][0].size > room:
                 continue
-            before = self._accumulator.waiting[tp][0].size
-            batch = self._accumulator.take(tp)
+            batch, before = self._take(tp)
             room -= batch.size
             self._number(tp, batch)
             if batch.attempts == 1:
@@ -228,6 +178,16 @@ class Sender:
             expect_response=self._config.acks != "0",
             context=batches,
         )
+
+    def _take(self, tp: TopicPartition) -> tuple[ProduceBatch, int]:
+        """Take the first batch of ``tp``, split to fit the topic's limit; return it and its size before the seal."""
+        limit = self._accumulator.limit(tp.topic)
+        while True:
+            before = self._accumulator.waiting[tp][0].size
+            batch = self._accumulator.take(tp)
+            if batch.size <= limit or batch.count == 1 or batch.unanswered:
+                return batch, before
+            self._split(batch)
 
     def _leaves_first(self, batch: ProduceBatch, before: int, now_ms: int) -> None:
         """Count a batch, which had ``before`` bytes until it was sealed."""
@@ -290,7 +250,9 @@ class Sender:
         for batch in sent.context:
             self._land(batch)
             batch.unanswered = True
-            if error.retriable:
+            # A damaged answer is a lost one; the sequence keeps a batch that is on the log from being written twice.
+            is_damaged = type(error) is ProtocolError and batch.base_sequence >= 0
+            if error.retriable or is_damaged:
                 self._retry(batch, error, now_ms)
             else:
                 self._give_up(batch, error)
@@ -320,7 +282,8 @@ class Sender:
                 return
             self._metadata.request_refresh()
         if code in TOO_LARGE and batch.count > 1:
-            self._split(tp, batch)
+            self._lineages[tp].recovering = True
+            self._accumulator.set_limit(batch.topic, max(half.size for half in self._split(batch)))
         elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
             if self._lineages[tp].is_past(batch):
                 self._succeed(batch, -1, -1, now_ms)
@@ -381,17 +344,18 @@ class Sender:
             self._troubles.refused((WRITING, tp), error.code, f"writing to {tp}", now_ms)
         if batch.done:  # its time ran out while it was under way
             return
-        if batch.attempts > self._config.retries:
+        batch.failures += 1
+        if batch.failures > self._config.retries:
             self._give_up(batch, error)
             return
         if not at_once:
-            lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.attempts)
+            lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.failures)
         self.metrics.tries_again(batch.topic, batch.count, now_ms)
         batch.ready_at_ms = 0
         self._accumulator.put_back(batch)
 
-    def _split(self, tp: TopicPartition, batch: ProduceBatch) -> None:
-        self._lineages[tp].recovering = True
+    def _split(self, batch: ProduceBatch) -> tuple[ProduceBatch, ProduceBatch]:
+        """Put the halves of a batch back into the queue, and return them."""
         self.metrics.splits.record(1, self._polled_at_ms)
         self._accumulator.release(batch)
         left, right = batch.split()
@@ -399,6 +363,7 @@ class Sender:
             self._accumulator.buffered_bytes += half.size
             self._accumulator.put_back(half)
         self.completed.append(batch)
+        return left, right
 
     def _give_up(
         self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
