@@ -405,7 +405,7 @@ def test_batch_read_that_ends_behind_the_log_is_refused_at_once_or_reads_what_is
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
     options = {"endingOffsets": '{"orders": {"0": 500, "1": 1}}'}
 
-    with pytest.raises(ConfigError, match="endingOffsets are behind the log: orders-0: 500, the log ends at 3. Give"):
+    with pytest.raises(ConfigError, match="endingOffsets are behind the log: orders-0: 500, the log ends at 3"):
         batch(cluster, **options).partitions()
     reader = batch(cluster, failOnDataLoss="false", **options)
     assert offsets_read(reader, reader.partitions()) == [(0, 0), (0, 1), (0, 2), (1, 0)]
