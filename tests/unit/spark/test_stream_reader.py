@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
-from kohort.errors import ApiError, ConnectionFailed, KohortError  # noqa: E402
+from kohort.errors import ApiError, ConfigError, ConnectionFailed, KohortError  # noqa: E402
 from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
 from kohort.spark.options.offsets import Range  # noqa: E402
 from kohort.spark.options.source import SourceOptions, parse_source_options  # noqa: E402
@@ -397,6 +397,19 @@ def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogC
     (record,) = caplog.records
     assert "group g: orders-0 was committed at 7 by kohort-query:other:1:2" in record.getMessage()
     assert committed(cluster) == {0: 5}
+
+
+def test_batch_read_that_ends_behind_the_log_is_refused_at_once_or_reads_what_is_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
+    options = {"endingOffsets": '{"orders": {"0": 500, "1": 1}}'}
+
+    with pytest.raises(ConfigError, match="endingOffsets are behind the log: orders-0: 500, the log ends at 3"):
+        batch(cluster, **options).partitions()
+    reader = batch(cluster, failOnDataLoss="false", **options)
+    assert offsets_read(reader, reader.partitions()) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    assert "read to its end: orders-0: 500, the log ends at 3" in caplog.text
 
 
 # --- what may happen to a log

@@ -95,7 +95,8 @@ class PipelineBuilder:
 
     def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
         """Add topics that are read whole when a run begins."""
-        return self._add_source(name, topics, json, {"group": group, "read": "table", **more})
+        said = {"group": group} if group else {}
+        return self._add_source(name, topics, json, {**said, "read": "table", **more})
 
     def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
         """Add a step in SQL, over the sources and over ``input``, the result of the step before."""

@@ -46,6 +46,17 @@ logger.gateway.level = error
 logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 logger.query.additivity = false
 logger.query.appenderRef.brief.ref = brief
+# So is what ends a task and its job: each attempt would print some hundred lines of stack trace.
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
+logger.files.name = org.apache.spark.sql.execution.datasources.FileFormatWriter
+logger.files.level = off
+logger.sources.name = org.apache.spark.sql.execution.datasources.v2
+logger.sources.level = off
+logger.work.name = org.apache.spark.util.Utils
+logger.work.level = off
 appender.brief.type = Console
 appender.brief.name = brief
 appender.brief.target = SYSTEM_ERR
@@ -82,6 +93,7 @@ def session(
     elsewhere = {name: SETTINGS[name] for name in ("spark.sql.session.timeZone", "spark.sql.redaction.options.regex")}
     settings: dict[str, Any] = dict(SETTINGS) if local else elsewhere
     if quiet:
+        _silence_python_log()
         log = write_whole(private_folder() / "log4j2.properties", QUIET_LOGS)
         flag = f"-Dlog4j2.configurationFile={log.absolute().as_uri()}"  # a blank in it would be two options
         settings["spark.ui.showConsoleProgress"] = "false"  # Spark's bar, through what is said of the run
@@ -94,3 +106,13 @@ def session(
     # Spark also finds the source by itself, but looks only once, in a process that a busy machine may start too late.
     spark.dataSource.register(KohortDataSource)
     return spark
+
+
+def _silence_python_log() -> None:
+    """Silence the loggers of PySpark that print an error as JSON before it is raised."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before Spark 4.0
+        return
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True

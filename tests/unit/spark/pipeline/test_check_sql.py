@@ -70,10 +70,41 @@ def test_the_shipped_pipelines_are_passed(name: str) -> None:
          "country, ms, region, s, user"),
         ("key: user", "key: usr", "line 15: key: no column 'usr'; did you mean user?"),
         ("sum(s)", "sum(z)", "line 17: no column 'z'; there is at, country, ms, region, s, user"),
+        ("using (country)", "using (contry)", "line 7: using: r has no column 'contry'; did you mean country?"),
+        ("user string", "_source string", "line 4: schema: '_source' is a column that the pipeline itself adds"),
+        ("user string", "_problem string", "line 4: schema: '_problem' is a column that the pipeline itself adds"),
+        ("user string", "_corrupt_record string", "line 4: schema: '_corrupt_record' is a column that the pipeline "
+         "itself adds"),
+        ("user string", "MS string", "line 4: schema: SQL takes 'MS' and 'ms' for one column"),
+        ("ms / 1000 as s", "1 as s, 2 as _failed", "line 8: '_failed' is a column that the pipeline itself adds"),
+        ("topics: [clicks],", "topics: [clicks], group: '',", "line 4: group: '' is no name: give one, or leave group "
+         "out"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_told_at_its_line(old: str, new: str, said: str) -> None:
     assert refused(old, new) == said
+
+
+TESTS = """\
+tests:
+  - name: seconds
+    given: {clicks: [{value: {user: ann, other: 1}}]}
+    expect: {rows: [{s: 1, USER: ann}], dlq: [{stage: decode, offset: 0}]}
+"""
+
+
+def test_columns_that_a_test_expects_must_be_there() -> None:
+    def check(text: str) -> None:
+        check_sql(parse_pipeline(text, Path("/p/clicks.yaml"), {}))
+
+    check(CLICKS + TESTS)
+    for old, new, said in (
+        ("s: 1,", "seconds: 1,", "rows: no column 'seconds'; there is at, country, ms, region, s, user"),
+        ("offset: 0", "ofset: 0", "dlq: no column 'ofset'; did you mean offset?"),
+    ):
+        with pytest.raises(PipelineError) as problem:
+            check(CLICKS + TESTS.replace(old, new))
+        assert str(problem.value) == f"/p/clicks.yaml, line 20: test 'seconds': {said}"
 
 
 @pytest.mark.parametrize(

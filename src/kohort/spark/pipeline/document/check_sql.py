@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from kohort.spark.pipeline.definition import Pipeline, Source, Step, Window
 from kohort.spark.pipeline.document.schema_text import parse_schema
 from kohort.spark.pipeline.document.sections import PipelineError
 from kohort.spark.pipeline.document.sql_names import Columns, Query, SqlProblem, check_expression, hint
-from kohort.spark.pipeline.frames import RECORD_COLUMNS, SOURCE
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 
+LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
+"""What a test may say of a dead letter."""
 _RAW = (*RECORD_COLUMNS, "timestampType")
 
 
@@ -38,6 +41,7 @@ def check_sql(pipeline: Pipeline) -> None:
                 current = _columns_of_step(step, tables, nested, any_table=any_table)
     _check_rules(pipeline, current, nested)
     _check_sinks(pipeline, current)
+    _check_tests(pipeline, current)
     written = {sink.name.lower(): current for sink in pipeline.sinks if sink.kind == "parquet"}
     for summary in pipeline.summaries:
         with _at(pipeline, summary.line):
@@ -55,7 +59,11 @@ def _columns_of_step(step: Step, tables: dict[str, Columns], nested: Iterable[st
         return _columns_of_window(step.window, tables["input"], nested)
     query = Query(step.text, tables, nested)
     query.check(any_table=any_table)
-    return query.columns()
+    columns = query.columns()
+    reserved = {PROBLEM, FAILED} & {name.lower() for name in columns or ()}
+    if reserved:
+        raise SqlProblem(f"{reserved.pop()!r} is a column that the pipeline itself adds")
+    return columns
 
 
 def _columns_of_window(window: Window, given: Columns, nested: Iterable[str]) -> Columns:
@@ -83,6 +91,17 @@ def _check_sinks(pipeline: Pipeline, columns: Columns) -> None:
         for key, name in named:
             with _at(pipeline, sink.line):
                 _must_be(name, columns, key)
+
+
+def _check_tests(pipeline: Pipeline, columns: Columns) -> None:
+    for test in pipeline.tests:
+        with _at(pipeline, test.line):
+            for row in test.rows or ():
+                for name in row:
+                    _must_be(str(name), columns, f"test {test.name!r}: rows")
+            for letter in test.dead_letters:
+                for name in letter:
+                    _must_be(str(name), LETTER_COLUMNS, f"test {test.name!r}: dlq")
 
 
 def _must_be(name: str, columns: Columns, key: str) -> None:

@@ -98,6 +98,7 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
     limit = section.section("limit")
     of = cluster_of(section, cluster, ConsumerConfig)
     start_line, member_line = section.line_of("start"), section.line_of("group_mode")
+    group_line = section.line_of("group") if "group" in section else 0
     source = Source(
         name=name,
         brokers=of.brokers,
@@ -121,6 +122,10 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
         _check_limit(limit, source)
     if not source.topics:
         raise section.error(f"{section.name}: topics is empty")
+    if group_line and not source.group.strip():
+        raise PipelineError(
+            section.file, group_line, f"group: {source.group!r} is no name: give one, or leave group out"
+        )
     if source.start not in ("earliest", "latest", "group"):
         raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
     if source.start == "group" and not source.group:

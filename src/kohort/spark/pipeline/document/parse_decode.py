@@ -14,6 +14,7 @@ from kohort.spark.values.avro import compile_schema, field_names
 
 TOMBSTONES: Final = ("row", "drop", "bad")
 FORMATS: Final = ("json", "csv", "avro", "raw")
+_OWN: Final = ("_source", "_problem", "_failed", "_error", "_redelivered", "_corrupt_record")
 _ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
 
 
@@ -75,6 +76,9 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
         columns = parse_schema(decode.schema)
     except SchemaProblem as problem:
         raise PipelineError(file, line, f"schema: {problem}") from None
+    for column in columns:
+        if column.name.lower() in _OWN:
+            raise PipelineError(file, line, f"schema: {column.name!r} is a column that the pipeline itself adds")
     if decode.format != "avro":
         return
     try:

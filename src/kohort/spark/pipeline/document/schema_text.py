@@ -34,9 +34,17 @@ def parse_schema(text: str) -> list[SchemaColumn]:
     """
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
-    twice = next((c.name for i, c in enumerate(columns) if c.name in [o.name for o in columns[:i]]), "")
-    if twice:
-        raise SchemaProblem(f"two columns are called {twice!r}")
+    first: dict[str, str] = {}
+    for name in (column.name for column in columns):
+        other = first.get(name.lower())
+        if other is not None:
+            one = (
+                f"two columns are called {name!r}"
+                if name == other
+                else f"SQL takes {other!r} and {name!r} for one column"
+            )
+            raise SchemaProblem(one)
+        first[name.lower()] = name
     return columns
 
 

@@ -95,6 +95,13 @@ class Query:
                 if parts[1] not in own | {"_source"} and not any(first in names for names in _alias_groups(tree)):
                     name = column.parts[1].name
                     raise SqlProblem(f"{first} has no column {name!r}{hint(parts[1], own)}")
+        for join in tree.find_all(exp.Join):
+            own = of.get(join.this.alias_or_name.lower(), set()) if isinstance(join.this, exp.Table) else set()
+            for named in join.args.get("using") or ():
+                if own and named.name.lower() not in own:
+                    raise SqlProblem(
+                        f"using: {join.this.alias_or_name} has no column {named.name!r}{hint(named.name.lower(), own)}"
+                    )
 
     def columns(self) -> Columns:
         """Return the names of the columns that come of it; None where Spark alone knows."""

@@ -157,8 +157,8 @@ class PipelineRun:
         self.query = self._writer.start()
 
     def wait(self, stop: threading.Event | None = None) -> None:
-        """Return when the query ends by itself, or is asked to by ``stop``. Raises what stopped it, as it was first
-        raised."""
+        """Return when the query ends by itself, or is asked to by ``stop``. Raises what stopped it: PipelineStopped for
+        an error of Spark's, any other error as it was first raised."""
         if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the run was not started")
         for attempt in range(1, STARTS_MOST + 1):
@@ -169,7 +169,7 @@ class PipelineRun:
                         return
             except Exception as error:
                 if self._runner.error is not None:
-                    raise self._runner.error from None
+                    raise as_stopped(self._runner.error) from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
                 self.query = self._writer.start()  # the checkpoint says where to go on
@@ -183,7 +183,7 @@ class PipelineRun:
             with suppress(Exception):  # of the next micro-batch, had it begun: nothing of it was done
                 self.query.stop()
             if self._runner.error is not None:
-                raise self._runner.error
+                raise as_stopped(self._runner.error) from None
 
     def _take_in_the_last(self) -> None:
         """Wait for what Spark says of the last micro-batch."""
@@ -312,6 +312,16 @@ def run_under_lock(
         run.start()
         run.wait(signal.asked)
         return run.finish()
+
+
+def as_stopped(error: Exception) -> Exception:
+    """Return an error of Spark's as one message without its stack traces, and any other as it is."""
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException):
+        return PipelineStopped(str(error).partition("JVM stacktrace")[0].strip())
+    of_java = type(error).__module__.startswith("py4j.")
+    return PipelineStopped(_last_line(str(error))) if of_java else error
 
 
 def _last_line(text: str) -> str:
