@@ -17,7 +17,6 @@ from kohort.errors import ConfigError
 from kohort.spark.options.sink import SinkOptions
 from kohort.spark.sending.delivery_headers import Origin, add_headers, delivery_headers
 from kohort.spark.sending.send import RowSender, send_by_topic
-from kohort.spark.values.columns import TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +29,8 @@ SINK_TYPES: Final = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 """The columns of the Kafka connector's sink, and the types of each."""
+NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
+"""Columns of the source that a sink does not send, as the Kafka connector's."""
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
@@ -37,7 +38,7 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
 
     Raises ConfigError for an unknown column and for a type that cannot be sent.
     """
-    fields = [(name, kind) for name, kind in fields if name in SINK_TYPES or name not in TYPES]
+    fields = [(name, kind) for name, kind in fields if name not in NOT_SENT]
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(
