@@ -10,6 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from value_page import values_page
+
 import kohort
 import kohort.testing
 from kohort.broker.dispatch import SERVED
@@ -282,6 +284,7 @@ def main() -> int:
         "clients.md": clients_page(),
         "client-metrics.md": client_metrics_page(),
         "spark.md": spark_page(),
+        "values.md": values_page(MADE),
     }
     if "--check" in sys.argv:
         stale = [n for n, text in pages.items() if not (TARGET / n).exists() or (TARGET / n).read_text() != text]

@@ -1,4 +1,4 @@
-"""The kernel for flat JSON against the reader of records: the same columns and the same verdict on every value."""
+"""The kernel and msgspec against the reader of objects: the same columns and the same verdict on every value."""
 
 from __future__ import annotations
 
@@ -60,10 +60,35 @@ BYTES = st.one_of(
 NEW_YORK = ZoneInfo("America/New_York")
 
 
-def outcome(read: object, values: pa.Array) -> tuple[list[tuple[object, ...]], dict[int, str]]:
+NESTED = pa.schema(
+    [
+        ("id", pa.int16()), ("name", pa.string()), ("amount", pa.float64()), ("at", pa.timestamp("us", tz="UTC")),
+        ("more", pa.list_(pa.field("element", pa.string()))),
+        ("small", pa.struct([("id", pa.int8()), ("amount", pa.list_(pa.float64()))])),
+    ]
+)  # fmt: skip
+INSIDE = st.one_of(NUMBERS, TEXTS, ODD)
+VALUES = st.one_of(
+    INSIDE,
+    st.lists(INSIDE, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+    st.tuples(st.sampled_from(["id", "amount", "x"]), INSIDE, INSIDE).map(
+        lambda parts: f'{{"{parts[0]}": {parts[1]}, "amount": [{parts[2]}]}}'
+    ),
+)
+
+
+@st.composite
+def nested_objects(draw: st.DrawFn) -> bytes:
+    fields = draw(st.lists(st.tuples(NAMES, VALUES), max_size=4))
+    return ("{" + ",".join(f'"{name}": {value}' for name, value in fields) + "}").encode()
+
+
+def outcome(
+    read: object, values: pa.Array, schema: pa.Schema = SCHEMA
+) -> tuple[list[tuple[object, ...]], dict[int, str]]:
     """Rows (as text, for a NaN is not itself) and problems."""
-    decoded = read(values, SCHEMA, NEW_YORK)
-    for column, field in zip(decoded.columns, SCHEMA, strict=True):
+    decoded = read(values, schema, NEW_YORK)
+    for column, field in zip(decoded.columns, schema, strict=True):
         column.validate(full=True)
         assert column.type == field.type
     rows = [tuple(map(repr, row)) for row in zip(*(c.to_pylist() for c in decoded.columns), strict=True)]
@@ -79,6 +104,14 @@ def test_kernel_and_record_reader_agree_on_each_value(values: list[bytes | None]
 
     assert (rows, problems) == outcome(read_records, block)
     assert outcome(read_json, block.slice(cut))[0] == rows[cut:]
+
+
+@MANY
+@given(st.lists(st.one_of(nested_objects(), BYTES), min_size=1, max_size=6))
+def test_msgspec_and_object_reader_agree_on_each_value(values: list[bytes | None]) -> None:
+    block = pa.array(values, pa.binary())
+
+    assert outcome(read_json, block, NESTED) == outcome(read_records, block, NESTED)
 
 
 def test_kernel_reads_plain_rows_by_itself() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD
 from kohort.client.writing.partitioner import is_default, partitioner_of
@@ -20,22 +20,12 @@ if TYPE_CHECKING:
 BATCH_BYTES: Final = 1_000_000
 
 
-class ArrowStream(Protocol):
-    """A data frame or reader of Arrow's PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
-
-
-ArrowInput: TypeAlias = "pyarrow.Table | pyarrow.RecordBatch | ArrowStream"
-"""What ``send_arrow`` takes."""
-
-
 class ArrowRows:
     """The columns that ``send_arrow`` takes. Raises UsageError for a missing value column, MissingExtra."""
 
     def __init__(
         self,
-        table: ArrowInput,
+        table: Any,
         value: str,
         key: str | None,
         headers: str | None,
@@ -70,7 +60,7 @@ class ArrowRows:
         )
 
 
-def _as_table(given: ArrowInput) -> pyarrow.Table | pyarrow.RecordBatch:
+def _as_table(given: Any) -> pyarrow.Table | pyarrow.RecordBatch:
     """Return a table, batch, reader or data frame as a table or a batch. Raises UsageError for anything else.
 
     Views of text and bytes, as Polars exports them, become columns that the encoder takes.

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import ArrowInput, ArrowRows
+from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
@@ -26,6 +26,9 @@ from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.model import GroupMetadata
 from kohort.wire.record_batch import NewRecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 R = TypeVar("R")
 CLOSE_MS: Final = 30_000
@@ -112,7 +115,7 @@ class AsyncProducer(OtherNames):
     async def send_arrow(
         self,
         topic: str,
-        table: ArrowInput,
+        table: pyarrow.Table | pyarrow.RecordBatch | pyarrow.RecordBatchReader | Any,
         *,
         value: str = "value",
         key: str | None = "key",

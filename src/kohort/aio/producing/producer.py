@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import run_call
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import ArrowInput, ArrowRows
+from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls
@@ -28,6 +28,9 @@ from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.model import GroupMetadata
 from kohort.wire.record_batch import NewRecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
@@ -141,7 +144,7 @@ class Producer(OtherNames):
     def send_arrow(
         self,
         topic: str,
-        table: ArrowInput,
+        table: pyarrow.Table | pyarrow.RecordBatch | pyarrow.RecordBatchReader | Any,
         *,
         value: str = "value",
         key: str | None = "key",

@@ -1,7 +1,4 @@
-"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51), version 0: who can log in by SCRAM. KIP-554.
-
-Salted passwords have to be as long as the hash, which Kafka does not ask for (protocol/security.md#scram).
-"""
+"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51), version 0: users that log in by SCRAM. KIP-554."""
 
 from __future__ import annotations
 

@@ -6,15 +6,20 @@ object lacks. Other fields are skipped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Any
 
 import pyarrow as pa
 
 from kohort.columns.conversions.decoded import REASON_MOST, Decoded
-from kohort.columns.json_values.flat_objects import flat_columns
-from kohort.columns.json_values.record_reader import RecordReader
+from kohort.columns.json_values.flat_objects import FlatColumns, flat_columns
+from kohort.columns.json_values.object_reader import ObjectReader
+from kohort.columns.json_values.typed_objects import typed_columns
 from kohort.errors import UndecodableValue, UsageError
+
+Way = Callable[[pa.Array, pa.Schema, tzinfo], FlatColumns | None]
+"""A fast reader of the values that it is sure of; None for a schema or a block that it is of no use for."""
 
 
 def check_json_schema(schema: pa.Schema) -> None:
@@ -26,7 +31,7 @@ def check_json_schema(schema: pa.Schema) -> None:
         raise UsageError("the schema of the JSON values has no column")
     for field in schema:
         try:
-            RecordReader(pa.schema([field]), UTC)
+            ObjectReader(pa.schema([field]), UTC)
         except TypeError as error:
             raise UsageError(f"column {field.name!r}: {error} cannot be read from JSON") from None
 
@@ -36,18 +41,25 @@ def read_json(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
     ``zone``: of timestamps without one. Raises TypeError for a type that JSON cannot give.
     """
-    flat = flat_columns(values, schema, zone)
-    if flat is None:
+    return _read(values, schema, zone, (flat_columns, typed_columns))
+
+
+def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, ways: tuple[Way, ...]) -> Decoded:
+    """Read values by the first of ``ways``, and the rows that it leaves by the next, and at last one by one."""
+    if not ways:
         return read_records(values, schema, zone)
-    if not len(flat.left):
-        return Decoded(flat.columns, {})
-    rest = read_records(values.take(pa.array(flat.left)), schema, zone)
-    return Decoded(flat.with_rest(rest.columns), {int(flat.left[row]): why for row, why in rest.problems.items()})
+    sure = ways[0](values, schema, zone)
+    if sure is None:
+        return _read(values, schema, zone, ways[1:])
+    if not len(sure.left):
+        return Decoded(sure.columns, {})
+    rest = _read(values.take(pa.array(sure.left)), schema, zone, ways[1:])
+    return Decoded(sure.with_rest(rest.columns), {int(sure.left[row]): why for row, why in rest.problems.items()})
 
 
 def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
-    """Read each value by itself, without the kernel."""
-    read = RecordReader(schema, zone).read
+    """Read each value by itself, with neither kernel nor msgspec."""
+    read = ObjectReader(schema, zone).read
     rows: list[list[Any]] = []
     problems: dict[int, str] = {}
     nothing: list[Any] = [None] * len(schema)

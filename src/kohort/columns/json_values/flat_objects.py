@@ -1,4 +1,4 @@
-"""Flat JSON objects to columns in one pass of a kernel, which leaves any row it is not sure of to the record reader.
+"""Flat JSON objects to columns in one pass of a kernel, which leaves any row it is not sure of to the object reader.
 
 The kernel takes text without escapes, numbers, true, false and null, in the types of the columns. Times and decimals
 are its text and numbers, converted in blocks. A nested or escaped value, a duplicate field, a value of another type and
@@ -25,7 +25,7 @@ INT32_MAX: Final = (1 << 31) - 1
 
 
 class FlatColumns(NamedTuple):
-    """The columns, null in the rows that are left to the record reader, and the numbers of these rows."""
+    """The columns, null in the rows that are left to the object reader, and the numbers of these rows."""
 
     columns: list[pa.Array]
     left: Any

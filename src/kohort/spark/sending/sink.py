@@ -30,6 +30,8 @@ SINK_TYPES: Final = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 """The columns of the Kafka connector's sink, and the types of each."""
+NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
+"""Columns of the source that a sink does not send, as the Kafka connector's."""
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
@@ -37,7 +39,7 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
 
     Raises ConfigError for an unknown column and for a type that cannot be sent.
     """
-    fields = [(name, kind) for name, kind in fields if name in SINK_TYPES or name not in TYPES]
+    fields = [(name, kind) for name, kind in fields if name not in NOT_SENT]
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(

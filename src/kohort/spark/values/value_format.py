@@ -134,13 +134,13 @@ def check_types(kind: str, schema: pa.Schema) -> None:
     """Raise ConfigError for a column that the format cannot give."""
     import pyarrow as pa
 
-    from kohort.columns.json_values.record_reader import RecordReader
+    from kohort.columns.json_values.object_reader import ObjectReader
 
     for field in schema:
         one = pa.schema([field])
         try:
             if kind == "json":
-                RecordReader(one, UTC)
+                ObjectReader(one, UTC)
             else:
                 CsvReader(one, ",", UTC)
         except TypeError as error:

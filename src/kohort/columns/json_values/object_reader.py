@@ -26,7 +26,7 @@ _WORDS: Final = {"true": True, "false": False}
 _DEPTH: Final = "nested too deeply"
 
 
-class RecordReader:
+class ObjectReader:
     """Reads values of one schema."""
 
     def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
