@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +110,13 @@ def live(broker: Broker, **settings: Any) -> LiveSource:
 
 
 @contextmanager
-def console(source: ConsoleSource, folder: Path, options: ConsoleOptions | None = None) -> Iterator[ConsoleClient]:
+def console(
+    source: ConsoleSource,
+    folder: Path,
+    options: ConsoleOptions | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[ConsoleClient]:
     """Serve a source."""
-    app = ConsoleApp(source, options, ConsolePage(folder))
+    app = ConsoleApp(source, options, ConsolePage(folder), clock)
     with console_served(source, app, ConsolePlace()) as url:
         yield ConsoleClient(url, app)

@@ -78,8 +78,8 @@ def encode_partitions(
     """Yield the rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in
     order.
 
-    A row goes where ``columns.partitions`` says, if that is not null. Else its key decides: ``by_key(key, partitions)``,
-    or the hash of Java's producer. Rows without key fill one partition's batch after another's, beginning with
+    A row goes where ``columns.partitions`` says, if that is not null. Else its key decides, by
+    ``by_key(key, partitions)`` or by the hash of Java's producer. Rows without key fill one partition's batch after another's, beginning with
     ``first_unkeyed``. Raises UsageError for columns that are no records.
     """
     rows = Rows(columns)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
 
 from kohort.console import guard
-from kohort.console.answers import AskedSpan, ConsoleAnswers
-from kohort.console.asked_of_cluster import ChangesAtCluster
+from kohort.console.answers import AskedSpan
 from kohort.console.changes import Changes
 from kohort.console.console_log import LONGEST_NAME, ConsoleLog
 from kohort.console.failures import failure_of
@@ -22,12 +21,14 @@ from kohort.console.login_page import login_html
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin
 from kohort.console.page import ConsolePage
 from kohort.console.reachability import ClusterUnreachable
-from kohort.console.routes import AskedRoute, Routes, params_of, segments_of
+from kohort.console.routes import AskedRoute, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
 from kohort.console.stream import Hub
 from kohort.console.told_json import json_of
 from kohort.console.unread import AnswerBudget, in_pieces
+from kohort.console.user_source import UserSource
+from kohort.console.views import ConsoleView
 from kohort.extras import needs
 from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning
@@ -78,9 +79,9 @@ class ConsoleApp:
     ) -> None:
         self._source, self._options = source, options or ConsoleOptions()
         self._page = page or ConsolePage()
-        self._answers = ConsoleAnswers(source)
-        changes = Changes(clock, source.now_ms) if self._options.allow_changes else None
-        self._routes = Routes(self._answers, ChangesAtCluster(source, self._options.pipelines), changes)
+        self._clock = clock
+        self._changes = Changes(clock, source.now_ms) if self._options.allow_changes else None
+        self._view = ConsoleView(source, self._options.pipelines, self._changes)
         self._sessions, self._attempts = Sessions(clock), Attempts(clock)
         self._token = secrets.token_urlsafe(32)
         self._groups_told: tuple[int, bytes] = (-1, b"")
@@ -173,22 +174,33 @@ class ConsoleApp:
             body = await _body(request)
         params = params_of(request.scope["query_string"])
         method = "GET" if request.method == "HEAD" else request.method
+        view = self._view_of(session)
         if segments == ["stream"] and method == "GET":
-            return await self._stream(request, params.get("group") or None)
+            return await self._stream(request, view, params.get("group") or None)
         if segments == ["logout"] and method == "POST":
             self._sessions.end(request.cookies.get(COOKIE))
             return _json(b"{}")
         who = None if session is None else session.who
         if segments == ["cluster"] and method == "GET":
-            about = lambda: json_of(self._cluster(who, token, params))  # noqa: E731 - a thread calls it
+            about = lambda: json_of(self._cluster(view.source, who, token, params))  # noqa: E731 - a thread calls it
             return _json(await anyio.to_thread.run_sync(about, limiter=self._cluster_threads))
         clients = who.clients if who is not None and who.clients is not None else self._source.clients()
         user = None if who is None else who.user
         asked = AskedRoute(params, body, clients, user, self._source.unreachable())
-        handler, names = self._routes.find(method, segments)
-        if segments == ["groups"] and asked.span.at_ms is None:
+        handler, names = view.routes.find(method, segments)
+        if segments == ["groups"] and asked.span.at_ms is None and view.is_whole:
             return await self._told(request, self._groups_now)
         return await self._told(request, lambda: json_of(handler(asked, names)))
+
+    def _view_of(self, session: ConsoleSession | None) -> ConsoleView:
+        """Return the answers for a session: with the rights of its user, where the cluster knows that user."""
+        clients = None if session is None else session.who.clients
+        if session is None or clients is None:
+            return self._view
+        if session.view is None:
+            narrowed = UserSource(self._source, clients, self._clock)
+            session.view = ConsoleView(narrowed, self._options.pipelines, self._changes, is_whole=False)
+        return session.view
 
     async def _told(self, request: Request, work: Callable[[], bytes]) -> Response:
         """Return JSON, squeezed on the thread that makes it. The answer that has the token does not come this way."""
@@ -207,18 +219,20 @@ class ConsoleApp:
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
-            return json_of(self._answers.groups(AskedSpan()))
+            return json_of(self._view.answers.groups(AskedSpan()))
         if self._groups_told[0] != at_ms:
-            self._groups_told = at_ms, json_of(self._answers.groups(AskedSpan()))
+            self._groups_told = at_ms, json_of(self._view.answers.groups(AskedSpan()))
         return self._groups_told[1]
 
-    def _cluster(self, who: LoggedIn | None, token: str, params: dict[str, str]) -> ConsoleCluster:
-        about = self._source.about()
+    def _cluster(
+        self, source: ConsoleSource, who: LoggedIn | None, token: str, params: dict[str, str]
+    ) -> ConsoleCluster:
+        about = source.about()
         at_ms = AskedRoute(params, b"", None, None).span.at_ms
         unseen: list[str] = []
         unreachable = None
         try:
-            known = self._source.groups(None)
+            known = source.groups(None)
             unseen = [*known.unseen, *known.unseen_groups.values()]
         except ClusterUnreachable as lost:
             unreachable = lost.outage
@@ -228,7 +242,7 @@ class ConsoleApp:
             cluster_id=about.cluster_id,
             address=about.address,
             version=VERSION,
-            now_ms=self._source.now_ms() if at_ms is None else at_ms,
+            now_ms=source.now_ms() if at_ms is None else at_ms,
             kind=about.kind,
             title=about.title,
             allow_changes=self._options.allow_changes and about.kind == "live",
@@ -242,20 +256,23 @@ class ConsoleApp:
     async def _blocking(self, work: Callable[[], R]) -> R:
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
-    async def _stream(self, request: Request, group: str | None) -> Response:
-        mine = self.hub.open(group)
+    async def _stream(self, request: Request, view: ConsoleView, group: str | None) -> Response:
+        source = view.source
+        if not view.is_whole and not await self._blocking(lambda: source.sees(group or "")):
+            group = None  # neither events nor their times tell of a group that the user may not describe
+        mine = self.hub.open(group, is_narrowed=not view.is_whole)
         if mine is None:
             raise Rejected(503, "too many tabs are open", "close some")
         headers = {**NO_STORE, "x-accel-buffering": "no"}
         last_id = request.headers.get("last-event-id")
-        content = self.hub.stream(mine, last_id, lambda: self._blocking(lambda: self._begun(group)))
+        content = self.hub.stream(mine, last_id, lambda: self._blocking(lambda: self._begun(source, group)))
         return _Events(content, lambda: self.hub.close(mine), headers)
 
-    def _begun(self, group: str | None) -> bytes:
+    def _begun(self, source: ConsoleSource, group: str | None) -> bytes:
         """Return the events that a stream begins with: whether the cluster answers, the time of the last sample, since
         a page may have asked before it listened, and the state of the stream's group."""
         try:
-            known = self._source.groups(None)
+            known = source.groups(None)
         except ClusterUnreachable as lost:
             return b"event: reach\ndata: %s\n\n" % json_of({"unreachable": lost.outage})
         except Exception:  # noqa: BLE001 - whoever asks for groups is told
@@ -278,7 +295,7 @@ class ConsoleApp:
         elif news.changed or news.gone or news.unknown:
             rows = [row_of(found) for found in news.changed]
             rows += [unknown_row(group, why) for group, why in news.unknown.items()]
-            trends = self._answers.trends([row.group for row in rows], self._source.now_ms())
+            trends = self._view.answers.trends([row.group for row in rows], self._source.now_ms())
             told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
         wanted = [found for found in news.changed if self.hub.wants(found.group)]
         told += [("group", json_of(GroupStatusTold(status=found)), found.group) for found in wanted]

@@ -68,8 +68,9 @@ class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class ChangesAtCluster:
     """Asks; every call takes the clients to ask with, which may be those of whoever is logged in."""
 
-    def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = ()) -> None:
-        self._source, self._pipelines = source, pipelines
+    def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, is_whole: bool = True) -> None:
+        """``is_whole`` is False where the source is narrowed to the rights of a user."""
+        self._source, self._pipelines, self._is_whole = source, pipelines, is_whole
 
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
         """Return a group with the targets and epochs of its members."""
@@ -232,7 +233,15 @@ class ChangesAtCluster:
 
     def pipelines(self) -> ConsolePipelines:
         """Return the pipelines whose files were given; of one that cannot be read, why."""
-        return ConsolePipelines(pipelines=[_pipeline_or_why(path) for path in self._pipelines])
+        return ConsolePipelines(pipelines=[self._visible(_pipeline_or_why(path)) for path in self._pipelines])
+
+    def _visible(self, found: PipelineStands) -> PipelineStands:
+        """Return a pipeline without its runs and offsets, where the user may not describe all that it reads."""
+        places = [(source.group, {name.rpartition("-")[0] for name in source.partitions}) for source in found.sources]
+        if self._is_whole or (places and all(self._source.sees(group, topics) for group, topics in places)):
+            return found
+        why = "you may not describe all groups and topics of its sources, or they could not be read"
+        return PipelineStands(name=found.name, sources=[], last_run=None, running=None, batches=[], problem=why)
 
 
 def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientReport] | None, str]:

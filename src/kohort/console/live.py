@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -134,6 +134,9 @@ class LiveSource:
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         return self._lag.of(group)
+
+    def sees(self, group: str, topics: Iterable[str] = ()) -> bool:  # noqa: ARG002 - the console's own user
+        return True
 
     def listen(self, tell: Callable[[SourceNews], object]) -> None:
         self._tell = tell

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kohort.console.views import ConsoleView
     from kohort.watch.opening import WatchClients
 
 COOKIE: Final = "kohort_session"
@@ -48,6 +49,8 @@ class ConsoleSession:
     since_s: float
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    view: ConsoleView | None = None
+    """The answers with the rights of the user; None until the first request, and with the console's own rights."""
 
 
 class Sessions:

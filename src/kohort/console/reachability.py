@@ -34,6 +34,11 @@ class ClusterUnreachable(KohortError):
         self.reason = f"the cluster has not answered since {since}"
         self.groups = tuple(groups)
         """Names of the groups of the last sample."""
+        self._address = address
+
+    def without_groups(self) -> ClusterUnreachable:
+        """Return the error without the names of groups."""
+        return ClusterUnreachable(self._address, self.outage)
 
 
 class GroupUnknown(KohortError):

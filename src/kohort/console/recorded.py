@@ -76,6 +76,9 @@ class RecordedSource:
     def clients(self) -> WatchClients | None:
         return None
 
+    def sees(self, group: str, topics: Iterable[str] = ()) -> bool:  # noqa: ARG002 - the console's own user
+        return True
+
     def listen(self, tell: Callable[[SourceNews], object]) -> None:
         """Do nothing: nothing new comes."""
 

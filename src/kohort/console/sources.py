@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -106,6 +106,9 @@ class ConsoleSource(Protocol):
 
     def clients(self) -> WatchClients | None:
         """Return how the cluster is reached; None where there is none."""
+
+    def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
+        """Tell whether the user of this source may describe a group, and all of these topics."""
 
     def listen(self, tell: Callable[[SourceNews], object]) -> None:
         """Let ``tell`` know what is new, on whichever thread finds it."""

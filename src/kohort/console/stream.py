@@ -19,24 +19,29 @@ MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
 """What is kept for those that come back with Last-Event-ID."""
 RETRY_MS: Final = 1_000
+RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
+WITHOUT_VALUES: Final = ("reach", "resync")
+"""Events that tell nothing of a group."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
 class Event:
     """An event as bytes; ``group`` is whose it is, None for all."""
 
-    __slots__ = ("data", "group", "number")
+    __slots__ = ("data", "group", "name", "number")
 
     def __init__(self, number: int, name: str, told: bytes, group: str | None) -> None:
-        self.number, self.group = number, group
+        self.number, self.group, self.name = number, group, name
         self.data = b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), told)
 
 
 class Waiting:
-    """What one stream has yet to send."""
+    """The events that one stream has yet to send. A narrowed one sends no values: its page asks again, with the rights
+    of its user."""
 
-    def __init__(self, group: str | None) -> None:
-        self.group = group
+    def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
+        self.group, self._is_narrowed = group, is_narrowed
+        self._asks_again = False
         self._events: deque[bytes] = deque()
         self._bytes = 0
         self._is_lost = False
@@ -46,8 +51,13 @@ class Waiting:
         """Let it send an event, if it is of its group; too much becomes one ``resync``."""
         if self._is_lost or event.group not in (None, self.group):
             return
-        self._events.append(event.data)
-        self._bytes += len(event.data)
+        data = event.data
+        if self._is_narrowed and event.name not in WITHOUT_VALUES:
+            if self._asks_again:
+                return
+            self._asks_again, data = True, RESYNC % event.number
+        self._events.append(data)
+        self._bytes += len(data)
         if len(self._events) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
             self.lose(event.number)
         self._woken.set()
@@ -55,7 +65,7 @@ class Waiting:
     def lose(self, number: int) -> None:
         """Forget what waits, and say that all has to be loaded anew."""
         self._events.clear()
-        self._events.append(b"id: %d\nevent: resync\ndata: {}\n\n" % number)
+        self._events.append(RESYNC % number)
         self._bytes, self._is_lost = len(self._events[0]), True
         self._woken.set()
 
@@ -74,7 +84,7 @@ class Waiting:
                 return None
         data = b"".join(self._events)
         self._events.clear()
-        self._bytes, self._is_lost = 0, False
+        self._bytes, self._is_lost, self._asks_again = 0, False, False
         return data
 
     def wake(self) -> None:
@@ -94,11 +104,11 @@ class Hub:
         self._number = 0
         self._ending = False
 
-    def open(self, group: str | None) -> Waiting | None:
+    def open(self, group: str | None, *, is_narrowed: bool = False) -> Waiting | None:
         """Take a place for a stream, at once; None where all are taken. ``close`` gives it back."""
         if len(self._streams) >= MOST_STREAMS:
             return None
-        mine = Waiting(group)
+        mine = Waiting(group, is_narrowed=is_narrowed)
         self._streams.add(mine)
         if group is not None:
             self._wanted[group] += 1

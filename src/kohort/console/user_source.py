@@ -1,0 +1,206 @@
+"""The console as one user of the cluster sees it: groups and topics that the user may DESCRIBE, and no other.
+
+The cluster decides: each group is described with the user's own clients, and topics are those of the user's own
+metadata. A sample is then narrowed to what the user's own sample would hold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from kohort.console.lag_history import LagPoint
+from kohort.console.reachability import ClusterUnreachable
+from kohort.console.sources import ConsoleSource, GroupsKnown, SourceAbout, SourceNews
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.insight.findings.groups import find_group
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.watch.asking import ADMIN_MS
+from kohort.watch.sampling import REASONS
+
+if TYPE_CHECKING:
+    from kohort.coordinator.journal import JournalEntry
+    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.watch.opening import WatchClients
+
+RIGHTS_S: Final = 10.0
+"""A right that is taken away holds for so long."""
+MOST_NAMES: Final = 20_000
+"""Groups whose rights are kept; beyond that all are asked for again."""
+HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+class UserRights:
+    """The groups and topics that a user may DESCRIBE. May be used on any thread."""
+
+    def __init__(self, clients: WatchClients, clock: Callable[[], float]) -> None:
+        self._clients, self._clock = clients, clock
+        self._groups: dict[str, tuple[float, bool]] = {}
+        self._topics: tuple[float, frozenset[str]] | None = None
+        self._lock = threading.Lock()
+        """Requests side by side ask the cluster once."""
+
+    def groups(self, names: Collection[str]) -> set[str]:
+        """Return those of the groups that the user may describe. Raises what clients raise without an answer."""
+        with self._lock:
+            return self._allowed(names)
+
+    def _allowed(self, names: Collection[str]) -> set[str]:
+        now_s, known = self._clock(), self._groups
+        due = [name for name in names if now_s - known.get(name, (now_s - RIGHTS_S, False))[0] >= RIGHTS_S]
+        if due:
+            with self._clients.admin() as admin:
+                described = admin.describe_groups(due, timeout_ms=ADMIN_MS)
+            fresh = {name: (now_s, is_allowed(described.errors.get(name))) for name in due}
+            known = fresh if len(known) > MOST_NAMES else {**known, **fresh}
+            self._groups = known
+        return {name for name in names if known.get(name, (now_s, False))[1]}
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics that the user may describe. Raises what clients raise without an answer."""
+        with self._lock:
+            now_s = self._clock()
+            if self._topics is None or now_s - self._topics[0] >= RIGHTS_S:
+                with self._clients.admin() as admin:
+                    listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
+                self._topics = now_s, frozenset(topic.name for topic in listed)
+            return self._topics[1]
+
+
+def is_allowed(error: KohortError | None) -> bool:
+    """Tell whether an answer about a group proves the right to describe it: a description, or "no such group"."""
+    return error is None or (isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+class UserSource:
+    """A source narrowed to the rights of one user."""
+
+    def __init__(self, source: ConsoleSource, clients: WatchClients, clock: Callable[[], float]) -> None:
+        self._source, self._clients = source, clients
+        self._rights = UserRights(clients, clock)
+
+    def about(self) -> SourceAbout:
+        return self._source.about()
+
+    def now_ms(self) -> int:
+        return self._source.now_ms()
+
+    def known_until_ms(self) -> int:
+        return self._source.known_until_ms()
+
+    def unreachable(self) -> ClusterUnreachable | None:
+        """Return the error of an outage, without the names of groups: no right to them can be asked for."""
+        lost = self._source.unreachable()
+        return None if lost is None else lost.without_groups()
+
+    def clients(self) -> WatchClients | None:
+        return self._clients
+
+    def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
+        """Tell whether the user may describe a group, and all of these topics."""
+        return bool(self._seen([group])) and self._rights.topics() >= set(topics)
+
+    def groups(self, at_ms: int | None) -> GroupsKnown:
+        try:
+            known = self._source.groups(at_ms)
+        except ClusterUnreachable as lost:
+            raise lost.without_groups() from None
+        seen = self._seen([*known.groups, *known.unknown])
+        topics = self._rights.topics()
+        told = known.rebalances
+        found = {name: one for name, one in known.groups.items() if name in seen}
+        if at_ms is None:  # the journal tells no offsets
+            narrow = {name: self._narrowed(one, topics, told) for name, one in found.items()}
+            found = {name: one for name, one in narrow.items() if one is not None}
+        return GroupsKnown(
+            at_ms=known.at_ms,
+            groups=found,
+            rebalances=None if told is None else {name: told[name] for name in told if name in seen},
+            unseen=known.unseen,
+            unseen_groups={name: why for name, why in known.unseen_groups.items() if name in seen},
+        )
+
+    def _seen(self, names: Collection[str]) -> set[str]:
+        """Return those of the groups that the user may describe. Raises ClusterUnreachable during an outage."""
+        lost = self.unreachable()
+        if lost is not None:
+            raise lost
+        return self._rights.groups(names)
+
+    def _narrowed(
+        self,
+        found: GroupFinding,
+        topics: frozenset[str],
+        rebalances: Mapping[str, Sequence[RebalanceFinding]] | None,
+    ) -> GroupFinding | None:
+        """Return a finding that rests on the topics of the user alone; None for a group deleted meanwhile."""
+        if all(one.topic in topics for one in found.partitions):
+            return found
+        looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]
+        told = None if rebalances is None else rebalances.get(found.group, [])
+        return find_group(looks, told) if looks else None
+
+    def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
+        if not self.sees(group):
+            return ()
+        topics = self._rights.topics()
+        return [narrowed(look, topics) for look in self._source.snapshots(group)]
+
+    def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
+        return self._source.entries(group, until_ms) if self.sees(group) else ()
+
+    def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
+        told = self._source.all_rebalances(since_ms, until_ms)
+        seen = self._seen(list(told))
+        return {group: found for group, found in told.items() if group in seen}
+
+    def lag_points(self, group: str) -> Sequence[LagPoint]:
+        """Return the lag over time; of a group with hidden topics that of the others, and no sum."""
+        if not self.sees(group):
+            return ()
+        points, topics = self._source.lag_points(group), self._rights.topics()
+        if all(topics.issuperset(point.topics) for point in points) and not self._hides(group, topics):
+            return points
+        return [
+            LagPoint(point.at_ms, None, None, {name: lag for name, lag in point.topics.items() if name in topics})
+            for point in points
+        ]
+
+    def _hides(self, group: str, topics: frozenset[str]) -> bool:
+        found = self._source.groups(None).groups.get(group)
+        return found is None or any(one.topic not in topics for one in found.partitions)
+
+    def listen(self, tell: Callable[[SourceNews], object]) -> None:
+        """Do nothing: news is narrowed by asking again."""
+
+    def begin(self) -> None:
+        """Do nothing: the whole source samples."""
+
+    def end(self) -> None:
+        """Do nothing: the whole source samples."""
+
+
+def narrowed(look: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
+    """Return a sample as one with the right to these topics alone: no offset of any other, as OffsetFetch answers."""
+    assigned = {tp for member in look.members for tp in member.assignment}
+    partitions = [
+        one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)
+        for one in look.partitions
+        if one.partition.topic in topics or one.partition in assigned
+    ]
+    return replace(
+        look,
+        partitions=tuple(partitions),
+        members=tuple(_narrowed_member(member, topics) for member in look.members),
+        partition_counts={name: many for name, many in look.partition_counts.items() if name in topics},
+        topic_ids={name: topic_id for name, topic_id in look.topic_ids.items() if name in topics},
+    )
+
+
+def _narrowed_member(member: MemberSnapshot, topics: frozenset[str]) -> MemberSnapshot:
+    matched = None if member.matched is None else tuple(name for name in member.matched if name in topics)
+    return replace(member, matched=matched)

@@ -1,0 +1,152 @@
+"""A user of the cluster sees the groups and topics that the user may DESCRIBE, in every answer and in the stream."""
+
+import http.client
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+import kohort
+from kohort import AclBinding, AclBindingFilter
+from kohort.cli.cluster import ClusterAccess
+from kohort.cli.console_options import ConsoleWanted, served_as
+from kohort.console.user_source import RIGHTS_S
+from support.console_client import console, live
+from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
+from support.waiting import eventually
+
+OF_GROUP = ("", "/timeline", "/rebalances", "/events", "/fenced", "/lag-history", "/causes", "/clients", "/describe")
+OF_CLUSTER = ("/cluster", "/groups", "/doctor", "/causes", "/causes/software", "/nodes", "/topics", "/pipelines")
+
+
+class Clock:
+    """The console's time, moved by the test."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Site:
+    """A console with alice logged in, and the cluster's administrator."""
+
+    def __init__(self, client, admin, clock):
+        self.client, self.admin, self.clock = client, admin, clock
+
+    def allow(self, kind, name):
+        self.admin.create_acls([AclBinding(kind, name, "User:alice", "describe")])
+        self.clock.now_s += RIGHTS_S
+
+    def status(self, path):
+        return self.client.get(path).status
+
+
+@pytest.fixture
+def site(folder):
+    options = {**ASKS_FOR_RIGHTS, "group.initial.rebalance.delay.ms": "0"}
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        fill(broker, admin)
+        access = ClusterAccess({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE})
+        _, wanted = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access)
+        clock = Clock()
+        with console(live(broker), folder, wanted, clock) as client:
+            form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
+            body = urlencode({"name": "alice", "password": "a-secret"}).encode()
+            answer = client.ask("POST", "/login", body, form)
+            client.headers["Cookie"] = answer.headers["set-cookie"].partition(";")[0]
+            yield Site(client, admin, clock)
+
+
+def fill(broker, admin):
+    """Groups ``open`` and ``secret`` with a member each that has read two topics, and then left."""
+    admin.create_topics({"seen": 1, "hidden": 1})
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for topic in ("seen", "hidden"):
+            for _ in range(5):
+                producer.send(topic, b"x")
+        producer.flush(10_000)
+    for group in ("open", "secret"):
+        options = {"group_id": group, "client_id": f"{group}-client", "auto_offset_reset": "earliest"}
+        with kohort.Consumer(bootstrap_servers=broker.bootstrap, **options) as consumer:
+            consumer.subscribe(["seen", "hidden"])
+            read = 0
+            while read < 10:
+                read += len(consumer.poll(100))
+            consumer.commit()
+
+
+def test_user_without_rights_sees_no_group_and_no_topic(site):
+    for path in OF_CLUSTER:
+        told = site.client.get(path)
+        assert told.status == 200, path
+        for name in ("open", "secret", "seen", "hidden"):
+            assert f'"{name}' not in told.body.decode(), (path, told.body)
+    for group in ("open", "secret", "nothing"):
+        assert_absent(site, group)
+    assert site.client.post("/groups/secret/what-if", {"add": 1}).status == 404
+    assert site.client.post("/groups/secret/replay", {}).status == 404
+    assert site.status("/groups/secret/peek?topic=hidden&partition=0") == 403
+
+
+def assert_absent(site, group):
+    """Each answer about the group is one about a group that does not exist."""
+    for path in OF_GROUP:
+        told = site.client.get(f"/groups/{group}{path}")
+        if path == "/causes":
+            assert (told.json["offenders"], told.json["stable_share"]) == ([], {})
+            assert {str(one["by_cause"]) for one in told.json["buckets"]} == {"{}"}
+        else:
+            assert told.status in (403, 404), (path, told.body)
+
+
+def test_user_sees_the_group_that_may_be_described_and_no_other(site):
+    for kind, name in (("group", "open"), ("topic", "seen"), ("topic", "hidden")):
+        site.allow(kind, name)
+    assert [row["group"] for row in site.client.get("/groups").json["groups"]] == ["open"]
+    for path in OF_CLUSTER:
+        assert "secret" not in site.client.get(path).body.decode(), path
+    assert [site.status(f"/groups/open{path}") for path in OF_GROUP] == [200] * len(OF_GROUP)
+    assert_absent(site, "secret")
+    at = site.client.get("/cluster").json["now_ms"]
+    assert [row["group"] for row in site.client.get(f"/groups?at={at}").json["groups"]] == ["open"]
+    assert "secret" not in site.client.get("/groups/secrets").json["error"].replace("'secrets'", "")
+
+
+def test_offsets_and_lag_of_a_hidden_topic_are_not_in_the_group(site):
+    site.allow("group", "open")
+    site.allow("topic", "seen")
+    eventually(lambda: site.client.get("/groups/open/lag-history").json["times_ms"])
+    status = site.client.get("/groups/open").json["status"]
+    assert [(one["topic"], one["committed"], one["lag"]) for one in status["partitions"]] == [("seen", 5, 0)]
+    (row,) = site.client.get("/groups").json["groups"]
+    assert (row["topics"], row["lag"]) == (["seen"], 0)
+    history = site.client.get("/groups/open/lag-history").json
+    assert set(history["topics"]) == {"seen"}
+    assert set(history["lag"]) == {None}
+    assert [topic["name"] for topic in site.client.get("/topics").json["topics"]] == ["seen"]
+
+
+def test_right_that_is_taken_away_holds_for_seconds(site):
+    site.allow("group", "open")
+    site.allow("topic", "seen")
+    assert site.status("/groups/open") == 200
+    site.admin.delete_acls([AclBindingFilter("group", "open", "User:alice")])
+    site.clock.now_s += RIGHTS_S
+    assert site.status("/groups/open") == 404
+
+
+def test_stream_of_a_user_carries_no_values(site):
+    site.allow("group", "open")
+    wire = http.client.HTTPConnection(site.client.address, timeout=30)
+    wire.request("GET", "/api/v1/stream?group=secret", headers=site.client.headers)
+    answer = wire.getresponse()
+    with_values = []
+    site.admin.alter_group_offsets("secret", {kohort.TopicPartition("seen", 0): 3})
+    while (line := answer.readline().decode().strip()) != "event: resync":
+        with_values += [line] if line.startswith("event: group") or "secret" in line else []
+    assert json.loads(answer.readline().decode().removeprefix("data: ")) == {}
+    assert with_values == []
+    answer.close()
+    wire.close()
