@@ -79,8 +79,8 @@ def encode_partitions(
     order.
 
     A row goes where ``columns.partitions`` says, if that is not null. Else its key decides, by
-    ``by_key(key, partitions)`` or by the hash of Java's producer. Rows without key fill one partition's batch after another's, beginning with
-    ``first_unkeyed``. Raises UsageError for columns that are no records.
+    ``by_key(key, partitions)`` or by the hash of Java's producer. Rows without key fill one partition's batch after
+    another's, beginning with ``first_unkeyed``. Raises UsageError for columns that are no records.
     """
     rows = Rows(columns)
     keyed = None if by_key is None else rows.partitions_by(by_key, partitions)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.spark.options.record_columns import REDELIVERED, TYPES
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.pipeline.definition import Decode
 from kohort.spark.pipeline.frames import PROBLEM, RECORD_COLUMNS, SOURCE
+from kohort.spark.values.columns import REDELIVERED, TYPES
 from kohort.spark.values.row_builders import ERROR, row_builder_of
 from kohort.spark.values.session_zone import SESSION_ZONE
 

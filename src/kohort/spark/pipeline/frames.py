@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kohort.spark.options.record_columns import REDELIVERED
 from kohort.spark.pipeline.definition import RowRule
 from kohort.spark.pipeline.ledger import Count
+from kohort.spark.values.columns import REDELIVERED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

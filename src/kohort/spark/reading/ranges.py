@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.spark.options.offsets import Loss, Range
-from kohort.spark.options.record_columns import REDELIVERED
 from kohort.spark.reading.cluster import RangeGone, SourceCluster
+from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:

@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
-from kohort.spark.options.record_columns import REDELIVERED, TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+    "redelivered": "boolean",
+}
+REDELIVERED: Final = "redelivered"
+"""Whether the row may have been delivered before; made here, not the record's, and only for a schema that names it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kohort.errors import ConfigError
-from kohort.spark.options.record_columns import REDELIVERED, TYPES
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.values.bad_records import BadRecords
-from kohort.spark.values.columns import arrow_schema, check_schema, client_columns, conform
+from kohort.spark.values.columns import REDELIVERED, TYPES, arrow_schema, check_schema, client_columns, conform
 from kohort.spark.values.session_zone import session_zone
 from kohort.spark.values.value_format import ValueFormat
 
