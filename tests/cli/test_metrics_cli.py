@@ -84,7 +84,7 @@ def test_a_served_page_follows_the_cluster_until_it_is_told_to_stop(read, broker
             assert "kohort_group_rebalances_total" not in page, "none since it began"
         finally:
             process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=60)
     assert "Traceback" not in said
     assert process.returncode == 130
 

@@ -126,6 +126,7 @@ def program() -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_guide_provoke_what_it_explains(shell: Shell) -> None:
     lines = played()

@@ -22,18 +22,18 @@ v = WORLDS[sys.argv[1]].run_seed(int(sys.argv[2])); print(v.events, v.digest)
 """
 
 
-@pytest.mark.parametrize(("world", "seed"), [("group", 5), *((world, 2) for world in WORLDS)])
-def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(world, seed):
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(world):
     def run(hash_seed):
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
-            [sys.executable, "-c", RUN, world, str(seed)], env=env, capture_output=True, text=True, check=True
+            [sys.executable, "-c", RUN, world, "2"], env=env, capture_output=True, text=True, check=True
         )
-        return done.stdout.split()
+        events, digest = done.stdout.split()
+        assert int(events) > 0
+        return digest
 
-    here = WORLDS[world].run_seed(seed)
-
-    assert run("0") == run("4711") == [str(here.events), here.digest]
+    assert run("0") == run("4711")
 
 
 def test_another_seed_is_another_history():

@@ -37,7 +37,7 @@ def decisions(run):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (2, 3))])
 @pytest.mark.parametrize(
     ("plan_of_seed", "actors"),
     [(plan_of, OneBroker), (plan_of_copies, CopyingGroup), (plan_of_moves, ThreeNodes)],

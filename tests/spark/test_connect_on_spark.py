@@ -22,6 +22,7 @@ from kohort.spark.runtime.environment import PANDAS_WARNING
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
+    pytest.mark.campaign,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}"),
 ]
@@ -52,7 +53,6 @@ def run(command: list[str | Path], environ: Mapping[str, str], folder: Path) -> 
     return ran.stdout
 
 
-@pytest.mark.campaign
 def test_the_example_of_spark_connect_reads_writes_and_commits(
     server: str, environ: dict[str, str], tmp_path: Path
 ) -> None:

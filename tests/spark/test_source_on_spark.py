@@ -64,7 +64,6 @@ def test_a_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark:
     assert sorted(row["offset"] for row in frame.collect()) == list(range(10, 20))
 
 
-@pytest.mark.campaign
 def test_a_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
