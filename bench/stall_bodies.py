@@ -37,7 +37,7 @@ from kohort.wire.schema import FieldSpec, Message
 UNKNOWN, ONE, ALL, NULL = "unknown", "one", "all", "null"
 LONGEST_EXPRESSION = 3_000
 ASSIGNED = 250
-"""Partitions in each of the assignments of a leader."""
+"""Partitions in the assignment of each member of a SyncGroup."""
 
 ENDS_THINGS = {"DeleteTopics", "DeleteGroups", "EndTxn", "InitProducerId", "OffsetDelete", "LeaveGroup"}
 """APIs that get unknown names alone, as the next body would find nothing; ``bench_stalls.py`` has more of them."""

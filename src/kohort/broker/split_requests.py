@@ -136,7 +136,7 @@ def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve
 def _served(
     state: BrokerState, part: Request, growing: GrowingAnswer, cutting: Cutting, serve_one: ServeOne
 ) -> Steps[Message]:
-    """Serve a part that changes nothing, or refuse it where the answer is too large already."""
+    """Serve one part, or refuse it after a too large answer to the parts before."""
     refuse, limit = cutting.parts.refuse, state.unread.answer_bytes
     if refuse is not None and growing.written_bytes > limit:
         return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")

@@ -75,7 +75,7 @@ class UnreadAnswers:
         self._held: dict[ConnectionId, int] = {}
         """Who has read nothing for the longest comes first."""
         self._growing: dict[ConnectionId, int] = {}
-        """Bytes of answers that are still being written."""
+        """Bytes of unfinished answers."""
         self.held_bytes = 0
         self.most_held_bytes = 0
         self.ended = 0

@@ -1,4 +1,4 @@
-"""The form in which an API declares what one request of it may cost."""
+"""Declaration of the cost of one request: names, division of the work, bound of the answer."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class Cost:
     names: Mapping[str, Noun] = field(default_factory=dict)
     """Fields that name things, by their paths in the request."""
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
-    """The outermost array, and the key of an item: a key that was there is left out; None is never left out."""
+    """Outermost array, and the key of its items: later items with a known key are dropped, unless it is None."""
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
     """The version from which ``parts`` holds, and the parts of the versions before."""
     in_steps: bool = False
-    """Whether the handler itself works in steps."""
+    """True for a handler that is a generator of steps."""
     one_step: str = ""
-    """Why one step is short, where the handler has only one."""
+    """Reason why the only step of the handler is short."""
 
     def parts_of(self, version: int) -> Parts | None:
         """Return the division of a request of ``version``."""

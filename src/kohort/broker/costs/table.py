@@ -78,7 +78,7 @@ PARTITIONS: Final = ("topics", "partitions")
 TOPICS: Final = {"topics.name": Noun.TOPIC}
 TOPICS_BY_ID: Final = {**TOPICS, "topics.topic_id": Noun.TOPIC_ID}
 FEW_KEYS: Final = 10
-"""A resource with more is described each time: its cost is that of its keys."""
+"""A resource with more keys is described at each mention: its keys cost more than its options."""
 ONE_NAME: Final = "one name"
 
 

@@ -36,7 +36,7 @@ from kohort.wire.messages.configs import (
 )
 
 Keys = SpreadDict[str, int]
-"""Names of the options that are asked for."""
+"""Option names of one resource of the request."""
 RESOURCE_US: Final = 300
 
 

@@ -91,7 +91,7 @@ def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> Desc
 
 
 def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
-    """Check all entries in steps, then carry out those that are not refused as one write."""
+    """Check the entries in steps, then write all valid entries at once."""
     message: AlterUserScramCredentialsRequest = request.message
     pace = Pace()
     named: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*message.deletions, *message.upsertions]

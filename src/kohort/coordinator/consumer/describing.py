@@ -69,7 +69,7 @@ def refused_consumer_group(group_id: str, error: ApiError) -> ConsumerGroupDescr
 
 
 def _had(current: Current) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield the partitions of a member by topic, those that it is yet to revoke among them."""
+    """Yield the partitions of a member by topic: assigned, and pending revocation."""
     for topic_id, assigned in current.assigned.items():
         yield topic_id, [*assigned, *current.pending.get(topic_id, ())]
     for topic_id, pending in current.pending.items():
