@@ -11,9 +11,9 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.member import Presence, who_says
 from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer.timers import member_session_timer
 from kohort.coordinator.consumer_records import (
     ConsumerGroupRecord,
