@@ -15,7 +15,7 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 
-class Subscription(NamedTuple):
+class ResolvedSubscription(NamedTuple):
     """One member's subscription, as of one version of all topics. Members with equal subscriptions share the rest."""
 
     said: ConsumerGroupMemberMetadataValue
@@ -37,10 +37,10 @@ class Subscriptions:
         self._group = group
         self._topics = topics
         self._before, group.soft.subscriptions = group.soft.subscriptions, {}
-        self._by_key: dict[tuple[Collection[str], str], Subscription] = {}
+        self._by_key: dict[tuple[Collection[str], str], ResolvedSubscription] = {}
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
-    def of(self, member_id: str, said: ConsumerGroupMemberMetadataValue) -> tuple[Subscription, bool]:
+    def of(self, member_id: str, said: ConsumerGroupMemberMetadataValue) -> tuple[ResolvedSubscription, bool]:
         """Return the subscription of a member, and whether it is the first of its kind."""
         regex = said.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
@@ -63,7 +63,7 @@ class Subscriptions:
         said: ConsumerGroupMemberMetadataValue,
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
-    ) -> Subscription:
+    ) -> ResolvedSubscription:
         """Find the existing topics of a subscription; those that its expression matches come first."""
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
@@ -73,7 +73,7 @@ class Subscriptions:
         if names:
             topic_ids = topic_ids | self._topic_ids(names)
         spec = MemberSpec(frozenset(topic_ids.values()), names=names, regex=regex)
-        return Subscription(said, resolved, self._topics.version, topic_ids, spec)
+        return ResolvedSubscription(said, resolved, self._topics.version, topic_ids, spec)
 
     def _topic_ids(self, names: Collection[str]) -> dict[str, bytes]:
         found = {name: topic_id for name in names if (topic_id := self._topics.topic_id(name)) is not None}
