@@ -24,6 +24,8 @@ M = TypeVar("M", bound=Message)
 PROTOCOL_TYPE: Final = "consumer"
 HIGHEST_VERSION: Final = 3
 _version = struct.Struct(">h")
+COUNT_BYTES: Final = 4
+LENGTH_BYTES: Final = 2
 
 
 @dataclass(slots=True)
@@ -73,6 +75,11 @@ def parse_subscribed_topics(blob: bytes) -> list[str]:
     """Only the topics, for a broker that must not care for what else a newer or stranger client put there."""
     message = _parse(declared.ConsumerProtocolSubscription, blob, version=0)
     return message.topics
+
+
+def topics_field(blob: bytes) -> tuple[int, int]:
+    """Return the number of topics in a subscription, and where the bytes of that field begin; 0 where it is cut off."""
+    return int.from_bytes(blob[_version.size : _version.size + COUNT_BYTES], signed=True), _version.size
 
 
 def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:

@@ -38,9 +38,10 @@ def in_member_order(member_ids: Collection[str]) -> list[str]:
     return sorted(member_ids, key=lambda member_id: java_bucket(java_string_hash(member_id), size))
 
 
-def in_name_order(names: Collection[str]) -> list[str]:
-    """Sort names of topics as the HashSet of a member's subscription does, which was read from sorted names."""
-    size = _set_size(len(names))
+def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
+    """Sort names of topics as the HashSet of a member's subscription does, which was read from sorted names. Where
+    ``names`` are some of the subscription alone, ``subscribed`` is its size."""
+    size = _set_size(max(len(names), subscribed))
     return sorted(sorted(names), key=lambda name: java_bucket(java_string_hash(name), size))
 
 

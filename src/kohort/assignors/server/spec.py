@@ -6,7 +6,7 @@ what members were meant to have, not from what they say they own. The list of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 
@@ -23,7 +23,7 @@ class MemberSpec(NamedTuple):
     owned: Mapping[bytes, frozenset[int]] = {}
     rack_id: str | None = None
     instance_id: str | None = None
-    names: frozenset[str] = frozenset()
+    names: Collection[str] = frozenset()
     regex: str = ""
 
 

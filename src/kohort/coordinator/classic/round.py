@@ -7,8 +7,9 @@ join or a heartbeat costs the same in a group of a thousand as in a group of two
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from kohort.coordinator.classic.member import Member, Protocols
@@ -16,11 +17,21 @@ from kohort.coordinator.classic.states import GroupState, may_follow
 from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ProtocolError
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_subscribed_topics
+from kohort.wire.consumer_protocol import (
+    COUNT_BYTES,
+    LENGTH_BYTES,
+    PROTOCOL_TYPE,
+    parse_subscribed_topics,
+    topics_field,
+)
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 FENCED_MAX: Final = 100
 """Most refusals of stale members that one round puts into the journal."""
+NAMES_PARSED_MAX: Final = 20_000
+"""Most topic names that a generation parses from different subscriptions: some 25 ms."""
+SUBSCRIPTIONS_COMPARED: Final = 8
+"""Subscriptions that the next one is compared with: those of most groups are equal but for their owned partitions."""
 
 
 class Round:
@@ -190,19 +201,33 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def learn_subscriptions(self) -> None:
-        """Parse which topics the members subscribe to, once per generation."""
+        """Parse the topics that the members subscribe to, once per generation; of very many none is known."""
         self.subscribed_topics = None
         if not self.members:
             self.subscribed_topics = frozenset()
         if self.protocol_type != PROTOCOL_TYPE or self.protocol_name is None or not self.members:
             return
-        topics: set[str] = set()
-        try:
-            for blob in {m.metadata_of(self.protocol_name) for m in self.members.values()}:
-                topics.update(parse_subscribed_topics(blob))
-        except ProtocolError:
-            return
-        self.subscribed_topics = frozenset(topics)
+        with suppress(ProtocolError):
+            self.subscribed_topics = _topics_of({m.metadata_of(self.protocol_name) for m in self.members.values()})
 
     def subscribes_to(self, topic: str) -> bool:
         return self.subscribed_topics is None or topic in self.subscribed_topics
+
+
+def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
+    """Return all topics of these subscriptions; None where their names are too many. Raises ProtocolError."""
+    topics: set[str] = set()
+    parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
+    left = NAMES_PARSED_MAX
+    for blob in blobs:
+        count, begins = topics_field(blob)
+        if any(blob.startswith(field, begins) for field in parsed):
+            continue
+        left -= max(0, count)
+        if left < 0:
+            return None
+        names = parse_subscribed_topics(blob)
+        topics.update(names)
+        size = sum(LENGTH_BYTES + len(name.encode("utf-8", "surrogatepass")) for name in names)
+        parsed.append(blob[begins : begins + COUNT_BYTES + size])
+    return frozenset(topics)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics, names_subscribed_to
+from kohort.coordinator.consumer.group_epoch import hash_without
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.sessions import forget_timers_of, vitals_of
 from kohort.coordinator.consumer_records import (
@@ -56,9 +56,8 @@ def remove_members(
         if regex and not users[regex] and regex in group.regexes:
             out.records.append(RegexResolved(group_id, regex, None))
     left = len(group.members) - len(gone)
-    topics = names_subscribed_to(group, said)
     epoch = group.epoch + 1
-    metadata_hash = hash_of_topics(topics, ctx.topics)
+    metadata_hash = hash_without(group, said, ctx)
     out.records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     if not left:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)

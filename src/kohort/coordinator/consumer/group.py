@@ -7,13 +7,14 @@ the rest is changed by replay (``replaying.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target
 from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.subscribed_topics import SubscribedTopics
 from kohort.coordinator.consumer.topic_search import TopicSearch
 from kohort.coordinator.outcome import MayDescribe, may_describe_all
 from kohort.errors import ApiError, ErrorCode
@@ -43,8 +44,10 @@ class Soft:
 
     checked_topics_version: int = -1
     """The version of all topics at which the hash was compared last (``TopicsView.version``)."""
-    topics: dict[str, tuple[bytes, int]] | None = None
-    """Topics subscribed to when the hash was compared last, with id and number of partitions: for the journal."""
+    topics: SubscribedTopics | None = None
+    """Existing topics that members subscribe to; None where the group was loaded and no heartbeat needed them yet."""
+    subscriptions: dict[str, Any] = field(default_factory=dict)
+    """Subscription of each member as of the last target (``subscriptions.py``)."""
     converted_amid_rebalance: bool = False
     """Whether it was a classic group until now whose members waited for an assignment: they are still without."""
     regexes_refreshed_ms: int | None = None
@@ -129,6 +132,12 @@ class ModernGroup:
     def subscribes_to(self, topic: str) -> bool:
         """Tell whether a member does, by name or by an expression."""
         return topic in self.subscribers or topic in self.matched
+
+    def subscribed_names(self) -> Collection[str]:
+        """Return all names that members subscribe to, by name or by an expression."""
+        if not self.matched:
+            return self.subscribers.keys()
+        return self.subscribers.keys() | self.matched.keys()
 
     def topics_of(self, said: ConsumerGroupMemberMetadataValue) -> set[str]:
         """Return the names that a member subscribes to that says ``said``, those that its expression was found to match

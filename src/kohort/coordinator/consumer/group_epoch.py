@@ -6,15 +6,14 @@ The rules: protocol/consumer-groups.md#group-epoch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from hashlib import blake2b
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.subscribed_topics import Found, SubscribedTopics
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
-from kohort.coordinator.outcome import TopicsView
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 Said = ConsumerGroupMemberMetadataValue
@@ -28,62 +27,51 @@ class RaisedEpoch(NamedTuple):
     cause: EpochCause
 
 
-def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
-    """Return a number of 64 bits, signed, for what the names stand for now: 0 where none of these topics exists.
-
-    It is compared with the one that this coordinator wrote, and with nothing else; so it need not be Kafka's (XXH3,
-    which the standard library lacks), but must be the same in every process.
-    """
-    digest = blake2b(digest_size=8)
-    there = False
-    for name in sorted(names):
-        topic_id = topics.topic_id(name)
-        if topic_id is not None:
-            there = True
-            encoded = name.encode("utf-8", "surrogatepass")
-            count = topics.partition_count(name) or 0
-            digest.update(topic_id + len(encoded).to_bytes(4) + encoded + count.to_bytes(4))
-    return int.from_bytes(digest.digest(), signed=True) if there else 0
+def current_topics(group: ModernGroup, ctx: Context) -> tuple[SubscribedTopics, dict[str, Found] | None]:
+    """Return the existing topics of the group, and those before where topics changed since the last heartbeat."""
+    topics = group.soft.topics
+    if topics is None:
+        topics = group.soft.topics = SubscribedTopics()
+        topics.refresh(group, ctx.topics)
+        return topics, None
+    return topics, topics.refresh(group, ctx.topics)
 
 
-def topics_there(names: Iterable[str], topics: TopicsView) -> dict[str, tuple[bytes, int]]:
-    """Return those of the topics that there are, with id and number of partitions."""
-    there = ((name, topics.topic_id(name)) for name in names)
-    return {name: (known, topics.partition_count(name) or 0) for name, known in there if known is not None}
+def changed_names(group: ModernGroup, before: Collection[Said], after: Said | None) -> tuple[list[str], list[str]]:
+    """Return the names that the group subscribes to, and those that it does not, once ``after`` replaces ``before``."""
+    stays = set() if after is None else set(after.subscribed_topic_names)
+    begun = [name for name in stays if not group.subscribes_to(name)]
+    fewer = Counter(name for said in before for name in said.subscribed_topic_names)
+    unused = Counter(said.subscribed_topic_regex for said in before if said.subscribed_topic_regex)
+    if after is not None and after.subscribed_topic_regex:
+        unused[after.subscribed_topic_regex] -= 1
+    lost: Counter[str] = Counter()
+    for regex, count in unused.items():
+        if 0 < count >= group.regex_users[regex] and regex in group.regexes:
+            lost.update(group.regexes[regex].topics)
+    ended = [
+        name
+        for name in fewer.keys() | lost.keys()
+        if name not in stays and group.subscribers[name] <= fewer[name] and group.matched[name] <= lost[name]
+    ]
+    return begun, ended
 
 
-def _partitions_changed(
-    before: dict[str, tuple[bytes, int]] | None, now: dict[str, tuple[bytes, int]], names: Iterable[str]
-) -> dict[str, tuple[int, int]]:
-    """Returns which of the topics are not as they were, if that is known: how many partitions they had and have."""
+def hash_without(group: ModernGroup, gone: Collection[Said], ctx: Context) -> int:
+    """Return the hash of the topics of the group once the members that subscribe to ``gone`` are removed."""
+    return current_topics(group, ctx)[0].hash_with(*changed_names(group, gone, None), ctx.topics)
+
+
+def _partitions_changed(before: dict[str, Found] | None, now: dict[str, Found]) -> dict[str, tuple[int, int]]:
+    """Return the sizes, before and now, of topics that were made, deleted or given partitions, if that is known."""
     if before is None:
         return {}
-    none = (b"", 0)
+    none = Found(b"", 0, b"")
     return {
-        name: (before.get(name, none)[1], now.get(name, none)[1])
-        for name in sorted(names)
-        if before.get(name, none) != now.get(name, none)
+        name: (before.get(name, none).partitions, now.get(name, none).partitions)
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name, none)[:2] != now.get(name, none)[:2]
     }
-
-
-def names_subscribed_to(group: ModernGroup, before: Iterable[Said] = (), after: Said | None = None) -> set[str]:
-    """Return the topics of all members, if what ``before`` says is taken away and ``after`` added."""
-    names = group.subscribers.copy()
-    unused: Counter[str] = Counter()
-    for said in before:
-        names.subtract(said.subscribed_topic_names)
-        if said.subscribed_topic_regex:
-            unused[said.subscribed_topic_regex] += 1
-    found = {name for name, count in names.items() if count > 0}
-    if after is not None:
-        found.update(after.subscribed_topic_names)
-        if after.subscribed_topic_regex:
-            unused[after.subscribed_topic_regex] -= 1
-    matched = group.matched
-    for regex, count in unused.items():
-        if count >= group.regex_users[regex] and regex in group.regexes and count > 0:
-            matched = matched - Counter(group.regexes[regex].topics)
-    return found.union(matched)
 
 
 def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = None, after: Said | None = None) -> str:
@@ -124,23 +112,21 @@ def raised_epoch(
     version = ctx.topics.version
     if cause is None and group.soft.checked_topics_version == version:
         return None
-    names = names_subscribed_to(group, () if before is None else (before,), after)
-    now = hash_of_topics(names, ctx.topics)
-    seen, group.soft.topics = group.soft.topics, topics_there(names, ctx.topics)
+    topics, earlier = current_topics(group, ctx)
+    begun, ended = changed_names(group, () if before is None or before is after else (before,), after)
+    now = topics.hash_with(begun, ended, ctx.topics)
     if cause is None:
         if now == group.metadata_hash:
             group.soft.checked_topics_version = version
             return None
-        changed = _partitions_changed(seen, group.soft.topics, names)
-        cause = EpochCause(event="topics_changed", partitions_changed=changed)
+        cause = EpochCause(event="topics_changed", partitions_changed=_partitions_changed(earlier, topics.found))
     return RaisedEpoch(group.epoch + 1, now, cause)
 
 
 def _change_of_member(
     group: ModernGroup, before: Said | None, after: Said, who: Who, *, is_new: bool
 ) -> EpochCause | None:
-    names_before = set() if before is None else set(before.subscribed_topic_names)
-    names = set(after.subscribed_topic_names)
+    names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
     # A new expression that nobody has resolved yet matches nothing: what it is found to match raises the epoch later.
@@ -150,6 +136,12 @@ def _change_of_member(
     return EpochCause(
         event="member_joined" if is_new else "subscription_changed",
         who=who,
-        topics_added=tuple(sorted(names - names_before)),
-        topics_removed=tuple(sorted(names_before - names)),
+        topics_added=_not_among(names, names_before),
+        topics_removed=_not_among(names_before, names),
     )
+
+
+def _not_among(names: list[str], others: list[str]) -> tuple[str, ...]:
+    """Return the names, which are sorted, that are not among the others."""
+    known = set(others)
+    return tuple(name for name in names if name not in known)

@@ -89,10 +89,13 @@ def explain_refusal(reply: Reply, words: str) -> Reply:
 def _owned(message: ConsumerGroupHeartbeatRequest) -> Owned | None:
     if message.topic_partitions is None:
         return None
-    owned: dict[bytes, set[int]] = {}
+    owned = {topic.topic_id: topic.partitions for topic in message.topic_partitions}
+    if len(owned) == len(message.topic_partitions):
+        return owned
+    merged: dict[bytes, list[int]] = {}
     for topic in message.topic_partitions:
-        owned.setdefault(topic.topic_id, set()).update(topic.partitions)
-    return owned
+        merged.setdefault(topic.topic_id, []).extend(topic.partitions)
+    return merged
 
 
 def _same_places(one: Held, other: Held) -> bool:

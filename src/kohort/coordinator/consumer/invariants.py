@@ -57,6 +57,11 @@ def _check_indices(group: ModernGroup) -> None:
     for name, kept, counted in indices:
         if kept != counted:
             raise _broken(group, f"{name}: {kept!r} is kept, {counted!r} is written")
+    topics = group.soft.topics
+    if topics is not None and (
+        unknown := [n for n in topics.found.keys() - topics.changed if not group.subscribes_to(n)]
+    ):
+        raise _broken(group, f"nobody subscribes to {unknown}, which are among its topics")
 
 
 def _check_epochs(group: ModernGroup) -> None:

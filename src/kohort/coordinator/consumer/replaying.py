@@ -6,6 +6,7 @@ Every index of a group is kept here and nowhere else.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from sys import intern
 
 from kohort.coordinator.consumer.assignment import NEW_MEMBER, current_of, target_of
@@ -78,8 +79,7 @@ def _add_member(group: ModernGroup, member: ConsumerMember) -> None:
 
 
 def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) -> None:
-    for topic in said.subscribed_topic_names:
-        _add(group.subscribers, topic, by)
+    _add_names(group, group.subscribers, said.subscribed_topic_names, by)
     if said.subscribed_topic_regex:
         _add(group.regex_users, said.subscribed_topic_regex, by)
     if said.server_assignor is not None:
@@ -93,8 +93,7 @@ def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) 
 def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
     before = group.regexes.pop(regex, None)
     if before is not None:
-        for topic in before.topics:
-            _add(group.matched, topic, -1)
+        _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
     # A thousand expressions may match the same ten thousand topics: they share their names.
@@ -102,8 +101,22 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp
     )
-    for topic in topics:
-        _add(group.matched, topic, 1)
+    _add_names(group, group.matched, topics, 1)
+
+
+def _add_names(group: ModernGroup, counter: Counter[str], names: Iterable[str], by: int) -> None:
+    """Count names of topics, and note those that the first member subscribes to, or the last one no more."""
+    begun_or_ended = []
+    for name in names:
+        count = counter.get(name, 0) + by
+        if count:
+            counter[name] = count
+        else:
+            del counter[name]
+        if count == (by > 0):
+            begun_or_ended.append(name)
+    if group.soft.topics is not None:
+        group.soft.topics.changed.update(begun_or_ended)
 
 
 def _add(counter: Counter[str], name: str, by: int) -> None:

@@ -6,11 +6,11 @@ it began. What is found is written with each step, with an epoch of the group wh
 
 from __future__ import annotations
 
-from functools import partial
+from collections import Counter
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics, topics_there
+from kohort.coordinator.consumer.group_epoch import current_topics
 from kohort.coordinator.consumer.timers import regex_timer
 from kohort.coordinator.consumer.topic_search import TopicSearch
 from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
@@ -84,7 +84,6 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_hash_with(group, news, added, removed, ctx))
     out.records.append(EpochWritten(group.group_id, value))
     group.soft.epoch_raised_ms = ctx.now_ms
-    out.then = partial(_note_topics, group, added, ctx)
     cause = EpochCause(
         event="regex_resolved", topics_added=tuple(sorted(added)), topics_removed=tuple(sorted(removed - added))
     )
@@ -93,22 +92,14 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     )
 
 
-def _note_topics(group: ModernGroup, added: set[str], ctx: Context) -> Outcome:
-    """Remember what topics that are written by now are like, so that the journal can name those that change."""
-    if group.soft.topics is not None:
-        group.soft.topics |= topics_there(added, ctx.topics)
-    return Outcome(round_changed=False)
-
-
 def _hash_with(group: ModernGroup, news: dict[str, list[str]], added: set[str], removed: set[str], ctx: Context) -> int:
-    """Returns the hash of the topics that the group will subscribe to: the one that is written, where these are the
-    same as before, as with the second of two expressions that match the same."""
-    is_current = not removed and group.soft.checked_topics_version == ctx.topics.version
-    if is_current and all(group.subscribes_to(topic) for topic in added):
-        return group.metadata_hash
-    matched = group.matched.copy()
-    for regex, topics in news.items():
-        if regex in group.regexes:
-            matched.subtract(group.regexes[regex].topics)
-        matched.update(topics)
-    return hash_of_topics({*group.subscribers, *(topic for topic, count in matched.items() if count > 0)}, ctx.topics)
+    """Return the hash of the topics once the expressions match ``news``."""
+    fewer = Counter(topic for regex in news if regex in group.regexes for topic in group.regexes[regex].topics)
+    more = Counter(topic for topics in news.values() for topic in topics)
+    ended = [
+        topic
+        for topic in removed
+        if topic not in group.subscribers and group.matched[topic] - fewer[topic] + more[topic] <= 0
+    ]
+    begun = [topic for topic in added if not group.subscribes_to(topic)]
+    return current_topics(group, ctx)[0].hash_with(begun, ended, ctx.topics)

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order, in_name_order
+from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_value_of
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import Said, preferred_assignor
 from kohort.coordinator.consumer.settings import settings_of
+from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.consumer_records import TargetEpochWritten, TargetWritten
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Move
@@ -57,7 +58,7 @@ def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Cont
     """Return the target of the group with ``newcomer`` in it. Raises UNKNOWN_SERVER_ERROR if the assignor fails."""
     before = None if (member := group.members.get(newcomer.replaces or newcomer.member_id)) is None else member.said
     name = preferred_assignor(group, ctx, before, newcomer.said)
-    specs, counts = _specs(group, newcomer, ctx.topics)
+    specs, counts = _specs(group, newcomer, ctx)
     try:
         targets = SERVER_ASSIGNORS[name].assign(specs, counts)
     except KohortError as error:
@@ -78,36 +79,20 @@ def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Cont
     return ComputedTarget(epoch, targets, records, name, _moves(before_after, ctx.topics))
 
 
-def _specs(
-    group: ModernGroup, newcomer: Newcomer, topics: TopicsView
-) -> tuple[dict[str, MemberSpec], dict[bytes, int]]:
-    """Returns what the assignor is told, in the order in which Kafka comes across the members."""
+def _specs(group: ModernGroup, newcomer: Newcomer, ctx: Context) -> tuple[dict[str, MemberSpec], dict[bytes, int]]:
+    """Return the members as the assignor sees them, in the order in which Kafka comes across them."""
     counts: dict[bytes, int] = {}
-    found: dict[tuple[tuple[str, ...], str], MemberSpec] = {}
-    ids_of: dict[tuple[str, ...], frozenset[bytes]] = {}
+    subscriptions = Subscriptions(group, ctx.topics)
 
-    def topic_ids(names: tuple[str, ...]) -> frozenset[bytes]:
-        """Returns the ids of names that are sorted, found once for all expressions that match the same."""
-        if names not in ids_of:
-            known = {n: topic_id for n in in_name_order(names) if (topic_id := topics.topic_id(n)) is not None}
-            counts.update({topic_id: topics.partition_count(name) or 0 for name, topic_id in known.items()})
-            ids_of[names] = frozenset(known.values())
-        return ids_of[names]
+    def spec(member_id: str, said: Said, owned: Target) -> MemberSpec:
+        subscription, is_first = subscriptions.of(member_id, said)
+        if is_first:
+            counts.update({id_: ctx.topics.partition_count(n) or 0 for n, id_ in subscription.topic_ids.items()})
+        return subscription.spec._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
 
-    def subscription_of(said: Said) -> MemberSpec:
-        key = (tuple(said.subscribed_topic_names), said.subscribed_topic_regex or "")
-        if key not in found:
-            matched = topic_ids(group.matches_of(said))
-            ids = topic_ids(key[0]) | matched if key[0] else matched
-            found[key] = MemberSpec(ids, names=frozenset(key[0]), regex=key[1])
-        return found[key]
-
-    def spec(said: Said, owned: Target) -> MemberSpec:
-        return subscription_of(said)._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
-
-    mine = spec(newcomer.said, newcomer.owned)
+    mine = spec(newcomer.member_id, newcomer.said, newcomer.owned)
     specs = {
-        m: mine if m == newcomer.member_id else spec(group.members[m].said, group.target(m))
+        m: mine if m == newcomer.member_id else spec(m, group.members[m].said, group.target(m))
         for m in as_kafka_keeps(group.members, group.most_members)
         if m == newcomer.member_id or m != newcomer.replaces
     }

@@ -20,6 +20,10 @@ FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
 """A rebalance timeout that is as it was."""
 CONSUMER: Final = "consumer"
+SUBSCRIBED_NAMES_MAX: Final = 10_000
+"""Most topic names of one member: sorting, counting and writing them takes some 20 ms."""
+OWNED_TOPICS_MAX: Final = 100_000
+"""Most topics that a heartbeat reports as owned."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
@@ -29,6 +33,7 @@ def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> Non
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
     _check_names(message, request.api_version)
+    _check_sizes(message)
     if message.member_epoch == JOINING_EPOCH:
         _check_join(message)
     elif message.member_epoch == LEAVING_FOR_A_WHILE_EPOCH and message.instance_id is None:
@@ -52,6 +57,15 @@ def _check_names(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
         raise _invalid("InstanceId can't be empty.")
     if message.rack_id is not None and not message.rack_id.strip():
         raise _invalid("RackId can't be empty.")
+
+
+def _check_sizes(message: ConsumerGroupHeartbeatRequest) -> None:
+    names, owned = message.subscribed_topic_names or (), message.topic_partitions or ()
+    if len(names) > SUBSCRIBED_NAMES_MAX:
+        problem = f"SubscribedTopicNames has {len(names)} names; at most {SUBSCRIBED_NAMES_MAX} are accepted."
+        raise _invalid(f"{problem} Subscribe by a regular expression.")
+    if len(owned) > OWNED_TOPICS_MAX:
+        raise _invalid(f"TopicPartitions has {len(owned)} topics; at most {OWNED_TOPICS_MAX} are accepted.")
 
 
 def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:

@@ -27,7 +27,7 @@ from kohort.coordinator.consumer.regexes import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, renew_session
 from kohort.coordinator.consumer.steps import advance, advance_without_target
 from kohort.coordinator.consumer.timers import rejoin_timer, resync_timer
-from kohort.coordinator.consumer.validation import UNCHANGED
+from kohort.coordinator.consumer.validation import SUBSCRIBED_NAMES_MAX, UNCHANGED
 from kohort.coordinator.context import Context
 from kohort.coordinator.migration.downgrade import downgraded_by, is_last_modern
 from kohort.coordinator.migration.embedded import partitions_by_id
@@ -35,7 +35,7 @@ from kohort.coordinator.migration.policy import may_mix
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.errors import ApiError, ErrorCode, ProtocolError
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 
@@ -101,8 +101,13 @@ def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
 
 def _subscription(message: JoinGroupRequest) -> Subscription:
     """Return the subscription, which is the same in each protocol. Raises INCONSISTENT_GROUP_PROTOCOL."""
+    metadata = bytes(message.protocols[0].metadata)
+    count, _ = topics_field(metadata)
+    if count > SUBSCRIBED_NAMES_MAX:
+        problem = f"{count} topics; a member of a consumer group may have {SUBSCRIBED_NAMES_MAX}"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     try:
-        return parse_subscription(bytes(message.protocols[0].metadata))
+        return parse_subscription(metadata)
     except ProtocolError as error:
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"malformed embedded consumer protocol: {error}"

@@ -71,4 +71,6 @@ def _go_on(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
     group = groups.consumer[was.group_id]
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.soft = was.soft
+    if group.soft.topics is not None:
+        group.soft.topics.changed.update(group.subscribed_names())
     return Outcome(round_changed=False) if decided.then is None else decided.then()

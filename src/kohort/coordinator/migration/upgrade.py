@@ -11,10 +11,11 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.member import Presence, who_says
 from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer.timers import member_session_timer
+from kohort.coordinator.consumer.validation import SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.consumer_records import (
     ConsumerGroupRecord,
     CurrentWritten,
@@ -30,7 +31,7 @@ from kohort.coordinator.migration.policy import may_upgrade
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TopicsView
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode, ProtocolError
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -99,6 +100,10 @@ def _check(group: ClassicGroup, ctx: Context) -> None:
         raise _refused(group, "online upgrade is disabled.")
     if group.round.protocol_type != PROTOCOL_TYPE:
         raise _refused(group, "the group does not use the consumer embedded protocol.")
+    protocol = group.round.protocol_name
+    most = max(topics_field(m.metadata_of(protocol) or m.protocols[0][1])[0] for m in group.round.members.values())
+    if most > SUBSCRIBED_NAMES_MAX:
+        raise _refused(group, f"a member subscribes to {most} topics; at most {SUBSCRIBED_NAMES_MAX} are accepted.")
     if len(group.round.members) > ctx.config.group_consumer_max_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
 

@@ -12,11 +12,11 @@ from kohort.coordinator.consumer import (
     arrival,
     committing,
     fencing,
-    group_epoch,
     heartbeat,
     leaving,
     reconcile,
     sessions,
+    subscribed_topics,
     target,
 )
 from kohort.coordinator.consumer.assignment import value_of
@@ -76,7 +76,7 @@ def interval_ignored(patch: Patch) -> None:
 
 @bug(AREA, "nobody notices that a topic has grown", WORLD)
 def growth_unnoticed(patch: Patch) -> None:
-    patch.function(group_epoch.hash_of_topics, lambda *_: 0)
+    patch.function(subscribed_topics.hash_of_found, lambda *_: 0)
 
 
 @bug(AREA, "a leave is answered, and the member stays", WORLD)

@@ -3,7 +3,7 @@ epoch with the next heartbeat, and everybody would be dealt to once more."""
 
 import pytest
 
-from kohort.coordinator.consumer.group_epoch import hash_of_topics
+from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.journal import EpochRaised, TargetComputed
 from kohort.errors import StorageError

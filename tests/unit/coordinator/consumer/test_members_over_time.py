@@ -9,10 +9,10 @@ import pytest
 from kohort.clock import Timers
 from kohort.coordinator.consumer.assignment import NEW_MEMBER
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import hash_of_topics
 from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
 from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer_records import CurrentWritten, EpochWritten, TargetEpochWritten
 from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
 from kohort.coordinator.records import build_record
