@@ -189,3 +189,11 @@ def test_of_all_groups_those_with_members_are_not_deleted(run, ask):
     assert done.stdout == "deleted g\ndeleted m\n"
     assert [g["group"] for g in ask("groups")["groups"]] == ["h"]
     assert "while it has members" in run("group", "delete", "--all-groups", "--yes", code=5).stderr
+
+
+def test_line_ends_in_a_group_id_do_not_reach_the_terminal(run, orders, broker):
+    name = "g\r\nkohort: all is well\x1b[2J"
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=name) as consumer:
+        consumer.commit({kohort.TopicPartition(orders, 0): 1})
+
+    assert run("group", "delete", name, "--yes").stdout == "deleted g??kohort: all is well?[2J\n"

@@ -66,3 +66,13 @@ def test_destroying_needs_a_yes_where_nobody_can_be_asked(run):
 def test_internal_topics_are_listed_on_request_only(run, ask):
     assert not any(t["internal"] for t in ask("topics", "list")["topics"])
     assert run("topics", "list", "--internal").exit_code == 0
+
+
+def test_line_ends_in_names_do_not_reach_the_terminal(run):
+    name = "a\r\nkohort: all is well\x1b[2J"
+
+    asked = run("topics", "delete", name, code=2).stderr
+    refused = run("topics", "describe", name, code=1).stderr
+
+    assert "Delete a??kohort: all is well?[2J and all records in it?" in asked
+    assert not set("\r\x1b") & set(asked + refused)

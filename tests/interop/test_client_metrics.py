@@ -29,10 +29,12 @@ beginning of a name, and would then say nothing."""
 
 @pytest.fixture(scope="module")
 def eager():
-    """A broker that asks for metrics every 300 ms."""
+    """A broker that asks for metrics every 300 ms; clients on librdkafka by a subscription."""
     with Broker(EAGER) as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"pushed": 1})
+            asked = {"metrics": CONSUMER, "interval.ms": "300", "match": "client_software_name=confluent-kafka-python"}
+            admin.alter_configs({ConfigResource("client_metrics", "on-librdkafka"): asked})
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("pushed", b"a").result(30_000)
         yield broker.bootstrap
@@ -45,7 +47,7 @@ def shown(bootstrap, *chosen):
 
 
 @pytest.mark.parametrize("client", as_parameters(CLIENTS))
-def test_a_consumer_pushes_by_default_and_the_command_shows_what_it_said(eager, client):
+def test_consumer_pushes_and_the_command_shows_its_metrics(eager, client):
     group = f"{client}-{uuid.uuid4().hex[:6]}"
     software, expected = CLIENTS[client]
 

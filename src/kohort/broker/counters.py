@@ -149,8 +149,9 @@ class BrokerCounters:
         self.late = HowLate()
 
     def hung_up(self, kind: object) -> None:
-        """Count a connection that the broker ends, for a reason of some kind."""
-        self.closed[kind if isinstance(kind, str) else "other"] += 1
+        """Count a connection that the broker ends, by the first part of its reason's kind."""
+        name = kind[0] if isinstance(kind, tuple) else kind
+        self.closed[name if isinstance(name, str) else "other"] += 1
 
     def journal_written(self, entries: Sequence[JournalEntry]) -> None:
         """Count entries of the journal, and keep them where somebody takes them."""

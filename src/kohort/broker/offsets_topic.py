@@ -3,7 +3,7 @@
 The coordinator is given ``append``; it knows no log. Loading hands it every record of a partition in order, so that a
 broker goes on with the groups it had, or takes over those of another (protocol/groups.md#loading). At the start
 everything that is led here is read before anyone is served; later a partition is read in slices, and its groups answer
-COORDINATOR_LOAD_IN_PROGRESS until it is through.
+COORDINATOR_LOAD_IN_PROGRESS until it is through. A partition without records is loaded at once.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ class OffsetsTopic:
             if self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
+                if not log.log_end_offset:  # as in a topic that was just created: no client has to wait
+                    self._counters.loaded(0)
+                    replies += self._coordinator.finish_loading(partition, now_ms)
+                    continue
                 skipped = Skipped()
                 self._loading[partition] = slices_of(log, skipped), skipped
                 self._began_ms[partition] = now_ms

@@ -42,6 +42,8 @@ KEYS_WAIT_MS: Final = 10_000
 M = TypeVar("M", bound=Message)
 
 _length = struct.Struct(">i")
+KIND_MOST_CHARS: Final = 300
+"""Characters of a failure by which the log counts its repetitions: they name the user and the reason."""
 
 
 class LoginPhase(Enum):
@@ -261,7 +263,7 @@ class SaslLogin(Login):
 
     def _failure(self, words: str) -> Note:
         self._state.counters.failed_logins += 1
-        return info(f"Failed authentication with {self._caller.host} ({words})", "login")
+        return info(f"Failed authentication with {self._caller.host} ({words})", ("login", words[:KIND_MOST_CHARS]))
 
     def _built(self, reply_to: ReplyTo, message: Message) -> Sequence[Buffer]:
         return build_response(reply_to.correlation_id, message, reply_to.version)

@@ -13,6 +13,7 @@ from kohort.cli.durations import DURATION, Duration
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
+from kohort.notes import printable
 from kohort.results.client_metrics import (
     ClientsShown,
     PushedValue,
@@ -144,7 +145,7 @@ def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
     if output != "table":
         print_result(SubscriptionRemoved(removed=name), output)
     else:
-        click.echo(f"removed {name}")
+        click.echo(printable(f"removed {name}"))
 
 
 SHOW_HELP = """Show what clients pushed last: a line for each; of one CLIENT, by its client id or its client instance

@@ -24,6 +24,7 @@ from kohort.cli.watch_group import watch
 from kohort.cli.what_if import what_if
 from kohort.cli.why import why
 from kohort.errors import KohortError
+from kohort.notes import printable
 from kohort.results.groups import GroupsDeleted
 from kohort.verbs.group_state import check_inactive, describe
 from kohort.verbs.refusals import NothingThere, RefusedByState
@@ -70,7 +71,7 @@ def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None
         print_result(GroupsDeleted(deleted=deleted), output)
     else:
         for name in deleted:
-            click.echo(f"deleted {name}")
+            click.echo(printable(f"deleted {name}"))
     raise_last([*refused, *results.errors.values()])
 
 

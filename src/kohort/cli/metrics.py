@@ -50,7 +50,9 @@ Examples:
     show_default=True,
     help="By whose names, beside our own: kafka_exporter, kminion, lag_exporter.",
 )
-@click.option("--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Let other computers reach /metrics.")
+@click.option(
+    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to other computers, by any name."
+)
 @click.option(
     "--max-partitions",
     type=click.IntRange(min=0),
@@ -101,7 +103,7 @@ def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: b
     address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
     looks.is_served = True
     looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
-    with serving(Pages(looks.make), address) as url:
+    with serving(Pages(looks.make), address, any_host=allow_anyone) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
         sys.stdout.flush()
         threading.Event().wait()

@@ -13,6 +13,7 @@ from kohort.cli.show import print_table
 from kohort.cli.what_if_node import what_if_node
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
+from kohort.notes import printable
 from kohort.results.cluster import NodesListed
 from kohort.verbs.node_list import OFFSETS_TOPIC, STOPPED, all_topics, nodes_of, stopped_nodes
 from kohort.verbs.refusals import NothingThere, RefusedByState
@@ -112,7 +113,7 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
         if not (isinstance(error, ApiError) and error.code is ErrorCode.ELECTION_NOT_NEEDED):
             raise error
     for tp in wanted:
-        click.echo(f"node {node} leads {tp}")
+        click.echo(printable(f"node {node} leads {tp}"))
 
 
 nodes.add_command(what_if_node)

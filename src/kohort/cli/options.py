@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kohort.model import TopicPartition
+from kohort.notes import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,6 +26,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; where nobody can be asked, --yes must have been given."""
     if yes:
         return
+    question = printable(question)
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Give --yes to confirm.")
     click.confirm(question, abort=True, err=True)

@@ -107,7 +107,7 @@ Examples:
     metavar="NAMES",
     help="By whose names groups are shown, too: kafka_exporter, kminion, lag_exporter, jmx [kafka_exporter,jmx].",
 )
-@click.option("--metrics-allow-anyone", is_flag=True, help="Let other computers reach /metrics.")
+@click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers, by any name.")
 @watch_options
 @console_beside_options
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")

@@ -12,6 +12,7 @@ from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import uuid_to_text
+from kohort.notes import printable
 from kohort.results.topics import (
     CreatedTopicRow,
     TopicRow,
@@ -73,10 +74,10 @@ def create(
                 counted = (
                     f" with {topic.partitions} partition{'s' * (topic.partitions != 1)}" if topic.partitions > 0 else ""
                 )
-                click.echo(f"created {topic.name}{counted}")
+                click.echo(printable(f"created {topic.name}{counted}"))
     existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
     for name in existing:
-        click.echo(f"{name} exists", err=True)
+        click.echo(printable(f"{name} exists"), err=True)
     raise_all({name: error for name, error in results.errors.items() if name not in existing})
 
 
@@ -126,9 +127,9 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
     for i, topic in enumerate(about):
         if i:
             click.echo()
-        click.echo(f"{topic.name}  id {topic.topic_id}")
+        click.echo(printable(f"{topic.name}  id {topic.topic_id}"))
         for name, value in topic.configs.items():
-            click.echo(f"  {name}={value}")
+            click.echo(printable(f"  {name}={value}"))
         columns = ("PARTITION", "LEADER", "REPLICAS", "ISR", "LOG-START-OFFSET", "LOG-END-OFFSET", "RECORDS")
         rows = [
             (p.partition, p.leader, p.replicas, p.isr, p.log_start_offset, p.log_end_offset, p.records)
@@ -159,7 +160,7 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: st
         print_result(TopicsDeleted(deleted=deleted), output)
     else:
         for name in deleted:
-            click.echo(f"deleted {name}")
+            click.echo(printable(f"deleted {name}"))
     raise_all(results.errors)
 
 
@@ -167,7 +168,7 @@ def raise_all(errors: dict[str, Any]) -> None:
     """Print all errors but the last, and raise that, so that each is said and the command fails."""
     *others, last = errors.values() or (None,)
     for error in others:
-        click.echo(f"kohort topics: {error}", err=True)
+        click.echo(printable(f"kohort topics: {error}"), err=True)
     if last is not None:
         raise last
 

@@ -13,6 +13,7 @@ from kohort.cli.hanging_transactions import abort_hanging, find_hanging_transact
 from kohort.cli.options import ADMIN_MS, confirm, partition_in, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
+from kohort.notes import printable
 from kohort.results.cluster import TransactionDescribed, TransactionRow, TransactionsListed
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: 
         listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
         results = admin.describe_transactions([t.transactional_id for t in listed], timeout_ms=ADMIN_MS)
     for error in results.errors.values():
-        click.echo(f"kohort transactions: {error}", err=True)
+        click.echo(printable(f"kohort transactions: {error}"), err=True)
     found = [about(results[name]) for name in results if name not in results.errors]
     if open_for is not None:
         found = [t for t in found if t.seconds is not None and t.seconds >= open_for]
@@ -152,7 +153,7 @@ def abort_transaction(
         places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)
         admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)
-    click.echo(f"{transactional_id}: nothing is open any more; its producer is fenced")
+    click.echo(printable(f"{transactional_id}: nothing is open any more; its producer is fenced"))
 
 
 transactions.add_command(find_hanging_transactions)

@@ -14,6 +14,7 @@ from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
 from kohort.errors import KohortError
+from kohort.notes import printable
 from kohort.results.security import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
 from kohort.secret import Secret
 
@@ -99,7 +100,7 @@ def add(
     if output != "table":
         print_result(UserAdded(user=user, mechanisms=wanted), output)
     else:
-        click.echo(f"{user} has a password for {' and '.join(wanted)}")
+        click.echo(printable(f"{user} has a password for {' and '.join(wanted)}"))
 
 
 def password_of(user: str, env: str | None, file: str | None, text: str | None) -> Secret:
@@ -160,4 +161,4 @@ def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, clust
         print_result(UsersRemoved(removed=about), output)
     else:
         for user, mechanism in removed:
-            click.echo(f"removed {user}'s password for {mechanism}")
+            click.echo(printable(f"removed {user}'s password for {mechanism}"))

@@ -102,7 +102,7 @@ class BrokerConfig(ListenerConfig):
         "kohort.metrics.listen", None, "Where to serve /metrics for Prometheus: HOST:PORT; nowhere unless given."
     )
     metrics_allow_anyone: bool = option(
-        "kohort.metrics.allow.anyone", False, "Whether /metrics may be reached from other computers."
+        "kohort.metrics.allow.anyone", False, "Whether /metrics may be reached from other computers, and by any name."
     )
     metrics_compat: list[str] = option(
         "kohort.metrics.compat",

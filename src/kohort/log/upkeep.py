@@ -169,4 +169,4 @@ class Upkeep:
         if self._doomed:
             self._timers.set(REMOVAL, now_ms)
         self._storage.start_delete_folder(folder)
-        return [info(f"removed {folder}")]
+        return [info(f"removed {folder}", "removed")]

@@ -53,7 +53,8 @@ def metrics_beside(
         most_series=config.metrics_max_series,
     )
     try:
-        with serving(Pages(BrokerLooks(state, loop, options, watched).make), address) as url:
+        pages = Pages(BrokerLooks(state, loop, options, watched).make)
+        with serving(pages, address, any_host=config.metrics_allow_anyone) as url:
             yield url
     finally:
         state.end()

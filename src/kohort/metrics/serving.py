@@ -25,6 +25,7 @@ from kohort.aio.serving.listening import is_loopback, listen_on
 from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError, KohortError
 from kohort.metrics.exposition import form_of
+from kohort.metrics.hosts import is_own_name
 from kohort.notes import one_line
 
 LOGGER: Final = logging.getLogger("kohort.metrics")
@@ -41,6 +42,10 @@ FRESH_S: Final = 1.0
 NO_HANDLE_S: Final = 0.2
 """How long to wait for a file handle before the next try."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
+UNKNOWN_HOST: Final = (
+    b"kohort: the Host header has to be an address or localhost; "
+    b"to be reached by another name, say --metrics-allow-anyone (kohort.metrics.allow.anyone=true)\n"
+)
 
 
 Make = Callable[[str], tuple[bytes, str]]
@@ -105,9 +110,13 @@ class MetricsServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, host: str, port: int, pages: Pages) -> None:
-        """Raises ConfigError for an address that cannot be listened on."""
+    def __init__(self, host: str, port: int, pages: Pages, *, any_host: bool = False) -> None:
+        """``any_host`` answers whatever Host header comes, as an address that other computers reach always does.
+
+        Raises ConfigError for an address that cannot be listened on.
+        """
         self.pages = pages
+        self.any_host = any_host or not is_loopback(host)
         self._open: dict[Any, float] = {}
         """Who is being answered, and until when."""
         self._guard = threading.Lock()
@@ -168,11 +177,7 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 class Scraper(BaseHTTPRequestHandler):
-    """One connection: one request, one answer.
-
-    Whatever ``Host`` it names is answered, as Prometheus' exporters do: behind proxies and in containers it is
-    anything, and who must not read the page must not reach it (``checked_address``).
-    """
+    """One connection: one request, one answer."""
 
     server: MetricsServer
     server_version = "kohort"
@@ -181,6 +186,9 @@ class Scraper(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the page."""
+        if not (self.server.any_host or is_own_name(self.headers.get("Host"))):
+            self._answer(421, UNKNOWN_HOST, "text/plain; charset=utf-8")
+            return
         if self.path.partition("?")[0] != PATH:
             self._answer(404, HELP, "text/plain; charset=utf-8")
             return
@@ -230,10 +238,10 @@ def checked_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str,
 
 
 @contextmanager
-def serving(pages: Pages, address: tuple[str, int]) -> Iterator[str]:
+def serving(pages: Pages, address: tuple[str, int], *, any_host: bool = False) -> Iterator[str]:
     """Serve pages on an address while the block runs, and yield the URL. Raises ConfigError for one that cannot be
     listened on."""
-    server = MetricsServer(*address, pages)
+    server = MetricsServer(*address, pages, any_host=any_host)
     thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
     thread.start()
     host, port = server.socket.getsockname()[:2]

@@ -15,6 +15,8 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.pattern import Pattern
 
 SUBSCRIPTIONS_MOST: Final = 1_000
+RDKAFKA: Final = "rdkafka"
+"""Part of the name or version that clients on librdkafka give as their software."""
 STEPS_MOST: Final = 200_000
 """Of the machines of all patterns together: some ten megabytes."""
 
@@ -82,6 +84,13 @@ class MetricsSubscriptions:
         self._default = default
         self._by_name = {name: MetricsSubscription(config) for name, config in given.items()}
         self.version = 0
+
+    def are_for(self, software: str) -> bool:
+        """Tell whether clients of this software, name and version, are asked for metrics.
+
+        librdkafka prints a line to stderr for each client that is asked: the default alone does not ask it.
+        """
+        return bool(self._by_name) or (self._default is not None and RDKAFKA not in software.lower())
 
     @property
     def names(self) -> Sequence[str]:

@@ -11,7 +11,7 @@ from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.log.storage import MemoryStorage
-from kohort.notes import Level
+from kohort.notes import Level, Note
 from kohort.wire.apis import APIS
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
@@ -30,6 +30,7 @@ class Peer:
         self.stage = stage
         self.number = number
         self.closed: str | None = None
+        self.close_note: Note | None = None
         self.close_level: Level | None = None
         """How loudly the log is told of it."""
         self.paused = False
@@ -153,7 +154,7 @@ class BrokerStage:
                     assert peer.closed is None, "nothing is sent after a close"
                     peer.received(list(buffers))
                 case Close(note=note):
-                    peer.closed, peer.close_level = note.text, note.level
+                    peer.closed, peer.close_level, peer.close_note = note.text, note.level, note
                 case Pause():
                     peer.paused = True
                 case Resume():

@@ -6,8 +6,9 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from support.machines.broker_stage import BrokerStage
 
-ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
+ASKED = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="4.4.0")
 
 
 def test_the_versions_of_apache_kafka_4_4_are_advertised(peer):
@@ -134,3 +135,39 @@ def test_who_means_another_node_or_cluster_is_told_to_begin_anew(peer, stage, of
 
     assert answer.error_code == code
     assert bool(answer.api_keys) == (code == ErrorCode.NONE), "a refusal names nothing, and is of the version asked"
+
+
+SOFTWARE = {
+    "librdkafka": ("librdkafka", "2.16.0"),
+    "a client on librdkafka": ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0"),
+    "Java's client": ("apache-kafka-java", "4.4.0"),
+}
+ON_LIBRDKAFKA = ["librdkafka", "a client on librdkafka"]
+
+
+def shows_telemetry(peer, client):
+    """Whether the two APIs of KIP-714 are shown to a client."""
+    name, version = SOFTWARE[client]
+    answer = peer.ask(ApiVersionsRequest(client_software_name=name, client_software_version=version), 3)
+    shown = {71, 72} & {r.api_key for r in answer.api_keys}
+    assert len(shown) in (0, 2)
+    return bool(shown)
+
+
+def test_telemetry_is_shown_to_librdkafka_only_with_a_subscription(stage, peer):
+    subscriptions = stage.broker.state.cluster.subscriptions
+    assert {client: shows_telemetry(peer, client) for client in SOFTWARE} == {
+        client: client not in ON_LIBRDKAFKA for client in SOFTWARE
+    }
+
+    subscriptions.replace("all", {"metrics": "*"})
+    assert [shows_telemetry(peer, client) for client in ON_LIBRDKAFKA] == [True, True]
+
+    subscriptions.replace("all", {})
+    assert [shows_telemetry(peer, client) for client in ON_LIBRDKAFKA] == [False, False]
+
+
+def test_telemetry_is_shown_to_no_client_without_default_and_subscription():
+    peer = BrokerStage(client_metrics_default=[]).connect()
+
+    assert not any(shows_telemetry(peer, client) for client in SOFTWARE)

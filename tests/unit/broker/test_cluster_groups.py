@@ -4,10 +4,11 @@ import pytest
 
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import ListGroupsRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from support.machines.cluster_stage import OFFSETS, ClusterStage
-from support.raw.group_member import committed
+from support.raw.group_member import RawMember, committed
 
 
 @pytest.fixture
@@ -261,3 +262,20 @@ def test_the_journal_is_written_by_every_node_and_read_from_its_leader(stage):
     stage.member(away, ["orders"]).join()
 
     assert reader.take().responses[0].partitions[0].records
+
+
+def test_first_request_of_a_fresh_cluster_does_not_wait_for_the_coordinator(monkeypatch):
+    """The coordinator gets JoinGroup as the first event after another node has created ``__consumer_offsets``."""
+    stage = ClusterStage()
+    peers = {node_id: stage.peer(node_id) for node_id in stage.nodes}
+    monkeypatch.setattr(stage, "settle", lambda: None)
+
+    groups = [f"group-{number}" for number in range(6)]
+    found = peers[1].ask(FindCoordinatorRequest(coordinator_keys=groups), 4).coordinators
+    codes = {}
+    for one in found:
+        member = RawMember(peers[one.node_id], one.key, ["orders"])
+        codes[one.key] = member.wire.ask(member.join_request(), 9).error_code
+
+    assert {one.node_id for one in found} == {1, 2, 3}
+    assert codes == dict.fromkeys(groups, ErrorCode.MEMBER_ID_REQUIRED)

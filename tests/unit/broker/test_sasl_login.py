@@ -1,9 +1,11 @@
 """The login of a connection: which frame may come when, what is answered, and what time has to do with it."""
 
+import logging
 import struct
 
 import pytest
 
+from kohort.aio.serving.broker_log import BrokerLog
 from kohort.broker.dispatch import SERVED
 from kohort.errors import ConfigError, ErrorCode
 from kohort.security.principal import user
@@ -448,3 +450,32 @@ def test_without_users_plain_is_an_error_of_the_start():
 def test_a_listener_that_believes_every_token_is_told():
     stage = sasl_stage("OAUTHBEARER")
     assert any("believes every token" in line for line in stage.said())
+
+
+def failure_of(stage, user, host="127.0.0.1"):
+    """The note of a connection that was closed after a wrong password."""
+    peer = stage.connect(host, "SASL")
+    log_in(peer, plain(user, "guessed"))
+    stage.advance(DELAY_MS)
+    return peer.close_note
+
+
+def test_failed_logins_are_logged_once_a_minute_for_each_user_and_address(stage, caplog):
+    log = BrokerLog(logging.getLogger("kohort.server"))
+    caplog.set_level(logging.INFO)
+    users = ["admin" if number == 117 else f"user-{number % 40}" for number in range(200)]
+
+    for name in users:
+        log.tell([failure_of(stage, name)], stage.now_ms)
+    log.tell([failure_of(stage, "admin", "10.0.0.9")], stage.now_ms)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 42
+    assert [line.partition(":")[0] for line in lines if "user 'admin'" in line] == ["127.0.0.1", "10.0.0.9"]
+    assert stage.broker.state.counters.closed["login"] == 201
+
+    stage.advance(60_000)
+    log.tell([], stage.now_ms)
+    counted = [record.getMessage() for record in caplog.records][42:]
+    assert len(counted) == 40, "the repetitions of each user"
+    assert all("(the last of " in line or "user 'user-37'" in line for line in counted)

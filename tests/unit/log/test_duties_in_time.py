@@ -164,3 +164,13 @@ def test_where_no_time_is_given_nobody_is_asked_to_flush():
     log.append(batch(), 1_000)
 
     assert asked == []
+
+
+def test_removed_folders_of_many_partitions_are_one_kind_of_line():
+    stage = LogStage()
+    stage.topics.create("wide", 50, {}, stage.now_ms)
+
+    stage.topics.delete("wide", stage.now_ms)
+    notes = [note for _ in range(50) for note in stage.topics.tick(stage.now_ms)]
+
+    assert (len(notes), {note.kind for note in notes}) == (50, {"removed"})

@@ -214,10 +214,27 @@ def now_after(pieces: int) -> float:
     return 1_000 + (pieces + 1) * (ANSWER_S - 1)
 
 
-@pytest.mark.parametrize("host", ["metrics.example.com", "127.0.0.1:1", "evil"])
-def test_any_host_is_answered_as_exporters_do(host):
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST.:9308", "[::1]:9308", "10.0.0.7"])
+def test_page_on_loopback_is_answered_under_addresses_and_localhost(host):
     with asking(Looks()) as get:
         assert get(Host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["metrics.example.com", "evil:9308", "127.0.0.1.evil.com", "localhost@evil", ""])
+def test_page_on_loopback_is_refused_under_other_names(host):
+    looks = Looks()
+    with asking(looks) as get:
+        refused = get(Host=host)
+
+    assert refused.status == 421
+    assert b"--metrics-allow-anyone" in refused.read()
+    assert looks.count == 0
+
+
+def test_page_is_answered_under_any_name_where_that_is_allowed():
+    with serving(Looks().pages(), LOOPBACK, any_host=True) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
 
 def test_who_would_take_the_last_file_handles_is_not_answered_until_there_are_more():

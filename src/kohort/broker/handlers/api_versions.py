@@ -23,9 +23,12 @@ from kohort.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 FIRST_VERSION_WITH_ZERO: Final = 4
 NO_NODE: Final = -1
+TELEMETRY: Final = frozenset({GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY})
+"""APIs that are shown to clients that are asked for metrics (KIP-714)."""
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,8 +42,10 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
             request.reply_to.connection, message.client_software_name, message.client_software_version
         )
     _check_is_meant(state, message)
+    software = f"{message.client_software_name} {message.client_software_version}"
+    asks_for_metrics = state.cluster.subscriptions.in_force.are_for(software)
     return ApiVersionsResponse(
-        api_keys=[_range(api) for api in state.apis.by_key.values()],
+        api_keys=[_range(api) for key, api in state.apis.by_key.items() if asks_for_metrics or key not in TELEMETRY],
         # Before version 4 a client takes a feature that begins with version 0 for a mistake (KAFKA-17011).
         supported_features=[
             SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
