@@ -339,7 +339,7 @@ class Fetcher:
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Act on the error of a partition; tell whether it may be fetched again at once."""
+        """Handle the error of a partition; return False if its next fetch waits for a back-off."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"

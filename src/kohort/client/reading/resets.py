@@ -56,7 +56,7 @@ class Resets:
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset by policy where the log has no such offset (any more), or tell the user."""
+        """Reset a position outside the log by policy, or raise an error at the next poll."""
         offset = -1 if state.position is None else state.position.offset
         if self.has_policy:
             self._warn_and_reset(state, f"{partition} has no offset {offset} (any more)")
@@ -66,12 +66,12 @@ class Resets:
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def truncated(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset by policy where the leader does not know the epoch of the position."""
+        """Reset a position whose epoch the leader does not know."""
         offset = -1 if state.position is None else state.position.offset
         self._warn_and_reset(state, f"{partition}: the log was cut off before position {offset}")
 
     def recreated(self, partition: TopicPartition) -> None:
-        """Reset by policy where the topic was deleted and created again, or tell the user."""
+        """Reset a position of a recreated topic by policy, or raise an error at the next poll."""
         position = self._subscription.assigned[partition].position
         assert position is not None, "a partition without a position is read from its reset"
         state = self._subscription.begin_again(partition)
