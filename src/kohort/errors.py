@@ -369,9 +369,12 @@ class HandlerFailed(KohortError):
 class LogTruncated(KohortError):
     """The log was cut off before the position: ``divergent_offset`` is the first that differs, None if not known."""
 
-    def __init__(self, partition: str, position: int, divergent_offset: int | None) -> None:
+    def __init__(
+        self, partition: str, position: int, divergent_offset: int | None, *, is_recreated: bool = False
+    ) -> None:
         where = "an offset unknown" if divergent_offset is None else f"offset {divergent_offset}"
-        super().__init__(f"{partition}: read up to {position}, but the log was cut off at {where}; seek() somewhere")
+        problem = "the topic was deleted and created again" if is_recreated else f"the log was cut off at {where}"
+        super().__init__(f"{partition}: read up to {position}, but {problem}; seek() somewhere")
         self.partition = partition
         self.position = position
         self.divergent_offset = divergent_offset

@@ -15,7 +15,7 @@ from support.waiting import eventually
 
 PATTERN = re.compile("a-.*")
 MOST_COMMITS = 3
-"""One of the rebalance, one of the close, and one that was in flight."""
+"""Commits at the rebalance, at the close, and in flight."""
 
 
 @pytest.fixture

@@ -50,6 +50,12 @@ class ClaimState:
     def has_room(self) -> bool:
         return len(self.inbox) < INBOX
 
+    def begin_again(self, fetched: Fetched) -> None:
+        """Forget the records and marks of a topic that was deleted and created again."""
+        self.state, self.start = fetched.state, Position(fetched.start_offset)
+        self.inbox.clear()
+        self.marked = self.committed = None
+
 
 class Claims:
     """Every claim of one session. The face calls under its guard; marks may be set by anybody."""
@@ -82,6 +88,8 @@ class Claims:
                     freed = True
         while (fetched := self._machine.take_for(self._accepts)) is not None:
             claim = self.by_partition[fetched.partition]
+            if fetched.state is not claim.state:
+                claim.begin_again(fetched)
             claim.inbox.append(fetched)
             fed.append(claim)
         for claim in self.by_partition.values():
@@ -149,7 +157,9 @@ class Claims:
         return {
             partition: OffsetAndMetadata(*claim.marked)
             for partition, claim in self.by_partition.items()
-            if claim.marked is not None and claim.marked != claim.committed
+            if claim.marked is not None
+            and claim.marked != claim.committed
+            and self._machine.subscription.assigned.get(partition, claim.state) is claim.state
         }
 
     def committed(self, offsets: Offsets) -> None:

@@ -168,13 +168,10 @@ class Columns:
         size, nulls = self.found[kernels.VALUE_BYTES], self.found[kernels.VALUE_NULLS]
         return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
-    def checked_text(self, array: pa.Array, field: Column, starts: pa.Buffer | None = None) -> pa.Array:
-        """Return the array, its bytes being UTF-8 where its type says text. ``starts``: its entries are items of
-        lists."""
+    def checked_text(self, array: pa.Array, field: Column) -> pa.Array:
+        """Return the array. Raises CorruptRecord where its type is text and its bytes are not UTF-8."""
         if field.is_text and (bad := first_not_text(array)) is not None:
-            row = bad if starts is None else int(np.searchsorted(np.frombuffer(starts, np.int32), bad, "right")) - 1
-            what = field.name if starts is None else "name of a header"
-            raise self.table.corrupt_row(f"the {what} is not UTF-8 text", row)
+            raise self.table.corrupt_row(f"the {field.name} is not UTF-8 text", bad)
         return array
 
     def headers(self, field: Column) -> pa.Array:
@@ -190,7 +187,9 @@ class Columns:
             raise self.table.corrupt_row(PROBLEMS[Problem.CHANGED], 0)
         fields = [field.type.value_type.field(0), field.type.value_type.field(1)]
         key, value = map(column_for, fields)
-        names = self.checked_text(header_column(key, items[0], items[1]), key, starts)
+        names = header_column(key, items[0], items[1])
+        if key.is_text and first_not_text(names) is not None:
+            names = with_replacements(names)
         pairs = pa.StructArray.from_arrays([names, header_column(value, items[2], items[3])], fields=fields)
         return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
 
@@ -249,6 +248,11 @@ def header_column(field: Column, places: Any, lengths: Any) -> pa.Array:
     """Return the names, or the values, of all headers."""
     size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
     return blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
+
+
+def with_replacements(array: pa.Array) -> pa.Array:
+    """Return the array with U+FFFD for bytes that are not UTF-8, as the plain decoder and Java read them."""
+    return pa.array([name.decode(errors="replace") for name in array.cast(pa.binary()).to_pylist()], array.type)
 
 
 def first_not_text(array: pa.Array) -> int | None:

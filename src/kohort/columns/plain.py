@@ -114,11 +114,8 @@ def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, byte
 
 
 def named(headers: list[tuple[bytes, bytes | None]]) -> tuple[Header, ...]:
-    """Headers with their names as text."""
-    try:
-        return tuple([(name.decode(), value) for name, value in headers])
-    except UnicodeDecodeError:
-        raise Broken(Problem.HEADER_TEXT) from None
+    """Return headers with their names as text; bytes that are not UTF-8 become U+FFFD, as in Java."""
+    return tuple([(name.decode(errors="replace"), value) for name, value in headers])
 
 
 def parse_headers(data: bytes) -> tuple[Header, ...]:

@@ -23,7 +23,6 @@ class Problem(IntEnum):
     HEADER_COUNT = 8
     HEADER_KEY = 9
     HEADER_VALUE = 10
-    HEADER_TEXT = 11
     RECORD_NOT_FILLED = 12
     TRAILING_BYTES = 13
     CHANGED = 14
@@ -40,7 +39,6 @@ PROBLEMS: Final = {
     Problem.HEADER_COUNT: "the count of its headers is more than its bytes can hold",
     Problem.HEADER_KEY: "the name of a header is null, or passes the record's end",
     Problem.HEADER_VALUE: "the value of a header passes the record's end",
-    Problem.HEADER_TEXT: "the name of a header is not UTF-8",
     Problem.RECORD_NOT_FILLED: "bytes are left after its headers",
     Problem.TRAILING_BYTES: "bytes are left after the last record that the batch counts",
     Problem.CHANGED: "the buffer was changed while it was read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kohort.broker.broker import Broker
@@ -18,6 +18,7 @@ from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
 from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.model import Record, TopicPartition
+from kohort.notes import Note
 from kohort.testing.machines.loop import Loop
 from kohort.wire.record_batch import NewRecord
 
@@ -76,6 +77,10 @@ class User:
             out += handed
         self.records += out
         return out
+
+    def notes_besides_resets(self) -> Iterator[Note]:
+        """The notes for the log, without those of positions that were found."""
+        return (note for note in self.machine.notes.take() if not note.text.startswith("positions reset:"))
 
     def values(self) -> list[bytes | None]:
         return [record.value for record in self.records]

@@ -87,7 +87,7 @@ def test_an_auto_commit_that_failed_is_noted_with_its_reason(stage: ScriptedGrou
 
     stage.polls(200)
 
-    (note,) = user.machine.notes.take()
+    (note,) = user.notes_besides_resets()
     told = "the positions in group 'g' could not be auto-committed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
     assert note.text.startswith(told)
 
@@ -245,7 +245,7 @@ def test_who_falls_out_is_told_so_once_whoever_else_says_it(stage: ScriptedGroup
     stage.loop.release_answers()
     stage.loop.settle()
 
-    (note,) = user.machine.notes.take()
+    (note,) = user.notes_besides_resets()
     assert "a heartbeat was answered UNKNOWN_MEMBER_ID" in note.text
     assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has joined again since; poll() and commit again")
 
@@ -258,7 +258,7 @@ def test_a_refused_commit_of_partitions_assigned_by_hand_loses_no_membership(sta
     with pytest.raises(KohortError):
         stage.settled(user.machine.commit(AT_3, None))
 
-    assert list(user.machine.notes.take()) == []
+    assert list(user.notes_besides_resets()) == []
 
 
 # In whose name

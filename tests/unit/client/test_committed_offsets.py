@@ -152,7 +152,7 @@ def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
 
     stage.until(lambda: user.records)
 
-    first, last = [note.text for note in user.machine.notes.take()]
+    first, last = [note.text for note in user.notes_besides_resets()]
     assert first.startswith("the committed offsets of group 'g': UNSTABLE_OFFSET_COMMIT; it is tried again")
     assert last.startswith("the committed offsets of group 'g' are known, after ")
 

@@ -343,7 +343,7 @@ def test_what_was_damaged_on_its_way_is_asked_for_once_more(stage: ScriptedGroup
 
     assert user.values() == values(0, 10)
     assert offsets_asked(stage)[:3] == [0, 10, 4]
-    note = next(user.machine.notes.take())
+    note = next(user.notes_besides_resets())
     assert note.text.startswith("t-0 at offset 4: CRC ")
     assert note.text.endswith("; it is fetched once more, for it may have been damaged on its way")
 
@@ -377,7 +377,7 @@ def test_an_answer_that_makes_no_sense_once_is_asked_for_again_and_twice_is_rais
     stage.fetch = answer
     user = reader(stage)
     stage.until(lambda: len(user.records) == 10)
-    assert "the connection to one:9092 was lost" in next(user.machine.notes.take()).text
+    assert "the connection to one:9092 was lost" in next(user.notes_besides_resets()).text
 
     times = 2
     user.machine.subscription.seek(T0, Position(0))

@@ -194,14 +194,14 @@ def test_the_refusal_of_a_heartbeat_from_before_the_join_means_nothing(stage: Sc
 
     assert [request.member_id for request in stage.sent(JoinGroupRequest)] == ["", MEMBER]
     assert user.told == [("assigned", "t-0"), ("assigned", "")]
-    assert list(user.machine.notes.take()) == []
+    assert list(user.notes_besides_resets()) == []
 
 
 def test_a_trouble_with_joining_is_told_and_its_end(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = member(stage)
 
-    first, last = [note.text for note in user.machine.notes.take()]
+    first, last = [note.text for note in user.notes_besides_resets()]
 
     assert first == "joining group 'g': COORDINATOR_LOAD_IN_PROGRESS; it is tried again, for 1 s now"
     assert last.startswith("group 'g' is joined, after ")

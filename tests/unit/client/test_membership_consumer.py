@@ -245,7 +245,7 @@ def test_a_member_that_is_fenced_has_lost_everything_and_joins_again(stage: Scri
         [],
         ["t"],
     )
-    (note,) = user.machine.notes.take()
+    (note,) = user.notes_besides_resets()
     assert note.text.startswith("the coordinator of group 'g' does not count member")
     assert code.name in note.text
 
@@ -459,7 +459,7 @@ def test_a_member_whose_user_does_not_poll_leaves_and_comes_back_when_it_does(st
     beats = len(stage.beats)
     stage.loop.run(20_000)
     assert len(stage.beats) == beats
-    (note,) = user.machine.notes.take()
+    (note,) = user.notes_besides_resets()
     assert note.text == "the member left group 'g': more than max.poll.interval.ms (8000) between polls"
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
     assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]

@@ -45,7 +45,7 @@ def with_an_early_version(stage: ScriptedCoordinator) -> None:
 
 
 def notes(user: User) -> list[str]:
-    return [note.text for note in user.machine.notes.take()]
+    return [note.text for note in user.notes_besides_resets()]
 
 
 def test_a_coordinator_that_serves_the_new_protocol_is_spoken_to_in_it(stage: ScriptedCoordinator):

@@ -107,7 +107,7 @@ class World:
         self.loop.run_until(lambda: all(batch.done for batch, _ in sent), limit_ms)
 
     def wait_for_parts(self, *sent, limit_ms: int = 200_000):
-        """Wait until the batches, or what they were split into, are done."""
+        """Wait until the batches and their halves are done."""
         self.loop.run_until(lambda: all(resolve(*one)[0].done for one in sent), limit_ms)
 
     def sequences(self, broker: ScriptedBroker | None = None):

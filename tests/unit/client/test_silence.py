@@ -39,7 +39,7 @@ def reader(stage: ScriptedGroup | ConsumerStage, **options: object) -> User:
 
 
 def said(user: User) -> list[str]:
-    return [note.text for note in user.machine.notes.take()]
+    return [note.text for note in user.notes_besides_resets()]
 
 
 # No broker
@@ -68,7 +68,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: Scripted
 
     stage.loop.start(ONE)
     stage.polls(5000)
-    (back,) = user.machine.notes.take()
+    (back,) = user.notes_besides_resets()
     assert back.text.startswith("one:9092 is connected again, after ")
     assert back.level is Level.INFO
 

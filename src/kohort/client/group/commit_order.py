@@ -18,6 +18,8 @@ class AskedFor(NamedTuple):
     number: int
     """Of the commit, in the order in which they were asked for."""
     at: OffsetAndMetadata
+    topic_id: bytes | None = None
+    """Id of the topic that the offset was read from; None: not known."""
 
 
 Left = Mapping[TopicPartition, AskedFor]

@@ -5,7 +5,7 @@ The rules: protocol/offsets.md#what-a-client-commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from kohort.client.group.commit_order import AskedFor, CommitOrder
@@ -36,13 +36,20 @@ class _Commit(TimedRequestState):
     """A commit until it is done. Without a deadline it is tried once."""
 
     def __init__(
-        self, number: int, offsets: Offsets, backoff: Backoff, deadline_ms: int | None, *, before_revocation: bool
+        self,
+        number: int,
+        offsets: Offsets,
+        topic_ids: Mapping[TopicPartition, bytes | None],
+        backoff: Backoff,
+        deadline_ms: int | None,
+        *,
+        before_revocation: bool,
     ) -> None:
         super().__init__(backoff, deadline_ms)
         self.number = number
         """In the order in which they were asked for."""
         self.offsets = offsets
-        self.left = {partition: AskedFor(number, at) for partition, at in offsets.items()}
+        self.left = {p: AskedFor(number, at, topic_ids.get(p)) for p, at in offsets.items()}
         """What it is to say when it is sent."""
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
@@ -98,7 +105,9 @@ class Commits:
         """
         is_alone = not self._waiting and not self._under_way
         number = self._order.next_number(is_alone=is_alone)
-        commit = _Commit(number, dict(offsets), self._backoff, deadline_ms, before_revocation=before_revocation)
+        assigned = self._subscription.assigned
+        ids = {p: state.topic_id for p in offsets if (state := assigned.get(p)) is not None}
+        commit = _Commit(number, dict(offsets), ids, self._backoff, deadline_ms, before_revocation=before_revocation)
         if offsets:
             self._waiting.add(commit)
         else:
@@ -167,6 +176,7 @@ class Commits:
         for commit in self._waiting.take_due(now_ms):
             refusal = self._refusal(commit.life)
             commit.left = self._order.left_of(commit.number, commit.left)
+            self._drop_recreated(commit)
             if refusal is not None:
                 self._fail(commit, refusal)
             elif not commit.left:
@@ -177,6 +187,22 @@ class Commits:
             else:
                 unsent.append(self._send(node_id, commit))
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
+
+    def _drop_recreated(self, commit: _Commit) -> None:
+        """Drop the offsets that were read from an earlier topic of the same name."""
+        current = {p: self._metadata.topic_id(p.topic) for p in commit.left}
+        stale = [
+            p for p, one in commit.left.items() if one.topic_id is not None and current[p] not in (None, one.topic_id)
+        ]
+        if stale:
+            error = self._error(ErrorCode.UNKNOWN_TOPIC_ID, stale, ": the topic was deleted and created again")
+            self._drop(commit, stale, error)
+
+    def _drop(self, commit: _Commit, partitions: Collection[TopicPartition], error: ApiError) -> None:
+        """Leave partitions out of ``commit``, which ends with ``error``."""
+        error.retriable = False
+        commit.missing = error
+        commit.left = {p: one for p, one in commit.left.items() if p not in partitions}
 
     def _is_overtaken(self, commit: _Commit) -> bool:
         """Tell whether a later commit of something that this one is still to write is under way."""
@@ -229,10 +255,7 @@ class Commits:
         if len(missing) < len(unknown):
             self._metadata.request_refresh()
         if missing:
-            code = next(iter(missing.values()))
-            commit.missing = self._error(code, missing)
-            commit.missing.retriable = False
-            commit.left = {p: one for p, one in commit.left.items() if p not in missing}
+            self._drop(commit, missing, self._error(next(iter(missing.values())), missing))
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
@@ -243,9 +266,9 @@ class Commits:
         is_newer = since_ms is not None and answered_at_ms is not None and answered_at_ms > since_ms
         return is_newer and self._metadata.lacks(partition, topic_ids.get(partition.topic))
 
-    def _error(self, code: ErrorCode, partitions: Iterable[TopicPartition]) -> ApiError:
+    def _error(self, code: ErrorCode, partitions: Iterable[TopicPartition], why: str = "") -> ApiError:
         names = list(partitions)
-        what = f"committing {', '.join(map(str, names))} for group {self._group_id!r}"
+        what = f"committing {', '.join(map(str, names))} for group {self._group_id!r}{why}"
         return answer_error(self._config, code, what, name=names[0].topic if code is TOPIC_DENIED else "")
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
@@ -288,7 +311,7 @@ class Commits:
         subscribed = self._subscription.mode.is_group
         commit.generation = self._membership.generation if subscribed else NO_GENERATION
         commit.life = self._membership.life
-        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in commit.left}}
+        ids = {p.topic: self._metadata.topic_id(p.topic) or one.topic_id for p, one in commit.left.items()}
         instance_id = self._config.group_instance_id if subscribed else None
         self._under_way.append(commit)
         return Unsent(

@@ -9,7 +9,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Generation, Membership
-from kohort.client.group.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
+from kohort.client.group.offset_messages import (
+    BY_NAME_FETCH,
+    FetchedOffset,
+    TopicIds,
+    build_fetch,
+    fetched_offsets,
+    shape_fetch,
+)
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.requests.backoff import Backoff, retry_backoff
@@ -42,6 +49,8 @@ class _Query(TimedRequestState):
         self.starts: Starts = {}
         self.generation = NO_GENERATION
         """Under which it was sent last."""
+        self.topic_ids: TopicIds = {}
+        """Ids that the last request named."""
 
 
 class CommittedOffsets:
@@ -144,7 +153,7 @@ class CommittedOffsets:
             self._waiting.add(query)
 
     def _send(self, node_id: int, query: _Query) -> Unsent:
-        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in query.partitions}}
+        ids = query.topic_ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in query.partitions}}
         query.generation = self._reads_as
         return Unsent(
             node_id,
@@ -191,3 +200,4 @@ class CommittedOffsets:
                 self._no_offset(partition, state)
             else:
                 state.seek(Position(committed.offset, committed.leader_epoch), self._metadata.leader(partition))
+                state.topic_id = query.topic_ids.get(partition.topic)

@@ -48,8 +48,8 @@ REFRESHED: Final = frozenset(
     }
 )
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
-Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
-"""The state, run and offset of each partition when it was asked for."""
+Asked = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
+"""The state, run, offset and topic id of each partition when it was asked for."""
 
 Wants = Callable[[TopicPartition], bool]
 """Whose data is asked for."""
@@ -208,7 +208,7 @@ class Fetcher:
         asked: Asked = {}
         for partition, w in wanted.items():
             state = self._subscription.assigned[partition]
-            asked[partition] = (state, state.run, w.fetch_offset)
+            asked[partition] = (state, state.run, w.fetch_offset, w.topic_id)
         wait_ms = self._config.fetch_max_wait_ms
         unsent = self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=wait_ms, context=asked)
         self._in_flight[node_id] = unsent
@@ -253,13 +253,15 @@ class Fetcher:
                 partition = TopicPartition(name, data.partition_index)
                 if partition not in asked:
                     continue
-                state, run, offset = asked[partition]
+                state, run, offset, topic_id = asked[partition]
                 if state.run != run or self._subscription.assigned.get(partition) is not state:
                     continue  # the position moved, or the partition went
                 if data.error_code:
                     if not self._refused(partition, state, data, nodes, now_ms):
                         again.append(state)
                 else:
+                    if topic_id != NO_UUID:
+                        state.topic_id = topic_id
                     size += self._took(sent.node_id, partition, state, offset, data, now_ms)
         if again:
             self._fetch_later(again, now_ms)
@@ -272,7 +274,7 @@ class Fetcher:
         del self._in_flight[sent.node_id]
         self._sessions[sent.node_id].lost()
         asked: Asked = sent.context
-        for state, _, _ in asked.values():
+        for state, *_ in asked.values():
             if state.preferred_replica == sent.node_id:
                 state.preferred_replica = -1
         self._metadata.request_refresh()
@@ -337,7 +339,7 @@ class Fetcher:
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Act on the error of a partition; tell whether it may be fetched again at once."""
+        """Handle the error of a partition; return False if its next fetch waits for a back-off."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"

@@ -39,7 +39,7 @@ class LeaderQuestions:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """Of all partitions together: one back-off, so that one request asks about all of them again."""
+        """One back-off for all partitions, so that one request asks about them again."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
         """Build one request for each leader. A partition without a leader is asked about when metadata name one."""

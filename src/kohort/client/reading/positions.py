@@ -67,6 +67,8 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     """Changed by the methods below alone: each change counts as one of ``transitions``."""
     position: Position | None = None
+    topic_id: bytes | None = None
+    """Id of the topic that ``position`` belongs to; None until the first fetch after a seek, or without ids."""
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False

@@ -19,12 +19,14 @@ from kohort.client.requests.denials import answer_error
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING
 from kohort.config.client import reset_duration_ms
-from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
+from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, NoOffsetForPartition
 from kohort.model import TopicPartition
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.schema import Message
 
 NONE: Final = "none"
+NAMED_MOST: Final = 20
+"""Partitions that one log line names."""
 
 
 class Resets:
@@ -37,6 +39,7 @@ class Resets:
         self._questions = LeaderQuestions(FetchState.AWAIT_RESET, context)
         self._failures = context.failures
         self._troubles = context.troubles
+        self._notes = context.notes
 
     @property
     def has_policy(self) -> bool:
@@ -53,14 +56,37 @@ class Resets:
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset by policy where the log does not reach to the position (any more), or tell the user."""
+        """Reset a position outside the log by policy, or raise an error at the next poll."""
+        offset = -1 if state.position is None else state.position.offset
         if self.has_policy:
-            state.await_reset(self._config.auto_offset_reset)
+            self._warn_and_reset(state, f"{partition} has no offset {offset} (any more)")
             return
         state.stuck = True  # until the user seeks
-        offset = -1 if state.position is None else state.position.offset
         text = f"{partition} has no offset {offset}, and auto.offset.reset is none; seek() somewhere"
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
+
+    def truncated(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Reset a position whose epoch the leader does not know."""
+        offset = -1 if state.position is None else state.position.offset
+        self._warn_and_reset(state, f"{partition}: the log was cut off before position {offset}")
+
+    def recreated(self, partition: TopicPartition) -> None:
+        """Reset a position of a recreated topic by policy, or raise an error at the next poll."""
+        position = self._subscription.assigned[partition].position
+        assert position is not None, "a partition without a position is read from its reset"
+        state = self._subscription.begin_again(partition)
+        if self.has_policy:
+            problem = f"topic {partition.topic!r} was deleted and created again"
+            self._warn_and_reset(state, f"{partition}: read up to {position.offset}, but {problem}")
+            return
+        state.looking_up = True  # until the user seeks
+        error = LogTruncated(str(partition), position.offset, None, is_recreated=True)
+        self._failures.append_about(partition, state, error)
+
+    def _warn_and_reset(self, state: PartitionState, problem: str) -> None:
+        policy = self._config.auto_offset_reset
+        self._notes.warn(f"{problem}; its position is reset (auto.offset.reset={policy})")
+        state.await_reset(policy)
 
     def poll(self, now_ms: int) -> Poll:
         not_fetching = self._subscription.not_fetching
@@ -87,11 +113,14 @@ class Resets:
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)
         listed = listed_offsets(response)
+        found_at: list[str] = []
         for partition, state, _, _ in self._questions.ended(sent):
             unanswered = (ErrorCode.UNKNOWN_SERVER_ERROR, OffsetAndTimestamp(-1, -1))
             code, found = listed.get(partition, unanswered)
             if code is ErrorCode.NONE:
-                self._put(partition, state, found)
+                policy = state.reset_to
+                if self._put(partition, state, found):
+                    found_at.append(f"{partition} to {found.offset} ({policy})")
                 continue
             self._questions.ask_again(state, now_ms)
             self._metadata.request_refresh()
@@ -101,16 +130,24 @@ class Resets:
             else:
                 self._failures.append(answer_error(self._config, code, what, name=partition.topic))
 
+        if found_at:
+            rest = len(found_at) - NAMED_MOST
+            names = ", ".join(found_at[:NAMED_MOST]) + (f" and {rest} more" if rest > 0 else "")
+            self._notes.tell(f"positions reset: {names}")
+
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         for question in self._questions.ended(sent):
             self._questions.ask_again(question.state, now_ms)
         if not error.retriable:
             self._failures.append(error)
 
-    def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> None:
+    def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
+        """Stand at ``found``; return False where no record is as young as the policy asks for."""
         self._questions.succeeded()
         if found.offset < 0:
-            state.await_reset("latest")  # nothing is as young as the policy asks for
-            return
+            state.await_reset("latest")
+            return False
         leader = self._metadata.leader(partition)
         state.seek(Position(found.offset, found.leader_epoch), leader, trusted=True)
+        state.topic_id = self._metadata.topic_id(partition.topic)
+        return True

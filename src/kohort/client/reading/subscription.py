@@ -187,7 +187,9 @@ class SubscriptionState:
         """Hand out the record at ``position`` next."""
         if position.offset < 0:
             raise UsageError(f"seek: offset {position.offset} of {TopicPartition(*partition)} is negative")
-        self.state(partition).seek(position)
+        state = self.state(partition)
+        state.seek(position)
+        state.topic_id = None
 
     def seek_to(self, partitions: Iterable[TopicPartition], reset: Reset) -> None:
         """Go to one end of the log; all assigned partitions where none is named."""
@@ -199,6 +201,23 @@ class SubscriptionState:
         """Hand out nothing of these partitions, or go on; what is buffered stays."""
         for state in [self.state(p) for p in partitions]:
             state.paused = paused
+
+    def recreated(self) -> list[TopicPartition]:
+        """Return the partitions whose position belongs to an earlier topic of the same name."""
+        found: list[TopicPartition] = []
+        for partition, state in self.assigned.items():
+            if state.topic_id is None or state.position is None:
+                continue
+            if self._metadata.topic_id(partition.topic) not in (None, state.topic_id):
+                found.append(partition)
+        return found
+
+    def begin_again(self, partition: TopicPartition) -> PartitionState:
+        """Forget what was read and asked of a partition; return its new state, without a position."""
+        before = self.assigned[partition]
+        state = PartitionState(self._transitions, paused=before.paused, pending_revocation=before.pending_revocation)
+        self.assigned = {**self.assigned, partition: state}
+        return state
 
     def check_leaders(self) -> None:
         """Have positions validated again that were found good under an older leader (KIP-320)."""

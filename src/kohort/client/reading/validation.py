@@ -39,11 +39,14 @@ class Validation:
         self._questions = LeaderQuestions(FetchState.AWAIT_VALIDATION, context)
         self._failures = context.failures
         self._troubles = context.troubles
+        self._note = context.notes.warn
         self._seen_version = -1
 
     def poll(self, now_ms: int) -> Poll:
         if self._seen_version != self._metadata.version:
             self._seen_version = self._metadata.version
+            for partition in self._subscription.recreated():
+                self._resets.recreated(partition)
             self._subscription.check_leaders()
         return self._questions.poll(now_ms, self._ask) if self._subscription.not_fetching else IDLE
 
@@ -106,8 +109,9 @@ class Validation:
             state.validated(leader)
         elif self._resets.has_policy:
             if undefined:
-                self._resets.no_offset(partition, state)
+                self._resets.truncated(partition, state)
             else:
+                self._note(f"{partition}: the log was cut off at {end.offset}, before position {position.offset}")
                 state.seek(end)
                 state.validated(leader)
         else:

@@ -71,7 +71,7 @@ class Accumulator:
         return self.buffered_bytes >= self._memory
 
     def limit(self, topic: str) -> int:
-        """Return how many bytes a batch of ``topic`` may have."""
+        """Return the largest batch of ``topic``, in bytes."""
         return self._limits.get(topic, self._batch_most)
 
     def set_limit(self, topic: str, size: int) -> None:

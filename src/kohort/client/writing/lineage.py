@@ -10,26 +10,24 @@ from kohort.model import NO_PRODUCER_ID_AND_EPOCH, ProducerIdAndEpoch
 
 @dataclass(slots=True)
 class Lineage:
-    """The sequence of one partition: under which id and epoch, what comes next, and what is under way."""
+    """Producer id, epoch, next sequence number and in-flight batches of one partition."""
 
     identity: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
     next_sequence: int = 0
     acked_sequence: int = -1
     """Sequence of the last record known to be written; -1 at the start."""
     known: bool = False
-    """Whether the partition has taken anything of this producer id. In Kafka one that it does not know may begin with
-    any number: after a first batch that is refused, as by a node that is not the leader yet, a second one might be
-    taken for the first. So the first one is alone under way."""
+    """The partition has accepted a batch of this producer id. A broker accepts any first number of an unknown producer,
+    so a second batch might be accepted in place of a refused first one. The first batch is in flight alone."""
     under_way: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
     """Something failed: one batch at a time until one succeeds."""
     begin_again: bool = False
-    """The sequence is broken: once it is known of all that have a number whether they are on the log, start at 0 in the
-    next epoch."""
+    """The sequence is broken: it starts at 0 in the next epoch once no numbered batch is in flight."""
     not_before_ms: int = 0
 
     def acknowledge(self, batch: ProduceBatch) -> None:
-        """Note that the batch is written. It may be one that others have overtaken: what is known stays known."""
+        """Note that the batch is written; later batches may have been acknowledged before it."""
         if batch.producer_epoch != self.identity.epoch:
             return
         last = (batch.base_sequence + batch.count - 1) % SEQUENCES
@@ -37,11 +35,11 @@ class Lineage:
             self.acked_sequence = last
 
     def is_past(self, batch: ProduceBatch) -> bool:
-        """Tell whether one that comes after the batch is written, so that the batch is: a broker takes them in order.
+        """Tell whether a later batch is written, so that this one is: a broker takes the batches in order.
 
-        It knows repetitions among the last five. An older one comes again where its answer was lost by one leader, and
-        the next leader took what followed meanwhile. One whose every attempt was refused is not written: there a
-        broker that had forgotten this producer took what followed for its first.
+        A broker recognizes repetitions among the last five batches. An older one is repeated where its answer was lost
+        and the next leader accepted later batches meanwhile. A batch whose every attempt was refused is not written: a
+        broker that had forgotten the producer accepted a later batch as its first.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False

@@ -120,7 +120,7 @@ class Sender:
                 continue  # an answer must come first, and will be an event
             if may_leave_ms <= now_ms:
                 by_node.setdefault(node_id, []).append(tp)
-            # One batch that is full or due is a reason to send; others for the same node then go with it.
+            # A full or due batch makes the request leave; batches for the same node go with it.
             ready_ms = max(may_leave_ms, 0 if queue[0].full else queue[0].ready_at_ms)
             if ready_ms <= now_ms:
                 due.add(node_id)
