@@ -313,7 +313,7 @@ def run_under_lock(
 
 
 def as_stopped(error: Exception) -> Exception:
-    """Return an error of Spark's as one message without its stack traces, and any other as it is."""
+    """Convert an error of Spark's into one message without stack traces; return any other error unchanged."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):
