@@ -26,7 +26,7 @@ from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
-from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, load_table
 from kohort.spark.pipeline.running.group_owner import check_groups
 from kohort.spark.pipeline.running.only_run import as_the_only_run
@@ -131,9 +131,7 @@ class PipelineRun:
             check_goes_on(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
-        owner = claim_checkpoint(pipeline)
-        check_groups(pipeline, owner)
-        prepare_sinks(pipeline)
+        owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
         if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
             self._runner.check_types(analysed(pipeline, self._spark))  # functions run on rows alone
@@ -266,6 +264,17 @@ class PipelineRun:
             return sum(head - (held[tp].offset if tp in held else 0) for tp, head in heads.items())
         finally:
             cluster.close()
+
+
+def claim(pipeline: Pipeline) -> PipelineOwner:
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; needs no Spark.
+
+    Raises KohortError where one of them belongs to another pipeline.
+    """
+    owner = claim_checkpoint(pipeline)
+    check_groups(pipeline, owner)
+    prepare_sinks(pipeline)
+    return owner
 
 
 def run_pipeline(
