@@ -315,3 +315,23 @@ def test_replay_leaves_a_dead_letter_without_its_value_where_it_is(tmp_path: Pat
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             end = admin.list_offsets({TopicPartition("orders", 0): "latest"}).check()
     assert [found.offset for found in end.values()] == [1]
+
+
+def test_run_in_the_folder_of_another_pipeline_is_refused_before_spark_is_started(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics(["orders"])
+        run("init", str(mine))
+        mine.write_text(mine.read_text().replace("localhost:9092", broker.bootstrap))
+        other.write_text(mine.read_text().replace("name: sales", "name: other"))
+        claimed(other)
+
+        said = run("run", str(mine), code=1)
+
+        assert "belongs to pipeline other" in said
+        assert "and this is pipeline sales" in said
+        assert "starting Spark" not in said
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert [topic.name for topic in admin.list_topics() if not topic.name.startswith("__")] == ["orders"]

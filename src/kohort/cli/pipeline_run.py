@@ -190,16 +190,20 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     if finite:
         check_goes_on(found)  # before Spark is started
     from kohort.spark.pipeline.running.only_run import as_the_only_run
-    from kohort.spark.pipeline.running.run import run_under_lock
+    from kohort.spark.pipeline.running.run import claim, run_under_lock
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
-    with as_the_only_run(found), _spark(found, master) as spark:
-        with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
-            report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
-        if output != "table":
-            print_result(msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output)
-        else:
-            click.echo("\n".join(ledger_lines(report)))
+    with as_the_only_run(found):
+        claim(found)  # so may this
+        with _spark(found, master) as spark:
+            with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
+                report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
+            if output != "table":
+                print_result(
+                    msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output
+                )
+            else:
+                click.echo("\n".join(ledger_lines(report)))
     sys.exit(0 if report.balanced else 1)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replace the file by one with this text, which is on the disk when this returns."""
+    """Replace the content of a file, and flush it to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(f".{os.getpid()}")
     with fresh.open("w") as out:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class LogChanges:
-    """Compares what a query has read of its topics with what is there."""
+    """Compares the offsets and topic ids of a query with the topics of the cluster."""
 
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail

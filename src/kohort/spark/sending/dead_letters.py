@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.delivery import Delivery
 
 ERROR: Final = "kohort-error."
-"""What the names of the headers of a dead letter begin with that are not the record's own."""
+"""Prefix of the headers that a dead letter has beside those of the record."""
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _HELD_MOST: Final = 8

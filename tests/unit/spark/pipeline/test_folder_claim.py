@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,19 @@ def test_members_of_one_pipeline_share_a_folder_without_loss(tmp_path: Path) -> 
     assert [owner.id for _, owner in owners_around(tmp_path / "out")] == [right.owner.id]
 
 
+def test_reset_of_a_member_keeps_rows_of_a_member_whose_checkpoint_has_the_same_path(tmp_path: Path) -> None:
+    """As on two machines that each have a volume at that path."""
+    of = pipeline(tmp_path, "orders", more=MEMBER)
+    write(claimed(of), 0, 1)
+    (of.state / "owner.json").unlink()
+    write(claimed(of), 0, 2)
+    assert rows(tmp_path / "out") == [1, 2]
+
+    own_rows(of, of.sinks[0]).remove()
+
+    assert rows(tmp_path / "out") == [1]
+
+
 @pytest.mark.parametrize("other", [", group: other, group_mode: member", ", group: g"])
 def test_member_of_another_group_and_standalone_pipeline_do_not_share_a_folder(tmp_path: Path, other: str) -> None:
     claimed(pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER))
@@ -190,6 +204,22 @@ def test_merged_files_without_an_owner_are_adopted_where_the_ledger_has_their_ro
     pq.write_table(pa.table({"n": range(1)}), tmp_path / "out" / "batch-0000000002-0000.parquet")
 
     assert [(file.first, file.last) for file in claimed(of).data_files()] == [(0, 1), (2, 2)]
+
+
+def test_interrupted_compaction_of_files_without_an_owner_is_completed_before_they_are_adopted(
+    tmp_path: Path,
+) -> None:
+    of = pipeline(tmp_path, "c")
+    nameless(of, 3, 2, ledger=(3, 2), complete=2)
+    merged = "compact-0000000000-0000000001-1f3c9a2b.parquet"
+    pq.write_table(pa.table({"n": range(5)}), tmp_path / "out" / merged)
+    note = {"output": merged, "inputs": ["batch-0000000000-0000.parquet", "batch-0000000001-0000.parquet"]}
+    work = of.state / "sinks" / "parquet"
+    work.mkdir(parents=True)
+    (work / "compaction.json").write_text(json.dumps(note))
+
+    assert [(file.first, file.last) for file in claimed(of).data_files()] == [(0, 1)]
+    assert rows(tmp_path / "out") == list(range(5))
 
 
 @pytest.mark.parametrize(

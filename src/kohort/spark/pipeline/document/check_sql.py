@@ -16,7 +16,7 @@ from kohort.spark.pipeline.document.sql_names import Columns, Query, SqlProblem,
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 
 LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
-"""What a test may say of a dead letter."""
+"""Columns of the dead letters that a test expects."""
 _RAW = (*RECORD_COLUMNS, "timestampType")
 
 

@@ -43,6 +43,7 @@ def claim_sink(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
             "path"
         )
     _refuse_owners(folder, name)
+    folder.recover()  # the note of a compaction is in the checkpoint: its files are this pipeline's
     nameless = _nameless(folder, name)
     if nameless:
         check_ledger(pipeline, sink, nameless)
@@ -131,7 +132,7 @@ def _plain_summary(pipeline: Pipeline, summary: Summary) -> list[Path]:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield the owners of a folder, of the folders above it and of those in it, with their places."""
+    """Yield each owner that a folder, a folder above it or a folder in it names, with the path of that folder."""
     whole = path.absolute()
     places = [found for place in whole.resolve().parents for found in place.glob(f"{_MARK}*")]
     for mark in (*places, *sorted(path.rglob(f"{_MARK}*"))):
@@ -143,7 +144,10 @@ def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
 def _owned_ids(folder: ParquetFolder) -> set[str]:
     """Return the ids under which the pipeline of a folder has written there: of its checkpoint and of former ones."""
     here = {owner for place, owner in owners_around(folder.path) if place == folder.path}
-    return {owner.id for owner in here if owner.id == folder.owner.id or owner.same_place(folder.owner)}
+    mine = folder.owner
+    # Members in containers may have checkpoints of one path, each on its own volume.
+    former = {owner.id for owner in here if owner.same_place(mine) and not owner.shares_with(mine)}
+    return former | {owner.id for owner in here if owner.id == mine.id}
 
 
 def _nameless(folder: ParquetFolder, name: str) -> list[DataFile]:
@@ -183,7 +187,7 @@ def _mark(folder: ParquetFolder, name: str) -> None:
     if mark.exists():
         return
     folder.path.mkdir(parents=True, exist_ok=True)
-    _remove_marks(folder.path, folder.owner.id)  # of a checkpoint that was moved since
+    _remove_marks(folder.path, folder.owner.id)  # names of the same checkpoint at its former path
     mark.touch()
     try:
         _refuse_owners(folder, name)

@@ -23,7 +23,7 @@ _WIDER: Final = ("tinyint", "smallint", "int", "bigint"), ("float", "double")
 
 
 class KnownType(NamedTuple):
-    """The type of a column, and a file that has it."""
+    """Type of a column, and a file with that type."""
 
     type: DataType
     file: Path

@@ -77,11 +77,11 @@ class BatchRunner:
 
     @property
     def types_are_there(self) -> bool:
-        """Whether a folder of the sinks has files, whose types new rows must fit."""
+        """True where a Parquet folder has files, so that new rows must fit their types."""
         return any(self._types.values())
 
     def check_types(self, rows: DataFrame) -> None:
-        """Raise SinkRefused where the columns for the sinks do not fit the files that are there."""
+        """Raise SinkRefused where the columns of these rows do not fit the files of a Parquet folder."""
         passed = rows.drop(FAILED, SOURCE)
         for types in self._types.values():
             types.casts(passed.schema)

@@ -27,7 +27,7 @@ from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
-from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
 from kohort.spark.pipeline.running.group_owner import check_groups
 from kohort.spark.pipeline.running.only_run import as_the_only_run
@@ -132,9 +132,7 @@ class PipelineRun:
             check_goes_on(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
-        owner = claim_checkpoint(pipeline)
-        check_groups(pipeline, owner)
-        prepare_sinks(pipeline)
+        owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
         if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
             self._runner.check_types(analysed(pipeline, self._spark))  # functions run on rows alone
@@ -270,6 +268,17 @@ class PipelineRun:
             cluster.close()
 
 
+def claim(pipeline: Pipeline) -> PipelineOwner:
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; needs no Spark.
+
+    Raises KohortError where one of them belongs to another pipeline.
+    """
+    owner = claim_checkpoint(pipeline)
+    check_groups(pipeline, owner)
+    prepare_sinks(pipeline)
+    return owner
+
+
 def run_pipeline(
     pipeline: Pipeline,
     spark: SparkSession,
@@ -315,7 +324,7 @@ def run_under_lock(
 
 
 def as_stopped(error: Exception) -> Exception:
-    """Return an error of Spark's as one message without its stack traces, and any other as it is."""
+    """Convert an error of Spark's into one message without stack traces; return any other error unchanged."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):
