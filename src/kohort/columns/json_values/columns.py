@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kohort.columns.conversions.decoded import REASON_MOST, Decoded
@@ -72,21 +73,22 @@ def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
     return Decoded([pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)], problems)
 
 
-def json_columns(
-    values: pa.Array, offsets: pa.Array, schema: pa.Schema, *, topic: str, partition: int
-) -> list[pa.Array]:
-    """Return the columns of ``schema``, one row for each value. A timestamp without a zone is in UTC.
+def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
+    """Return the columns of ``schema``, one row for each value; a null where the schema has none is a problem too.
 
-    Raises UndecodableValue for the first value that does not fit, with its offset.
+    A timestamp without a zone is in UTC.
     """
     decoded = read_json(values.cast(pa.binary()), schema, UTC)
-    problems = dict(decoded.problems)
     for field, column in zip(schema, decoded.columns, strict=True):
         if not field.nullable and column.null_count:
-            first = column.is_null().index(True).as_py()
-            problems.setdefault(first, f"no {field.name}")
-    if problems:
-        at = min(problems)
-        problem = f"the value is not JSON of the schema: {problems[at]}"
+            for row in np.flatnonzero(np.asarray(column.is_null())).tolist():
+                decoded.problems.setdefault(row, f"no {field.name}")
+    return decoded
+
+
+def raise_first_problem(decoded: Decoded, offsets: pa.Array, *, topic: str, partition: int) -> None:
+    """Raise UndecodableValue for the first value that does not fit, with its offset."""
+    if decoded.problems:
+        at = min(decoded.problems)
+        problem = f"the value is not JSON of the schema: {decoded.problems[at]}"
         raise UndecodableValue(problem, topic=topic, partition=partition, offset=offsets[at].as_py())
-    return decoded.columns
