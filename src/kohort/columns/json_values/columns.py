@@ -20,7 +20,7 @@ from kohort.columns.json_values.typed_objects import typed_columns
 from kohort.errors import UndecodableValue, UsageError
 
 Way = Callable[[pa.Array, pa.Schema, tzinfo], FlatColumns | None]
-"""A fast reader of the values that it is sure of; None for a schema or a block that it is of no use for."""
+"""A fast reader of a subset of values. It returns None for a schema or a block that it does not support."""
 
 
 def check_json_schema(schema: pa.Schema) -> None:
@@ -46,7 +46,7 @@ def read_json(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
 
 def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, ways: tuple[Way, ...]) -> Decoded:
-    """Read values by the first of ``ways``, and the rows that it leaves by the next, and at last one by one."""
+    """Read values by the first of ``ways``, the remaining rows by the next, and the last rows one by one."""
     if not ways:
         return read_records(values, schema, zone)
     sure = ways[0](values, schema, zone)
@@ -74,7 +74,7 @@ def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
 
 def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
-    """Return the columns of ``schema``, one row for each value; a null where the schema has none is a problem too.
+    """Return the columns of ``schema``, one row for each value. A null in a non-nullable column is a problem.
 
     A timestamp without a zone is in UTC.
     """
