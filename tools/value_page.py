@@ -37,15 +37,15 @@ road with, and JSON and CSV with Spark's own `from_json` and `from_csv`, value b
 JSON_RULES: Final = """
 - The value is one object, by RFC 8259, and NaN, Infinity and -Infinity. The last field of one name
   counts.
-- A text column takes any value: a string's characters, and of all else the JSON as it stands in the
-  record.
-- An integer as a timestamp is seconds since 1970. A text as binary is base64. A decimal may be a
-  number or a text.
+- A text column takes any value: the characters of a string, and the JSON text of a number, boolean,
+  array or object, as written.
+- A timestamp column reads an integer as seconds since 1970. A binary column reads base64 text. A
+  decimal column reads numbers and text.
 - A date may be a timestamp; its date counts, as written. A time of day alone is bad as a timestamp;
   Spark adds the date of today.
 """
 CSV_RULES: Final = """
-- A record is one row, whatever quotes and line ends it has. One line end behind it is not data.
+- A record is one row, whatever quotes and line ends it has. A line end at the end of the record is not data.
 - Quotes are doubled inside of quotes (RFC 4180), or have the backslash that Spark writes. A record
   with two meanings is bad.
 - An empty field is NULL. A quoted empty field is an empty text in a text column, and NULL in

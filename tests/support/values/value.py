@@ -1,4 +1,4 @@
-"""One value of the table that all readers are compared by."""
+"""An entry of the table of values, by which the tests compare all readers."""
 
 from __future__ import annotations
 

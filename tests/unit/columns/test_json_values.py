@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from kohort.columns.json_values.columns import json_columns
+from kohort.columns.json_values.columns import json_columns, raise_first_problem
 from kohort.columns.layout import Layout
 from kohort.errors import UndecodableValue, UsageError
 
@@ -18,8 +18,9 @@ FLIGHT = pa.schema(
 
 def parsed(values: list[bytes | None], schema: pa.Schema = FLIGHT) -> list[dict[str, object]]:
     offsets = pa.array(range(100, 100 + len(values)), pa.int64())
-    arrays = json_columns(pa.array(values, pa.binary()), offsets, schema, topic="t", partition=3)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()
+    decoded = json_columns(pa.array(values, pa.binary()), schema)
+    raise_first_problem(decoded, offsets, topic="t", partition=3)
+    return pa.RecordBatch.from_arrays(decoded.columns, schema=schema).to_pylist()
 
 
 def test_the_fields_of_the_schema_become_columns_and_others_are_skipped():
@@ -113,6 +114,30 @@ def test_columns_that_would_be_there_twice_are_refused():
         Layout(json=pa.schema([]))
     with pytest.raises(UsageError, match=r"column 'a': map<int32, string> cannot be read from JSON"):
         Layout(json=pa.schema([("a", pa.map_(pa.int32(), pa.string()))]))
+
+
+def test_json_errors_keep_the_row_of_a_malformed_value_with_the_reason():
+    layout = Layout(
+        columns=["offset"], json=pa.schema([pa.field("delay", pa.int32(), nullable=False)]), json_errors=True
+    )
+    values = [b'{"delay": 1}', b"{}", b'{"delay": "late"}', b'{"delay": 4}']
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(range(4), pa.int64()), pa.array(values, pa.binary())], schema=layout.decoded
+    )
+
+    rows = layout.finish(batch, "t", 0).to_pylist()
+
+    assert [(row["offset"], row["delay"]) for row in rows] == [(0, 1), (1, None), (2, None), (3, 4)]
+    assert [row["json_error"] for row in rows] == [
+        None, "no delay", "column 'delay': expected int32, found \"late\"", None
+    ]  # fmt: skip
+
+
+def test_json_errors_need_the_schema_of_the_values():
+    with pytest.raises(UsageError, match="json_errors=True needs json="):
+        Layout(json_errors=True)
+    with pytest.raises(UsageError, match="'json_error' is a column of the values"):
+        Layout(json=pa.schema([("json_error", pa.string())]), json_errors=True)
 
 
 FLAT = pa.schema([("flight", pa.string()), pa.field("delay", pa.int32(), nullable=False)])

@@ -140,6 +140,7 @@ class AsyncConsumer(ImmediateCalls):
         schema: pyarrow.Schema | None = None,
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
+        json_errors: bool = False,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
         """Return everything buffered as an Arrow table: whole fetched batches, decoded without an object per record.
@@ -156,7 +157,8 @@ class AsyncConsumer(ImmediateCalls):
 
         ``schema`` names them with other types: string, large_binary or large_string, a dictionary for the topic, int64
         or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become columns
-        in place of ``value``.
+        in place of ``value``. With ``json_errors`` a value that is not such an object is a row of nulls, and the
+        column ``json_error`` has the reason.
 
         Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for a value that is
         not such an object, in the call after the one that returned what comes before it. Needs ``kohort[arrow]``, or
@@ -165,7 +167,7 @@ class AsyncConsumer(ImmediateCalls):
         with needs("arrow", "poll_arrow"):
             import pyarrow
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
-        layout = layout_of(schema, columns, json)
+        layout = layout_of(schema, columns, json, json_errors=json_errors)
         with self._waits.polling():
             self._commits.tell()
             batches = await self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
@@ -187,6 +189,7 @@ class AsyncConsumer(ImmediateCalls):
         schema: pyarrow.Schema | None = None,
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
+        json_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield Arrow batches as they were fetched, until the consumer is closed; columns, types and options of
         ``poll_arrow``.
@@ -194,7 +197,7 @@ class AsyncConsumer(ImmediateCalls):
         A batch counts as read when it is yielded. Where one fetched piece is so large that it comes in several batches,
         all of them count as read with the first. Raises as ``poll_arrow``.
         """
-        layout = layout_of(schema, columns, json)
+        layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.tell()

@@ -122,11 +122,17 @@ class RecordReader:
         return batches
 
 
-def layout_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None, json: pyarrow.Schema | None) -> Layout:
+def layout_of(
+    schema: pyarrow.Schema | None,
+    columns: Iterable[str] | None,
+    json: pyarrow.Schema | None,
+    *,
+    json_errors: bool = False,
+) -> Layout:
     """Return the layout that the options of ``poll_arrow`` and ``iter_arrow`` ask for. Needs ``kohort[arrow]``.
 
     Raises UsageError for an unknown column or type.
     """
     from kohort.columns.layout import Layout
 
-    return Layout(schema, columns, json)
+    return Layout(schema, columns, json, json_errors=json_errors)

@@ -73,6 +73,7 @@ class AsyncClaim(SessionClaim):
         schema: pyarrow.Schema | None = None,
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
+        json_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield Arrow batches as they were fetched, until the session ends; columns, types and options of
         ``Consumer.poll_arrow``. Mark them with ``mark_offset``.
@@ -80,7 +81,7 @@ class AsyncClaim(SessionClaim):
         Raises CorruptRecord where the log is damaged, UndecodableValue for a value that is not as ``json`` says,
         UsageError for an unknown column or type.
         """
-        layout = layout_of(schema, columns, json)
+        layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := await self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
             self._session.count(fetched, sum(batch.num_rows for batch in batches))

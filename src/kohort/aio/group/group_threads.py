@@ -80,6 +80,7 @@ class Claim(SessionClaim):
         schema: pyarrow.Schema | None = None,
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
+        json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yield Arrow batches as they were fetched, until the session ends; columns, types and options of
         ``Consumer.poll_arrow``. Mark them with ``mark_offset``.
@@ -87,7 +88,7 @@ class Claim(SessionClaim):
         Raises CorruptRecord where the log is damaged, UndecodableValue for a value that is not as ``json`` says,
         UsageError for an unknown column or type.
         """
-        layout = layout_of(schema, columns, json)
+        layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
             self._session.count(fetched, sum(batch.num_rows for batch in batches))

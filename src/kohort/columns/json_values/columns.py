@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kohort.columns.conversions.decoded import REASON_MOST, Decoded
@@ -19,7 +20,7 @@ from kohort.columns.json_values.typed_objects import typed_columns
 from kohort.errors import UndecodableValue, UsageError
 
 Way = Callable[[pa.Array, pa.Schema, tzinfo], FlatColumns | None]
-"""A fast reader of the values that it is sure of; None for a schema or a block that it is of no use for."""
+"""A fast reader of a subset of values. It returns None for a schema or a block that it does not support."""
 
 
 def check_json_schema(schema: pa.Schema) -> None:
@@ -45,7 +46,7 @@ def read_json(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
 
 def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, ways: tuple[Way, ...]) -> Decoded:
-    """Read values by the first of ``ways``, and the rows that it leaves by the next, and at last one by one."""
+    """Read values by the first of ``ways``, the remaining rows by the next, and the last rows one by one."""
     if not ways:
         return read_records(values, schema, zone)
     sure = ways[0](values, schema, zone)
@@ -72,21 +73,22 @@ def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
     return Decoded([pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)], problems)
 
 
-def json_columns(
-    values: pa.Array, offsets: pa.Array, schema: pa.Schema, *, topic: str, partition: int
-) -> list[pa.Array]:
-    """Return the columns of ``schema``, one row for each value. A timestamp without a zone is in UTC.
+def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
+    """Return the columns of ``schema``, one row for each value. A null in a non-nullable column is a problem.
 
-    Raises UndecodableValue for the first value that does not fit, with its offset.
+    A timestamp without a zone is in UTC.
     """
     decoded = read_json(values.cast(pa.binary()), schema, UTC)
-    problems = dict(decoded.problems)
     for field, column in zip(schema, decoded.columns, strict=True):
         if not field.nullable and column.null_count:
-            first = column.is_null().index(True).as_py()
-            problems.setdefault(first, f"no {field.name}")
-    if problems:
-        at = min(problems)
-        problem = f"the value is not JSON of the schema: {problems[at]}"
+            for row in np.flatnonzero(np.asarray(column.is_null())).tolist():
+                decoded.problems.setdefault(row, f"no {field.name}")
+    return decoded
+
+
+def raise_first_problem(decoded: Decoded, offsets: pa.Array, *, topic: str, partition: int) -> None:
+    """Raise UndecodableValue for the first value that does not fit, with its offset."""
+    if decoded.problems:
+        at = min(decoded.problems)
+        problem = f"the value is not JSON of the schema: {decoded.problems[at]}"
         raise UndecodableValue(problem, topic=topic, partition=partition, offset=offsets[at].as_py())
-    return decoded.columns

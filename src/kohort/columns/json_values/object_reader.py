@@ -147,7 +147,7 @@ def _struct(fields: list[tuple[str, pa.DataType]], zone: tzinfo, *, by_name: boo
 
 
 def _map(read_value: Read) -> Read:
-    """Return the reader of objects as maps. A key that is there twice would lose a value: it is an error."""
+    """Return the reader of objects as maps. A duplicate key is an error: a map would lose one of its values."""
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if text[at : at + 1] != "{":
@@ -160,7 +160,7 @@ def _map(read_value: Read) -> Read:
             name, at = _field_name(text, at)
             checked_text(name)
             if name in pairs:
-                raise ValueError(f"the key {shown(name)!r} is there twice")
+                raise ValueError(f"duplicate key {shown(name)!r}")
             pairs[name], at = read_value(text, at)
             at = _skip(text, at)
             if text[at : at + 1] == "}":
@@ -208,7 +208,7 @@ def _field_name(text: str, at: int) -> tuple[str, int]:
 
 
 def _comma(text: str, at: int) -> int:
-    """Return where the next item begins. Raises ValueError."""
+    """Return the offset behind a comma and blanks. Raises ValueError."""
     if text[at : at + 1] != ",":
         raise ValueError(f"expected a comma, found {shown(text[at:]) or 'the end'}")
     return _skip(text, at + 1)

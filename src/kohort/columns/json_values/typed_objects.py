@@ -74,7 +74,7 @@ def _decoder(schema: pa.Schema) -> Any:
 
 
 def _row_type(kinds: dict[str, Any]) -> Any:
-    """Return the type of objects with these fields; None with a field that has none.
+    """Return msgspec's type of objects with these fields; None if msgspec cannot read one of them exactly.
 
     msgspec 0.22 passes over fields of a TypedDict whose names are not ASCII.
     """

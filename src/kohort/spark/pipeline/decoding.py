@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 RAW_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-"""The columns of records as they are, and whether a record may be delivered again."""
+"""The columns of undecoded records, with the flag of a possible redelivery."""
 _SOURCE_COLUMNS: Final = (*RECORD_COLUMNS, REDELIVERED)
 
 
