@@ -101,7 +101,7 @@ class UserSource:
         return self._clients
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Tell whether the user may describe a group, and all of these topics."""
+        """Return whether the user may DESCRIBE the group and the topics."""
         return bool(self._seen([group])) and self._rights.topics() >= set(topics)
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
