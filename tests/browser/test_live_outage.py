@@ -22,7 +22,7 @@ REFUSED = "Failed to load resource"
 
 @pytest.fixture
 def site(tmp_path, chromium):
-    """A broker in a process of its own, the arguments that start it again, and its console."""
+    """A broker process, its data directory, and the address of its console."""
     data = tmp_path / "data"
     broker = Served(data=data)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:

@@ -232,7 +232,7 @@ def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
 
 
 def test_doctor_calls_no_group_of_unknown_health_healthy(run, broker, admin, topic):
-    """One sample of a group with a lag tells nothing of its progress."""
+    """One sample of a lagging group shows no progress."""
     admin.alter_group_offsets("w", {TopicPartition(topic, n): 0 for n in range(2)})
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="w", enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])

@@ -34,7 +34,7 @@ PAST = ("timeline", "rebalances", "events", "fenced", "causes", "lag-history")
 
 @pytest.fixture
 def outage(orders, broker, client):
-    """The console after the end of its broker."""
+    """A console with a stopped broker."""
     assert client.get("/groups").json["unreachable"] is None
     for kind in PAST:
         assert client.get(f"/groups/billing/{kind}").status == 200
@@ -140,7 +140,7 @@ def unknown_rows(client):
 
 
 def test_groups_of_a_silent_coordinator_are_unknown_and_not_gone(broker, orders, folder):
-    """One broker of several does not list its groups: what another lists says nothing of them."""
+    """One broker of several does not list its groups; the list of another broker lacks them."""
     source = live(broker)
     with console(source, folder) as client:
         node = client.get("/groups").json["groups"][0]["coordinator_id"]

@@ -13,11 +13,11 @@ with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 AT_ONCE: Final = 512
-"""Connections; another one takes the place of the one that waits longest for a request or a reader."""
+"""Bound on connections; a new one replaces the longest idle one."""
 HEAD_S: Final = 10.0
-"""For the head of a request, from the connection or the previous answer on; for a TLS handshake, too."""
+"""Time limit of a request head, and of a TLS handshake."""
 PIECE_S: Final = 20.0
-"""For each piece of an answer, until its reader has taken it."""
+"""Time limit of each piece of an answer, until the client has read it."""
 Phase = Literal["head", "work", "answer"]
 LIMITS: Final[dict[Phase, float]] = {"head": HEAD_S, "answer": PIECE_S}
 
@@ -29,13 +29,13 @@ class ConsoleConnection(H11Protocol):
         super().__init__(*args, **options)
         self.logger: Any = ConnectionLog(log)
         self._steps = 0
-        """Answers sent, and pieces taken: each begins a phase anew."""
+        """Number of sent answers and read pieces; each restarts the time limit."""
         self._known: tuple[Phase, int] = ("head", 0)
         self.since_s = self.loop.time()
-        """Begin of the present phase."""
+        """Start of the present phase."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, if need be in the place of another that waits."""
+        """Accept the connection; at the bound, close the longest idle one."""
         if len(self.connections) >= AT_ONCE - 1:  # one more, and uvicorn answers 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:
@@ -44,7 +44,7 @@ class ConsoleConnection(H11Protocol):
 
     @property
     def phase(self) -> Phase:
-        """What the connection waits for: a request, the console, or its reader."""
+        """Return the present phase: request head, work of the console, or unread answer."""
         if self.flow.write_paused:
             return "answer"
         if self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing():
@@ -52,30 +52,30 @@ class ConsoleConnection(H11Protocol):
         return "answer" if self.transport.get_write_buffer_size() else "head"
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Start the time limit of the next request head."""
         self._steps += 1
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Begin the next piece of the answer."""
+        """Start the time limit of the next piece."""
         self._steps += 1
         super().resume_writing()
 
     def is_overdue(self, now_s: float) -> bool:
-        """Tell whether the present phase lasts longer than it may."""
+        """Return whether the present phase exceeds its time limit."""
         phase = self.phase
         if (phase, self._steps) != self._known:
             self._known, self.since_s = (phase, self._steps), now_s
         return phase in LIMITS and now_s - self.since_s > LIMITS[phase]
 
     def cut(self) -> None:
-        """End the connection, whatever its reader has not taken yet."""
+        """Close the connection at once, unread bytes included."""
         self.connections.discard(self)
         self.transport.abort()
 
 
 def cut_overdue(connections: Iterable[asyncio.Protocol], now_s: float) -> None:
-    """End the connections that are overdue. Called again and again."""
+    """Close the overdue connections; the server calls this twice a second."""
     for one in list(connections):
         if isinstance(one, ConsoleConnection) and one.is_overdue(now_s):
             one.cut()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.console")
 LOOKS_KEPT: Final = 6
 MOST_LETTERS: Final = 2 << 20
-"""Of the names of all groups that are shown."""
+"""Bound on the letters of all shown group names together."""
 FIRST_WAIT_S: Final = 20.0
 SHARE: Final = 4
 """A sample that takes long is followed by a pause of so many times that."""

@@ -121,7 +121,7 @@ class Attempts:
 
 
 def network_of(address: str) -> str:
-    """Return the network that one user of IPv6 has, 64 bits; any other address as it is."""
+    """Return the 64-bit network of an IPv6 address; other addresses stay whole."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

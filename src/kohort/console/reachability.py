@@ -15,7 +15,7 @@ from kohort.results.console import UnreachableCluster
 logger = logging.getLogger("kohort.console")
 PULSE_S: Final = 2.0
 """Time between two requests for the nodes of the cluster."""
-PULSE_MS: Final = 4_000
+PULSE_MS: Final = 6_000
 """Timeout of such a request."""
 OVERDUE_S: Final = 30.0
 """Extra time for a sample, beyond three times the duration of the previous one."""

@@ -76,6 +76,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
         lifespan="off",
         loop="asyncio",
         log_config=None,
+        log_level="warning",  # its lines about a start and an end are none of the console's log
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -108,7 +108,7 @@ class ConsoleSource(Protocol):
         """Return how the cluster is reached; None where there is none."""
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Tell whether the user of this source may describe a group, and all of these topics."""
+        """Return whether the user may DESCRIBE the group and the topics."""
 
     def listen(self, tell: Callable[[SourceNews], object]) -> None:
         """Let ``tell`` know what is new, on whichever thread finds it."""

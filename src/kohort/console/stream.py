@@ -150,8 +150,7 @@ class Hub:
     async def stream(
         self, mine: Waiting, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of an open stream until the hub ends, or its reader is gone. ``first`` returns the events
-        that it begins with."""
+        """Yield the events of an open stream until its client or the hub ends. ``first`` returns the first events."""
         try:
             self._resume(mine, last_id)
             yield b"retry: %d\n\n" % RETRY_MS

@@ -1,4 +1,4 @@
-"""Answers that are not read yet: sent in pieces, and so many bytes of all of them; the oldest gives way."""
+"""Unread answers: sent in pieces, within a budget of bytes for all; the oldest answer gives way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
 """Bytes of all answers together. A larger one is sent alone."""
 ANSWER_S: Final = 120.0
-"""For a whole answer, until its reader has taken it."""
+"""Time limit of a whole answer."""
 
 
 class AnswerBudget:
@@ -52,7 +52,7 @@ class AnswerBudget:
 
 
 def in_pieces(send: Send) -> Send:
-    """Return a ``send`` that waits after each piece of a body until the reader takes more."""
+    """Return a ``send`` that waits after each piece of a body until the client reads it."""
 
     async def sent(message: Mapping[str, Any]) -> None:
         body = message.get("body", b"")

@@ -56,7 +56,9 @@ class UserRights:
             with self._clients.admin() as admin:
                 described = admin.describe_groups(due, timeout_ms=ADMIN_MS)
             fresh = {name: (now_s, is_allowed(described.errors.get(name))) for name in due}
-            known = fresh if len(known) > MOST_NAMES else {**known, **fresh}
+            if len(known) > MOST_NAMES:
+                known = {name: known[name] for name in names if name in known}
+            known = {**known, **fresh}
             self._groups = known
         return {name for name in names if known.get(name, (now_s, False))[1]}
 
@@ -101,7 +103,7 @@ class UserSource:
         return self._clients
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Tell whether the user may describe a group, and all of these topics."""
+        """Return whether the user may DESCRIBE the group and the topics."""
         return bool(self._seen([group])) and self._rights.topics() >= set(topics)
 
     def groups(self, at_ms: int | None) -> GroupsKnown:

@@ -1,4 +1,4 @@
-"""Connections of a console: a head that does not come and an answer that is not read end them; pieces, and a budget."""
+"""Connections of a console: time limits of request heads and unread answers, pieces, and the budget of bytes."""
 
 import asyncio
 
