@@ -165,9 +165,9 @@ def test_health_and_when_all_will_be_read_follow_from_several_looks():
     views = GroupViews()
     for second in range(0, 60, 10):
         at_ms = NOW + second * 1000
-        falling = part("t", 0, 10 + 9 * second, 1000 + 4 * second, committed_record_at_ms=at_ms - 60_000)
+        read_up = part("t", 0, 10 + 9 * second, 10 + 9 * second)
         stuck = part("t", 1, 50, 100 + second, committed_record_at_ms=NOW - 60_000)
-        group = replace(a_group(partitions=(falling, stuck)), at_ms=at_ms)
+        group = replace(a_group(partitions=(read_up, stuck)), at_ms=at_ms)
         (view,) = views.look([group])
     page = Page()
     add_group(page, view)
