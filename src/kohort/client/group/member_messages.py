@@ -43,7 +43,7 @@ class MemberMessages:
         self._group_id: str = config.group_id
         self._config = config
         self._assignors = assignors
-        self.assignor_names = [assignor.name for assignor in assignors]
+        self.assignor_names = tuple(assignor.name for assignor in assignors)
         self._subscription = subscription
         self._cooperative = all(a.cooperative for a in assignors)
         self.said_topics: frozenset[str] = frozenset()
