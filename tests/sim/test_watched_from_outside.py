@@ -12,7 +12,7 @@ from kohort.insight.observed.generations import seen_rebalances
 from kohort.insight.observed.watching import ObservedGroups
 from kohort.sim.worlds.catalogue import WORLDS
 
-SEEDS = range(24)
+SEEDS = range(12)
 
 
 @pytest.fixture
