@@ -133,7 +133,8 @@ class House:
         cost = Cost(body_bytes=len(data))
         with tempfile.TemporaryFile() as answers:
             frame = _FrameLength(answers)
-            _forget_peak()
+            if not looks:
+                _forget_peak()
             for event in self._events(data, frame):
                 self._give(event, cost, frame)
             cost.peak_mb = (_memory("VmHWM") - len(data)) / 1e6
