@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target
 from kohort.coordinator.consumer.member import ConsumerMember, Presence
-from kohort.coordinator.consumer.subscribed_topics import SubscribedTopics
+from kohort.coordinator.consumer.subscribed_topics import TopicsOfGroup
 from kohort.coordinator.consumer.topic_search import TopicSearch
 from kohort.coordinator.outcome import MayDescribe, may_describe_all
 from kohort.errors import ApiError, ErrorCode
@@ -44,7 +44,7 @@ class Soft:
 
     checked_topics_version: int = -1
     """The version of all topics at which the hash was compared last (``TopicsView.version``)."""
-    topics: SubscribedTopics | None = None
+    topics: TopicsOfGroup | None = None
     """Existing topics that members subscribe to; None where the group was loaded and no heartbeat needed them yet."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
     """Subscription of each member as of the last target (``subscriptions.py``)."""

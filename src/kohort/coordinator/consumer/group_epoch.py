@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.subscribed_topics import Found, SubscribedTopics
+from kohort.coordinator.consumer.subscribed_topics import Found, TopicsOfGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -27,11 +27,11 @@ class RaisedEpoch(NamedTuple):
     cause: EpochCause
 
 
-def current_topics(group: ModernGroup, ctx: Context) -> tuple[SubscribedTopics, dict[str, Found] | None]:
+def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, Found] | None]:
     """Return the existing topics of the group, and those before where topics changed since the last heartbeat."""
     topics = group.soft.topics
     if topics is None:
-        topics = group.soft.topics = SubscribedTopics()
+        topics = group.soft.topics = TopicsOfGroup()
         topics.refresh(group, ctx.topics)
         return topics, None
     return topics, topics.refresh(group, ctx.topics)

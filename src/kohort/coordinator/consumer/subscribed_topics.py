@@ -22,7 +22,7 @@ class Found(NamedTuple):
     """Input of the hash."""
 
 
-class Subscriptions(Protocol):
+class NamesOfGroup(Protocol):
     """Names and matches of a group's members."""
 
     def subscribes_to(self, topic: str) -> bool: ...
@@ -30,7 +30,7 @@ class Subscriptions(Protocol):
     def subscribed_names(self) -> Collection[str]: ...
 
 
-class SubscribedTopics:
+class TopicsOfGroup:
     """Existing topics of one group, as of one version of all topics."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class SubscribedTopics:
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
-    def refresh(self, group: Subscriptions, topics: TopicsView) -> dict[str, Found] | None:
+    def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, Found] | None:
         """Bring ``found`` up to date; return the topics before, where other topics exist now than then."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
@@ -100,7 +100,7 @@ def hash_of_found(found: Mapping[str, Found]) -> int:
     return int.from_bytes(blake2b(hashed, digest_size=8).digest(), signed=True)
 
 
-def _found_among(group: Subscriptions, topics: TopicsView) -> dict[str, Found]:
+def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, Found]:
     names: Iterable[str] = group.subscribed_names()
     if len(group.subscribed_names()) > _MANY:  # more names, maybe, than topics
         names = [name for name in topics.names() if group.subscribes_to(name)]
