@@ -25,7 +25,10 @@ class Frame:
 
 def encoded(table: object) -> list[bytes]:
     rows = ArrowRows(table, *COLUMNS)
-    return [batch.data for batch in rows.encoded(ProducerConfig(bootstrap_servers=["localhost:9092"]), 1, 1_700_000_000_000, 0)]
+    return [
+        batch.data
+        for batch in rows.encoded(ProducerConfig(bootstrap_servers=["localhost:9092"]), 1, 1_700_000_000_000, 0)
+    ]
 
 
 @pytest.mark.parametrize("table", [TABLE.to_batches()[0], TABLE.to_reader(), Frame()], ids=["batch", "reader", "frame"])
