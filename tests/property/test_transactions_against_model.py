@@ -167,7 +167,8 @@ class RandomRun:
         self.calm()
         self.stage.advance(TIMEOUT_MS)
         for producer, transaction in list(self.open.items()):
-            assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+            refusal = ErrorCode.INVALID_TXN_STATE if producer.new else ErrorCode.PRODUCER_FENCED
+            assert producer.end(commit=True) == refusal
             transaction.outcome = False
             del self.open[producer]
             self.begin(producer)

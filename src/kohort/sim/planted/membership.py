@@ -105,9 +105,9 @@ def partition_given_twice(patch: Patch) -> None:
 @bug("membership", "the last partition is nobody's")
 def partition_forgotten(patch: Patch) -> None:
     from kohort.assignors.numbering import PartitionNumbers
-    from kohort.assignors.spec import TopicsOfGroup
+    from kohort.assignors.spec import SubscribedTopics
 
-    patch.method(TopicsOfGroup, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])
+    patch.method(SubscribedTopics, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])
     patch.method(PartitionNumbers, "of_topic", lambda real, numbers, rank: real(numbers, rank)[:-1])
 
 
