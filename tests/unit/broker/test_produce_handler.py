@@ -80,7 +80,7 @@ def test_errors_are_told_per_partition(peer):
         "half a batch": ErrorCode.CORRUPT_MESSAGE,
         "acks": ErrorCode.INVALID_REQUIRED_ACKS,
         "control": ErrorCode.INVALID_RECORD,
-        "transactional": ErrorCode.INVALID_TXN_STATE,
+        "transactional": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "base offset": ErrorCode.INVALID_RECORD,
     }
     assert peer.produce("a", b"good").base_offset == 0
