@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kohort import Admin, Consumer, NewTopic, Producer, TopicPartition
+import pytest
+
+from kohort import Admin, Broker, Consumer, NewTopic, Producer, TopicPartition
+from kohort.errors import ApiError, ErrorCode
 from kohort.testing import StagedBroker
 
 RECORDS = 400
@@ -23,3 +26,41 @@ def test_records_of_a_small_topic_arrive_in_order_with_few_refused_requests():
 
         assert read == offsets == list(range(RECORDS))
         assert len(broker.requests("Produce", client_id="writer")) <= RECORDS + 30
+
+
+def ways_to_send(producer: Producer, values: list[bytes]):
+    yield lambda: producer.send_batch("small", 0, values)
+    pyarrow = pytest.importorskip("pyarrow")
+    yield lambda: producer.send_arrow("small", pyarrow.table({"value": pyarrow.array(values, pyarrow.binary())}))
+
+
+@pytest.mark.parametrize("too_large", [0, 3, 9])
+def test_delivery_of_many_records_fails_where_one_of_them_is_too_large(too_large: int):
+    values = [b"x" * (2_000 if n == too_large else 10) for n in range(10)]
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics([NewTopic("small", 1, configs={"max.message.bytes": "1100"})])
+        with Producer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:
+            for send in ways_to_send(producer, values):
+                deliveries = send()
+                errors = []
+                for delivery in deliveries:
+                    try:
+                        delivery.result()
+                    except ApiError as error:
+                        errors.append(error.code)
+                        assert delivery.exception() is not None
+                assert errors == [ErrorCode.MESSAGE_TOO_LARGE]
+                assert all(delivery.done() for delivery in deliveries)
+
+
+def test_delivery_of_a_divided_batch_calls_back_once_when_all_its_records_are_done():
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics([NewTopic("small", 1, configs={"max.message.bytes": "1100"})])
+        with Producer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:
+            called = []
+            (delivery,) = producer.send_batch("small", 0, [b"x" * 300 for _ in range(10)])
+            delivery.add_done_callback(lambda done: called.append(done.result().offset))
+            producer.flush()
+            place = delivery.result()
+
+    assert (called, place.offset) == ([9], 9)

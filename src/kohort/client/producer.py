@@ -156,8 +156,8 @@ class ProducerMachine:
         wake_at_ms = self.engine.wake_at_ms
         return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
 
-    def add_lot(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
-        """Take many records for one partition; return each batch that they fell into, and the last one's place there.
+    def add_lot(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int, int]]:
+        """Take many records for one partition; return their batches, with the first and last place in each.
 
         Raises as ``add``.
         """

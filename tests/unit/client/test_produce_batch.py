@@ -142,11 +142,12 @@ def test_a_lot_falls_into_the_same_batches_as_its_records_one_by_one(rows, batch
     lot = Lot(keys, values, times, {n: some for n, some in enumerate(headers) if some})
     lots = together.extend("t", 0, lot, 7)
 
-    assert [(contents(batch), place) for batch, place in lots] == [
+    assert [(contents(batch), place) for batch, _, place in lots] == [
         (contents(batch), place) for batch, place in places.values()
     ]
     assert [*map(contents, together.batches())] == [*map(contents, singly.batches())]
     assert together.buffered_bytes == singly.buffered_bytes
+    assert sum(last - first + 1 for _, first, last in lots) == len(rows)
 
 
 def row(given_row):

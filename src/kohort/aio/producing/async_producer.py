@@ -98,7 +98,7 @@ class AsyncProducer(OtherNames):
     async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
         """Hand over many records for one partition, as ``Producer.send_batch``.
 
-        Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
+        Returns a delivery for each batch that they fell into, which is that of all their records in it.
         Cancelled, it may have handed over some of them. Raises as ``send``.
         """
         self._calls.may_send()
@@ -107,7 +107,7 @@ class AsyncProducer(OtherNames):
     async def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
         """Hand over one whole record batch (format 2) as bytes, as ``Producer.send_prebuilt``.
 
-        Returns the delivery of its last record. Raises as ``send``, and CorruptRecord for bytes that are no batch.
+        Returns the delivery of all its records. Raises as ``send``, and CorruptRecord for bytes that are no batch.
         """
         self._calls.may_send()
         return await self._run(self._calls.send_prebuilt(topic, partition, batch))
@@ -125,7 +125,7 @@ class AsyncProducer(OtherNames):
     ) -> list[Delivery]:
         """Hand over the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes, so that the loop goes on.
 
-        Returns the delivery of the last row of each batch. Cancelled, it may have handed over some of the rows. Raises
+        Returns a delivery for all rows of each batch. Cancelled, it may have handed over some of the rows. Raises
         as ``Producer.send_arrow``.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """The answer to ``send``: whether one record is delivered, and where it was written.
+    """The answer to ``send``: whether a record is delivered, and where it was written.
+
+    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one for all their records of a batch: it is delivered
+    when all are, its error is the first of any, and its place is that of the last record.
 
     It can be asked (``done``), waited for (``result``, or ``await``), or told to call back. Where ``acks=0`` asks for
     no answer, a record counts as delivered once it was sent.
@@ -33,6 +36,8 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _batch: ProduceBatch
     _index: int
     _owner: Owner
+    _first: int | None = None
+    """First record that it stands for, where that is not the record at ``_index`` alone."""
 
     @property
     def topic(self) -> str:
@@ -44,14 +49,36 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         """The partition of the record."""
         return self._batch.partition
 
+    def _parts(self) -> Iterator[ProduceBatch]:
+        """Yield the batches that its records are in: a batch that a broker finds too large is divided."""
+        index = self._index if self._first is None else self._first
+        while index <= self._index:
+            part, at = resolve(self._batch, index)
+            yield part
+            index += part.count - at
+
+    def _unfinished(self) -> ProduceBatch | None:
+        """Return a batch that is not done yet, if there is one."""
+        return next((part for part in self._parts() if not part.done), None)
+
     def done(self) -> bool:
         """Tell whether the record is delivered or failed."""
-        return resolve(self._batch, self._index)[0].done
+        return self._unfinished() is None
 
     def exception(self) -> KohortError | None:
         """Return why the record failed; None if it is delivered, or not done yet. Does not wait."""
+        if self._first is not None:
+            errors = (next(iter(part.refused.values()), part.error) for part in self._parts())
+            return next((error for error in errors if error is not None), None)
         batch, index = resolve(self._batch, self._index)
         return batch.error_of(index)
+
+    def _place(self) -> RecordMetadata:
+        """Return where the record was written. Raises why it failed."""
+        error = self.exception()
+        if error is not None:
+            raise error
+        return record_metadata(self._batch, self._index)
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
         """Wait for the record to be delivered, and return where it was written.
@@ -61,10 +88,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises UsageError on the I/O thread.
         """
         timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
-        while True:
-            batch, index = resolve(self._batch, self._index)
-            if batch.done:
-                return record_metadata(batch, index)
+        while (batch := self._unfinished()) is not None:
             self._owner.check_thread()
             event = threading.Event()
             self._owner.call_when_done(batch, event.set)
@@ -73,6 +97,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
                 raise ApiTimeout(
                     f"no answer for {batch.topic}-{batch.partition} after {timeout_ms} ms; it is still tried{why}"
                 )
+        return self._place()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call ``callback`` with this delivery once it is done, or at once if it is.
@@ -80,10 +105,10 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         It runs on the I/O thread (of an ``AsyncProducer``: on its loop), and must be quick and not block. What it
         raises is logged.
         """
-        batch = resolve(self._batch, self._index)[0]
+        batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the batch was split
+            if not self.done():  # the batch was divided, or another part of it is not done
                 self.add_done_callback(callback)
                 return
             try:
@@ -94,10 +119,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         self._owner.call_when_done(batch, run)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        while True:
-            batch, index = resolve(self._batch, self._index)
-            if batch.done:
-                return record_metadata(batch, index)
+        while (batch := self._unfinished()) is not None:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
 
@@ -106,14 +128,14 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
             self._owner.call_when_done(batch, wake)
             yield from future.__await__()
+        return self._place()
 
     def __repr__(self) -> str:
-        batch, index = resolve(self._batch, self._index)
-        if not batch.done:
-            state = "under way"
+        if not self.done():
+            state = "in flight"
         else:
-            state = str(error) if (error := batch.error_of(index)) else f"offset {record_metadata(batch, index).offset}"
-        return f"<Delivery to {batch.topic}-{batch.partition}: {state}>"
+            state = str(error) if (error := self.exception()) else f"offset {self._place().offset}"
+        return f"<Delivery to {self.topic}-{self.partition}: {state}>"
 
 
 class Owner:
@@ -158,21 +180,3 @@ def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextMa
         for batch in completed:
             for callback in batch.callbacks:
                 callback()
-
-
-def batch_error(delivery: Delivery) -> KohortError | None:
-    """Wait for the records of a batch up to this one, and return the first error among them.
-
-    A batch that the broker finds too large is divided, so its last record may be delivered where another failed.
-    """
-    index = 0
-    while index <= delivery._index:
-        try:
-            Delivery(delivery._batch, index, delivery._owner).result()
-        except KohortError as error:
-            return error
-        part, at = resolve(delivery._batch, index)
-        if part.refused:
-            return next(iter(part.refused.values()))
-        index += part.count - at
-    return None

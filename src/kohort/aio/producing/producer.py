@@ -129,7 +129,7 @@ class Producer(OtherNames):
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
         """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
-        Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
+        Returns a delivery for each batch that they fell into, which is that of all their records in it.
         Raises as ``send``; the records before the one that it was raised for may have been handed over.
         """
         return self._run(self._calls.send_batch(topic, partition, records))
@@ -137,7 +137,7 @@ class Producer(OtherNames):
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
         """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched.
 
-        Returns the delivery of its last record. Raises as ``send``, and CorruptRecord for bytes that are no batch.
+        Returns the delivery of all its records. Raises as ``send``, and CorruptRecord for bytes that are no batch.
         """
         return self._run(self._calls.send_prebuilt(topic, partition, batch))
 
@@ -156,7 +156,7 @@ class Producer(OtherNames):
 
         ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``.
         Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
-        key as ``send`` does. Returns the delivery of the last row of each batch. Raises as ``send``, UsageError for a
+        key as ``send`` does. Returns a delivery for all rows of each batch. Raises as ``send``, UsageError for a
         column that is not there or has another type, and MissingExtra without pyarrow.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)

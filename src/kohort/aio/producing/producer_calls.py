@@ -122,21 +122,22 @@ class ProducerCalls:
             raise self.machine.no_room(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
-        """Hand over records, a lot at a time; return the delivery of the last record of each batch."""
+        """Hand over records, a lot at a time; return a delivery for the records of each batch."""
         driver = self.running()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
-        last: dict[int, tuple[ProduceBatch, int]] = {}
+        placed: dict[int, tuple[ProduceBatch, int, int]] = {}
+        """By batch: the first and the last of these records in it."""
         for lot in checked_lots(records, wall_ms):
             yield from self.room()
             with self._owner.guard:
                 self.running()
-                for batch, index in self.machine.add_lot(topic, partition, lot, driver.clock.now_ms()):
-                    last[id(batch)] = (batch, index)
+                for batch, first, last in self.machine.add_lot(topic, partition, lot, driver.clock.now_ms()):
+                    placed[id(batch)] = (batch, placed.get(id(batch), (batch, first))[1], last)
             self._kick(driver)
-        return [Delivery(batch, index, self._owner) for batch, index in last.values()]
+        return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
 
     def send_prebuilt(self, topic: str, partition: int, data: bytes) -> Call[Delivery]:
-        """Hand over one record batch as bytes; return the delivery of its last record."""
+        """Hand over one record batch as bytes; return the delivery of its records."""
         driver = self.running()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         yield from self.room()
@@ -144,7 +145,7 @@ class ProducerCalls:
             self.running()
             batch = self.machine.add_prebuilt(topic, partition, data, driver.clock.now_ms())
         self._kick(driver)
-        return Delivery(batch, batch.count - 1, self._owner)
+        return Delivery(batch, batch.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
         """Return the rows as record batches, which are encoded one by one as they are taken."""

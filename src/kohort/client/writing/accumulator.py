@@ -126,9 +126,9 @@ class Accumulator:
             batch.full = wakes_sender = True
         return batch, index, wakes_sender
 
-    def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
-        """Add records one after another; returns each batch that they fell into, and the place of its last one."""
-        filled: list[tuple[ProduceBatch, int]] = []
+    def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int, int]]:
+        """Add records one after another; return the batches that they are in, with the first and last place in each."""
+        filled: list[tuple[ProduceBatch, int, int]] = []
         ends = list(accumulate(lot.sizes(), initial=0))
         at, count, most = 0, len(ends) - 1, self.limit(topic)
         while at < count:
@@ -149,7 +149,7 @@ class Accumulator:
             self.buffered_bytes += ends[end] - ends[at]
             if batch.size >= most:
                 batch.full = True
-            filled.append((batch, len(batch.values) - 1))
+            filled.append((batch, first, len(batch.values) - 1))
             at = end
         return filled
 

@@ -69,12 +69,8 @@ class RowSender:
 
     @staticmethod
     def _wait_for(deliveries: Iterable[Delivery]) -> None:
-        from kohort.aio.producing.delivery import batch_error
-
-        for delivery in deliveries:  # of the last row of a batch, of which any row may have failed
-            error = batch_error(delivery)
-            if error is not None:
-                raise error
+        for delivery in deliveries:
+            delivery.result()
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
