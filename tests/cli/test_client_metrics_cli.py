@@ -11,6 +11,7 @@ from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from support.raw.raw_client import RawClient
 from support.telemetry.otlp_bytes import gauge, metrics_data, total
+from support.waiting import eventually
 
 CONSUMER = "org.apache.kafka.consumer."
 PUSHED = metrics_data(
@@ -98,9 +99,7 @@ def push(bootstrap, client_id, **says):
 def test_what_members_said_stands_beside_them(run, ask, broker):
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="pair", client_id="one") as consumer:
         consumer.subscribe(["read"])
-        consumer.poll(0)
-        while not ask("group", "describe", "pair")["members"]:
-            consumer.poll(100)
+        eventually(lambda: consumer.poll(100) or consumer.assignment())
         plain = run("group", "describe", "pair", "--members", "--client-metrics").stdout.splitlines()
         push(broker.bootstrap, "one", group_id="pair")
         push(broker.bootstrap, "one", group_id="other")

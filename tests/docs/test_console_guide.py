@@ -227,7 +227,7 @@ def test_every_option_of_the_console_is_in_the_table_and_no_other() -> None:
     rows = [line.split("|")[1] for line in table("Where it looks").splitlines() if line.startswith("| `--")]
     told = set(re.findall(r"`(--[\w-]+)`", "".join(rows)))
     own = {name for param in console.params for name in (*param.opts, *param.secondary_opts) if name.startswith("--")}
-    of_all = {"--bootstrap", "--config", "--command-config", "--profile", "--set", "--output"}
+    of_all = {"--bootstrap", "--bootstrap-server", "--config", "--command-config", "--profile", "--set", "--output"}
 
     assert told == own - of_all
     assert of_all <= own

@@ -165,7 +165,6 @@ checkpoint: state
 """
 
 
-@pytest.mark.whole
 def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -185,7 +184,7 @@ def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
 
-@pytest.mark.whole
+@pytest.mark.campaign
 def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_one_is_widened(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -208,7 +207,6 @@ def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_on
     assert found.agg({"id": "sum"}).collect()[0][0] == 3
 
 
-@pytest.mark.whole
 def test_topic_deleted_and_filled_again_between_two_runs_ends_the_second(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ MOST = 1 << 16
 class Alone:
     """What a connection knows of the server."""
 
-    server_name, server_port = "localhost", 0
+    server_name, server_port, any_host = "localhost", 0, True
 
     def __init__(self) -> None:
         self.pages = Pages(self.made, clock=lambda: math.inf)
