@@ -72,5 +72,6 @@ def _go_on(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.soft = was.soft
     if group.soft.topics is not None:
-        group.soft.topics.changed.update(group.subscribed_names())
+        # A static member that is replaced may have been the last one to subscribe to a topic.
+        group.soft.topics.changed.update(group.subscribed_names(), group.soft.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

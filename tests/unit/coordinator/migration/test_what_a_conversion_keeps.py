@@ -3,6 +3,7 @@ have, and their signs of life; and how large a group may be for it."""
 
 import pytest
 
+from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
 from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, RoundOpened, Who
 from kohort.coordinator.migration.embedded import assignment_for
@@ -305,3 +306,16 @@ class TestAssignmentsInTheFormOfTheMember:
         told = stage.answer(stage.sync("m1", 5)).assignment
 
         assert parse_assignment(told).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
+
+
+def test_conversion_by_a_static_member_hashes_no_topic_of_its_earlier_subscription():
+    stage = newest()
+    joined = stage.answer(stage.join(instance_id="i"))
+    given = {joined.member_id: assignment(("t", 0))}
+    stage.sync(joined.member_id, joined.generation_id, given, instance_id="i")
+
+    stage.come("new", "u", instance_id="i")
+    stage.come("other", "u")
+
+    group = stage.coordinator.groups_beside("g").consumer["g"]
+    assert group.metadata_hash == hash_of_topics(["u"], stage.topics)
