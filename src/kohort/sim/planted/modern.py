@@ -23,8 +23,9 @@ from kohort.coordinator.consumer.assignment import value_of
 from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.migration import classic_members, downgrade, upgrade
 from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.records import GroupWritten
 from kohort.coordinator.runtime import Coordinator
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch
 
@@ -173,7 +174,15 @@ def two_groups_of_one_name(patch: Patch) -> None:
             shard.groups.by_id[group_id] = classic
         return instead
 
+    def checked(real: Any, coordinator: Any, shard: Any, outcome: Outcome, *rest: Any) -> None:
+        """Refuse every conversion to the classic protocol: few seeds refuse one."""
+        real(coordinator, shard, outcome, *rest)
+        groups = [record.group_id for record in outcome.records if isinstance(record, GroupWritten) and record.value]
+        if any(group_id in shard.groups.consumer for group_id in groups):
+            raise StorageError("planted: a conversion that cannot be written")
+
     patch.method(Coordinator, "_refused", refused)
+    patch.method(Coordinator, "_check_records", checked)
 
 
 @bug(AREA, "classic members are not told to join again in a modern group", WORLD)
