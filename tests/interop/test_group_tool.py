@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from click.testing import CliRunner
 
-from kohort import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from kohort import Admin, Broker, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kohort.cli.main import main
 from support.peers.kafka_tools import kafka
 
@@ -21,6 +21,18 @@ PROGRESS = "CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH TARGET-ASSIGNMENT UPGR
 STATE = "GROUP COORDINATOR_(ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
 NAMES = {"--offsets": OFFSETS, "--members": f"{MEMBERS} {PROGRESS}", "--state": STATE}
 POLLS = 300
+
+
+@pytest.fixture(scope="module")
+def own_broker():
+    """A broker of its own: Kafka's tool describes no group of a broker that has one without a name."""
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(params=["own_broker", pytest.param("apache", marks=pytest.mark.kafka)], ids=["ours", "apache"])
+def either(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
