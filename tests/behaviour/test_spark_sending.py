@@ -9,10 +9,10 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 
-from kohort import Admin, Broker, Consumer, NewTopic  # noqa: E402
-from kohort.errors import ApiError, ErrorCode, KohortError, UsageError  # noqa: E402
-from kohort.model import Record, TopicPartition  # noqa: E402
-from kohort.spark.sending.dead_letters import LetterSender  # noqa: E402
+from kohort import Admin, Broker, Consumer, NewTopic  # noqa: E402 - behind importorskip
+from kohort.errors import ApiError, ErrorCode, KohortError, UsageError  # noqa: E402 - behind importorskip
+from kohort.model import Record, TopicPartition  # noqa: E402 - behind importorskip
+from kohort.spark.sending.dead_letters import LetterSender  # noqa: E402 - behind importorskip
 from kohort.spark.sending.send import RowSender, drop_producer, kept_producer, send_rows  # noqa: E402
 
 

@@ -7,9 +7,9 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 
-from kohort.aio.producing.arrow_rows import ArrowRows  # noqa: E402
-from kohort.config.client import ProducerConfig  # noqa: E402
-from kohort.errors import UsageError  # noqa: E402
+from kohort.aio.producing.arrow_rows import ArrowRows  # noqa: E402 - behind importorskip
+from kohort.config.client import ProducerConfig  # noqa: E402 - behind importorskip
+from kohort.errors import UsageError  # noqa: E402 - behind importorskip
 
 TABLE = pa.table({"key": ["a", None], "value": [b"1", b"2"]})
 COLUMNS = ("value", "key", "headers", "timestamp", "partition")

@@ -58,7 +58,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
             index += part.count - at
 
     def _unfinished(self) -> ProduceBatch | None:
-        """Return a batch that is not done yet, if there is one."""
+        """Return the first unfinished batch of its records; None if all are finished."""
         return next((part for part in self._parts() if not part.done), None)
 
     def done(self) -> bool:

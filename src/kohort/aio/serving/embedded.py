@@ -141,7 +141,7 @@ class Broker:
 
     @property
     def _is_inherited(self) -> bool:
-        """Whether the broker runs in the parent of this process, which was forked."""
+        """True in a forked child: the broker runs in the parent process."""
         return self._server is not None and self._pid != os.getpid()
 
     def _check_stopped(self) -> None:

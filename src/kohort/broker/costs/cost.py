@@ -62,7 +62,7 @@ class Parts:
     most: int
     brings: Brings | None = None
     writes: bool = False
-    """Whether a part writes: the answer may wait for the disk, and be withdrawn."""
+    """True where a part writes: its answer may wait for the disk, and is withdrawn if the write fails."""
     refuse: Refuse | None = None
 
 
