@@ -27,7 +27,7 @@ DEFAULTS: Final = ("kafka_exporter",)
 HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
 
 Without --listen the page is printed once. With --listen it is served at /metrics, and the cluster is looked at whenever
-somebody scrapes. Names are those of kafka_exporter and our own; --metrics-compat has more.
+somebody scrapes. Names are those of kafka_exporter and our own.
 
 Rebalances are counted where there is a journal, kept by a kohort broker or by kohort watch: those since the start, or
 with one page all that the journal has.
@@ -36,7 +36,6 @@ with one page all that the journal has.
 Examples:
   kohort metrics | grep kafka_consumergroup_lag_sum
   kohort metrics --bootstrap kafka:9092 --listen 127.0.0.1:9308
-  kohort metrics --profile prod --metrics-compat kafka_exporter,kminion
 """
 
 

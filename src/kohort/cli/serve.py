@@ -105,7 +105,7 @@ Examples:
 @click.option(
     "--metrics-compat",
     metavar="NAMES",
-    help="By whose names groups are shown, too: kafka_exporter, kminion, lag_exporter, jmx [kafka_exporter,jmx].",
+    help="By whose names groups are shown, too: kafka_exporter, jmx [kafka_exporter,jmx].",
 )
 @click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers, by any name.")
 @watch_options

@@ -40,7 +40,7 @@ CLIENT_METRICS: Final = (
     "org.apache.kafka.producer.produce.throttle.",
 )
 """What tells of a client's groups and of its delays; nothing by topic or partition."""
-METRICS_OF: Final = ("kafka_exporter", "kminion", "lag_exporter", "jmx")
+METRICS_OF: Final = ("kafka_exporter", "jmx")
 """Other exporters whose names there are (metrics/catalogue.py, which lies above)."""
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal["gauge", "counter", "histogram", "unknown"]
-Set = Literal["kafka_exporter", "kminion", "lag_exporter", "jmx", "groups", "broker", "watch"]
+Set = Literal["kafka_exporter", "jmx", "groups", "broker", "watch"]
 
-COMPATIBLE: Final[tuple[Set, ...]] = ("kafka_exporter", "kminion", "lag_exporter", "jmx")
+COMPATIBLE: Final[tuple[Set, ...]] = ("kafka_exporter", "jmx")
 """The sets that can be chosen."""
-DEFAULT_SETS: Final[tuple[Set, ...]] = ("kafka_exporter", "jmx")
 
 
 class Known(NamedTuple):
@@ -126,59 +125,6 @@ _KAFKA_EXPORTER: Final = [
         kafka_topic_partition_in_sync_replica="Replicas that are in sync.",
         kafka_topic_partition_leader_is_preferred="1 where the first replica leads.",
         kafka_topic_partition_under_replicated_partition="1 where a replica is not in sync.",
-    ),
-]
-_KMINION: Final = [
-    *_gauges(
-        "kminion",
-        "group_id protocol protocol_type state coordinator_id",
-        kminion_kafka_consumer_group_info="1 where the group is Stable, else 0.",
-    ),
-    *_gauges(
-        "kminion",
-        "group_id",
-        kminion_kafka_consumer_group_members="Members.",
-        kminion_kafka_consumer_group_empty_members="Members that have no partition.",
-    ),
-    *_gauges(
-        "kminion",
-        "group_id topic_name",
-        kminion_kafka_consumer_group_topic_members="Members that have a partition of the topic.",
-        kminion_kafka_consumer_group_topic_assigned_partitions="Partitions of the topic that members have.",
-        kminion_kafka_consumer_group_topic_offset_sum="Committed offsets added up.",
-        kminion_kafka_consumer_group_topic_lag="Lag added up; a partition's is never below 0.",
-    ),
-    *_gauges(
-        "kminion",
-        "group_id topic_name partition_id",
-        kminion_kafka_consumer_group_topic_partition_lag="Lag; never below 0.",
-    ),
-]
-_LAG_EXPORTER: Final = [
-    *_gauges(
-        "lag_exporter",
-        "cluster_name group",
-        kafka_consumergroup_group_max_lag="Lag of the partition that is furthest behind.",
-        kafka_consumergroup_group_max_lag_seconds="The same in seconds.",
-        kafka_consumergroup_group_sum_lag="Lag of all partitions added up.",
-    ),
-    *_gauges(
-        "lag_exporter",
-        "cluster_name group topic",
-        kafka_consumergroup_group_topic_sum_lag="Lag of a topic's partitions added up.",
-    ),
-    *_gauges(
-        "lag_exporter",
-        "cluster_name group topic partition member_host consumer_id client_id",
-        kafka_consumergroup_group_offset="The committed offset.",
-        kafka_consumergroup_group_lag="Records between it and the end of the log.",
-        kafka_consumergroup_group_lag_seconds="How old the first of them is.",
-    ),
-    *_gauges(
-        "lag_exporter",
-        "cluster_name topic partition",
-        kafka_partition_latest_offset="The end of the log.",
-        kafka_partition_earliest_offset="The start of the log.",
     ),
 ]
 _JMX_GROUPS: Final = "kafka_server_group_coordinator_metrics_"
@@ -359,7 +305,6 @@ _PAGE: Final = [
 ]
 
 CATALOGUE: Final[dict[str, Known]] = {
-    known.name: known
-    for known in (*_PAGE, *_BROKER, *_WATCH, *_JMX, *_OWN, *_KAFKA_EXPORTER, *_KMINION, *_LAG_EXPORTER)
+    known.name: known for known in (*_PAGE, *_BROKER, *_WATCH, *_JMX, *_OWN, *_KAFKA_EXPORTER)
 }
 """By name, in the order of a page."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import ConfigError
-from kohort.metrics import broker_families, group_families, jmx, kafka_exporter, kminion, lag_exporter
+from kohort.metrics import broker_families, group_families, jmx, kafka_exporter
 from kohort.metrics.broker_copy import BrokerCopy, ProcessCopy
-from kohort.metrics.catalogue import COMPATIBLE, DEFAULT_SETS, Set
-from kohort.metrics.cluster import ClusterSnapshot, TopicState
+from kohort.metrics.catalogue import COMPATIBLE, Set
+from kohort.metrics.cluster import ClusterSnapshot
 from kohort.metrics.group_views import GroupView
 from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
@@ -24,7 +24,7 @@ PARTITIONS_MOST: Final = 1_000
 class PageOptions:
     """What is wanted of a page."""
 
-    sets: tuple[Set, ...] = DEFAULT_SETS
+    sets: tuple[Set, ...] = COMPATIBLE
     most_partitions: int = PARTITIONS_MOST
     most_series: int = SERIES_MOST
 
@@ -62,7 +62,7 @@ def made_page(
         kafka_exporter.add_cluster(page, cluster)
         yield page
     for view in views:
-        _add_group(page, cluster.cluster_id, view, options)
+        group_families.add_group(page, view)
         yield page
     if rebalances is not None:
         rebalances.add_to(page)
@@ -70,12 +70,13 @@ def made_page(
     broker_families.add_fenced(page, brokers)
     counts = kafka_exporter.partition_counts(cluster)
     for view in views:
-        _add_partitions(page, cluster.cluster_id, view, counts, options)
+        _add_partitions(page, view, counts, options)
         yield page
     if rebalances is not None:
         rebalances.add_durations(page)
     for topic in cluster.topics:
-        _add_topic(page, cluster.cluster_id, topic, options)
+        if "kafka_exporter" in options.sets:
+            kafka_exporter.add_topic_partitions(page, topic)
         yield page
     for _ in broker_families.add_clients(page, brokers):
         yield page
@@ -83,28 +84,7 @@ def made_page(
     yield page
 
 
-def _add_topic(page: Page, cluster_id: str, topic: TopicState, options: PageOptions) -> None:
-    if "kafka_exporter" in options.sets:
-        kafka_exporter.add_topic_partitions(page, topic)
-    if "lag_exporter" in options.sets:
-        lag_exporter.add_topic_partitions(page, cluster_id, topic)
-
-
-def _add_group(page: Page, cluster_id: str, view: GroupView, options: PageOptions) -> None:
-    group_families.add_group(page, view)
-    if "kminion" in options.sets:
-        kminion.add_group(page, view)
-    if "lag_exporter" in options.sets:
-        lag_exporter.add_group(page, cluster_id, view)
-
-
-def _add_partitions(
-    page: Page, cluster_id: str, view: GroupView, counts: Mapping[str, int], options: PageOptions
-) -> None:
+def _add_partitions(page: Page, view: GroupView, counts: Mapping[str, int], options: PageOptions) -> None:
     group_families.add_group_partitions(page, view, options.most_partitions)
     if "kafka_exporter" in options.sets:
         kafka_exporter.add_group_partitions(page, view.now, counts, options.most_partitions)
-    if "kminion" in options.sets:
-        kminion.add_group_partitions(page, view, options.most_partitions)
-    if "lag_exporter" in options.sets:
-        lag_exporter.add_group_partitions(page, cluster_id, view, options.most_partitions)

@@ -117,36 +117,6 @@ def test_a_partition_without_a_leader_has_no_series_of_one():
     assert page.value("kafka_topic_partition_leader_is_preferred", "t", 0) == 0
 
 
-def test_groups_are_shown_by_kminions_names():
-    page, group = page_of(a_cluster()), "kminion_kafka_consumer_group_"
-
-    assert page.value(f"{group}info", "billing", "range", "consumer", "Stable", 1) == 1
-    assert page.value(f"{group}members", "billing") == 2
-    assert page.value(f"{group}empty_members", "billing") == 1
-    assert page.value(f"{group}topic_members", "billing", "t") == 1
-    assert page.value(f"{group}topic_assigned_partitions", "billing", "t") == 2
-    assert page.value(f"{group}topic_lag", "billing", "t") == 10
-    assert page.value(f"{group}topic_offset_sum", "billing", "t") == 90
-    assert page.value(f"{group}topic_partition_lag", "billing", "t", 0) == 10
-    assert page.value(f"{group}topic_partition_lag", "billing", "t", 1) is None
-
-
-def test_groups_are_shown_by_kafka_lag_exporters_names_with_the_owners():
-    page, group = page_of(a_cluster()), "kafka_consumergroup_group_"
-    owner = ("/10.0.0.1", "c1-x", "c1")
-
-    assert page.value(f"{group}lag", "abc", "billing", "t", 0, *owner) == 10
-    assert page.value(f"{group}lag_seconds", "abc", "billing", "t", 0, *owner) == 5
-    assert page.value(f"{group}offset", "abc", "billing", "t", 0, *owner) == 90
-    assert page.value(f"{group}max_lag", "abc", "billing") == 10
-    nobody = page_of(a_cluster(a_group(members=(), partitions=(part("t", 0, 90),))))
-    assert nobody.value(f"{group}lag", "abc", "billing", "t", 0, "unknown", "unknown", "unknown") == 10
-    assert page.value(f"{group}max_lag_seconds", "abc", "billing") == 5
-    assert page.value(f"{group}sum_lag", "abc", "billing") == 10
-    assert page.value(f"{group}topic_sum_lag", "abc", "billing", "t") == 10
-    assert page.value("kafka_partition_latest_offset", "abc", "t", 0) == 100
-
-
 def test_our_own_names_tell_what_the_others_do_not():
     page = page_of(a_cluster())
 
@@ -200,14 +170,13 @@ def test_an_offset_beyond_the_end_of_the_log_is_not_behind():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
 
     assert page.value("kohort_group_lag_records", "billing", "t", 0) == 0
-    assert page.value("kminion_kafka_consumer_group_topic_partition_lag", "billing", "t", 0) == 0
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "as kafka_exporter has it"
 
 
 def test_only_the_sets_that_were_chosen_are_there():
-    page = page_of(a_cluster(), PageOptions(sets=("kminion",)))
+    page = page_of(a_cluster(), PageOptions(sets=("kafka_exporter",)))
 
-    assert {known.of for known, _ in page.families()} == {"groups", "kminion"}
+    assert {known.of for known, _ in page.families()} == {"groups", "kafka_exporter"}
 
 
 def test_a_group_shows_so_many_partitions_and_sums_of_all():
