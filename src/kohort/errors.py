@@ -10,7 +10,6 @@ KohortError
 ├── StorageError             the disk refused, or what it holds cannot be used
 │   ├── DataDirInUse         another broker owns the folder
 │   └── CorruptLog           a segment that recovery cannot mend by cutting its tail
-├── NotARecording            a file that is no recording of a broker, or a damaged one
 ├── ConfigError              the user's option: its name, its value, what is allowed
 ├── UsageError               a call that the state of the object forbids (mixed subscriptions, two threads)
 ├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
@@ -298,10 +297,6 @@ class DataDirInUse(StorageError):
 
 class CorruptLog(StorageError):
     """A segment that cannot be mended by cutting its tail."""
-
-
-class NotARecording(KohortError):
-    """The file is no recording, or one of another version, or damaged. The text says where."""
 
 
 class ConfigError(KohortError):

@@ -1,4 +1,4 @@
-"""Text that no log, no traceback, no plan and no recording may show: passwords, keys, tokens."""
+"""Text that no log, no traceback and no plan may show: passwords, keys, tokens."""
 
 from __future__ import annotations
 

@@ -39,7 +39,6 @@ RUNS = {
     "schemas": 1000,
     "pipeline-files": 100,
     "histories": 300,
-    "recordings": 300,
     "kernel-files": 500,
     "watch-stores": 100,
     "scrapes": 300,

@@ -17,7 +17,7 @@ from kohort.config.listeners import demands_signed_tokens, listener_config, list
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.notes import Note, debug, warning
-from kohort.secret import HIDDEN, Secret
+from kohort.secret import Secret
 from kohort.security.jaas import OAUTH_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from kohort.security.jaas import OPTION as JAAS_OPTION
 from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
@@ -150,8 +150,6 @@ def _entry(said: ListenerConfig, prefix: str, module: str) -> JaasEntry:
     if said.sasl_jaas_config is None:
         return JaasEntry(module)
     option = f"{prefix}{JAAS_OPTION}"
-    if said.sasl_jaas_config.reveal() == HIDDEN:  # of a recording: nobody logs in by it
-        return JaasEntry(module, {"user_": Secret(HIDDEN)})
     entry = parse_jaas(said.sasl_jaas_config, option)
     if entry.module != module:
         raise ConfigError(f"{option}: the entry is of {entry.module}, expected one of {module}")

@@ -93,11 +93,6 @@ Examples:
     "password out of the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
 )
 @click.option(
-    "--record",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all that goes into the broker to FILE, for kohort sim replay-recording; in memory, one broker only.",
-)
-@click.option(
     "--metrics",
     metavar="HOST:PORT",
     help="Serve /metrics for Prometheus there (docs/guides/metrics.md); 127.0.0.1:9308 is usual.",
@@ -123,7 +118,6 @@ def serve(
     settings: tuple[str, ...],
     config_file: Path | None,
     add_scram: tuple[str, ...],
-    record: Path | None,
     metrics: str | None,
     metrics_compat: str | None,
     metrics_allow_anyone: bool,
@@ -146,7 +140,7 @@ def serve(
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
-        _run(config, nodes, folder, Besides(record, port_file, output, watching, beside))
+        _run(config, nodes, folder, Besides(port_file, output, watching, beside))
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -222,10 +216,9 @@ def start_logging(*, quiet: bool) -> None:
 
 
 class Besides(NamedTuple):
-    """What is wanted besides brokers: a recording, the port in a file, how it is said that they are ready, another
+    """What is wanted besides brokers: the port in a file, how it is said that they are ready, another
     cluster watched."""
 
-    record: Path | None
     port_file: Path | None
     output: str
     watching: BackgroundWatch | None
@@ -288,7 +281,7 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, nodes, folder, ready, wanted.record, beside))
+        loop.run_until_complete(run(config, nodes, folder, ready, beside))
     finally:
         loop.close()
 

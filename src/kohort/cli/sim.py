@@ -243,33 +243,6 @@ def reach(seeds: str, world: str, output: str) -> None:
         click.echo("\n".join([*missed, f"{len(reached)} reached, {len(missed)} not"]))
 
 
-@sim.command("replay-recording")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def replay_recording_(file: Path) -> None:
-    """Play again what `kohort serve --record FILE` wrote down: event for event, and compare the decisions.
-
-    \b
-    kohort serve --record broker.rec
-    kohort sim replay-recording broker.rec
-    """
-    from kohort.errors import NotARecording
-    from kohort.sim.recording_replay import replay_recording
-
-    try:
-        with file.open("rb") as opened:
-            replayed = replay_recording(opened)
-    except (NotARecording, OSError) as error:
-        click.echo(f"kohort sim replay-recording: {file}: {error}", err=True)
-        sys.exit(1)
-    if replayed.ended is not None:
-        click.echo(f"{file}: {replayed.ended}; what comes before is played", err=True)
-    click.echo(f"{replayed.events} events, {replayed.lasted_ms / 1000:.1f} s recorded")
-    if replayed.difference is not None:
-        click.echo(f"it differs: {replayed.difference}", err=True)
-        sys.exit(1)
-    click.echo("every decision is the same")
-
-
 def _planted(bug: str | None) -> AbstractContextManager[None]:
     """Return what plants a bug, or nothing where none is named. Raises BadParameter for a name that there is not."""
     from kohort.sim.planted.catalogue import all_bugs

@@ -22,7 +22,6 @@ PLACES = {
     "schemas": "values:Schemas",
     "pipeline-files": "values:PipelineFiles",
     "histories": "texts:Histories",
-    "recordings": "texts:Recordings",
     "kernel-files": "texts:KernelFiles",
     "watch-stores": "watch_stores:WatchStores",
     "scrapes": "scrapes:Scrapes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import io
 import json
 import random
 import shutil
@@ -24,7 +23,7 @@ from kohort.config.client_metrics import parse_subscription
 from kohort.config.properties import parse_properties
 from kohort.config.server_properties import understand
 from kohort.coordinator.journal import KINDS
-from kohort.errors import KohortError, NotARecording
+from kohort.errors import KohortError
 from kohort.history.checker import check_history
 from kohort.history.lines import HistoryUnreadable
 from kohort.insight.findings.events import find_events
@@ -37,7 +36,6 @@ from kohort.security.sasl.oauthbearer import OAuthBearerServer
 from kohort.security.sasl.scram_text import check_users
 from kohort.security.sasl.signing_keys import SigningKeys
 from kohort.security.sasl.tokens import UnsecuredTokens
-from kohort.sim.recording_replay import replay_recording
 from kohort.steps import at_once
 from kohort.telemetry.otlp import BadTelemetry, parse_metrics
 from support.telemetry.otlp_bytes import gauge, metrics_data, total
@@ -230,37 +228,6 @@ class Histories(TextEntrance):
     def read(self, data: bytes) -> None:
         self.path.write_bytes(data)
         check_history([self.path])
-
-
-class Recordings(TextEntrance):
-    """Recordings of brokers, to be played again."""
-
-    name = "recordings"
-    feeds = "recordings of a broker, whole and damaged, with checksums made good, to the simulator"
-    refusals = (NotARecording,)
-    hang_ms = 1_000.0  # a whole broker starts, and plays all of it
-
-    def good(self) -> Sequence[bytes]:
-        from fuzz.entrances.good_ones import recording
-
-        return [recording()]
-
-    def generate(self, rng: random.Random) -> bytes:
-        from fuzz.entrances.good_ones import with_checksums, with_head
-
-        own = self.seeds[0]
-        if rng.random() < 0.3:
-            return with_head(own, lambda head: changed(head, rng) if rng.random() < 0.2 else with_option(head, rng))
-        damaged = mutated(own, rng, self.seeds)
-        return with_checksums(damaged) if rng.random() < 0.7 else damaged
-
-    def read(self, data: bytes) -> None:
-        replay_recording(io.BytesIO(data))
-
-
-def with_option(head: Any, rng: random.Random) -> Any:
-    """Return the head of a recording with another option in it."""
-    return head | {"config": changed(head["config"], rng)}
 
 
 class KernelFiles(TextEntrance):

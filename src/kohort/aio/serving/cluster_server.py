@@ -246,17 +246,6 @@ async def start_brokers(
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
-async def _start(
-    config: BrokerConfig, count: int, data_dir: Path | None, recording: Path | None
-) -> Server | ClusterServer:
-    """Start what is to be served. Raises ConfigError for a recording of what does not begin with nothing."""
-    if recording is None:
-        return await start_brokers(config, count, data_dir)
-    if count > 1 or data_dir is not None:
-        raise ConfigError("--record needs one broker that begins with nothing: leave out --data and --nodes")
-    return await Server.start_recorded(config, recording)
-
-
 def nothing(_server: Server | ClusterServer) -> AbstractContextManager[object]:
     """Run nothing beside the brokers."""
     return nullcontext()
@@ -267,7 +256,6 @@ async def run(
     count: int,
     data_dir: Path | None,
     ready: Callable[[Mapping[str, str], str], None],
-    recording: Path | None = None,
     beside: Beside = nothing,
 ) -> None:
     """Serve until SIGTERM or SIGINT; ``ready`` is told the addresses of the listeners and the cluster's id. ``beside``
@@ -276,7 +264,7 @@ async def run(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    server = await _start(config, count, data_dir, recording)
+    server = await start_brokers(config, count, data_dir)
     try:
         with beside(server):
             ready(server.addresses, server.cluster_id)

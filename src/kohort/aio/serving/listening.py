@@ -94,17 +94,6 @@ def _check_reach(config: BrokerConfig, listener: Listener) -> None:
         )
 
 
-def check_recordable(config: BrokerConfig) -> None:
-    """Raise ConfigError for logins that other computers may try: the chance of a recorded broker is in its recording,
-    so its nonces can be known."""
-    for listener in listeners_of(config):
-        if listener.protocol.uses_sasl and not is_loopback(listener.host):
-            raise ConfigError(
-                f"--record: {listener} may be reached from other computers, and who reads the recording could forge "
-                "logins: listen on 127.0.0.1"
-            )
-
-
 def is_loopback(host: str) -> bool:
     """Tell whether only this computer reaches an address; of a name that is unknown nobody does."""
     if host in EVERY_ADDRESS:

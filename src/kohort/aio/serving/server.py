@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -22,9 +21,8 @@ from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.handles import is_reserved
 from kohort.aio.serving.key_fetching import fetch_keys
-from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, check_recordable
+from kohort.aio.serving.listening import BACKLOG, BoundListener, bind
 from kohort.aio.serving.pulse import Pulse
-from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener
 from kohort.aio.tls.server_side import TlsListener
@@ -48,8 +46,6 @@ from kohort.broker.io import (
     Tick,
     WallClockSet,
 )
-from kohort.broker.recording_broker import RecordingBroker
-from kohort.broker.recording_format import RecordingHead
 from kohort.broker.request import ConnectionId, Intercept
 from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
@@ -122,25 +118,6 @@ class Server:
             broker.state.quotas.thread_time_ns = time.thread_time_ns
             server = cls(broker, clock)
             server.flushes = flushes_of(storage)
-            await server.listen(bound.listeners)
-            server._resources = resources.pop_all()
-        return server
-
-    @classmethod
-    async def start_recorded(cls, config: BrokerConfig, recording: Path) -> Server:
-        """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording_format.py).
-
-        Raises ConfigError for an address that cannot be listened on, a login that other computers could try to guess,
-        and a file that is there or cannot be made.
-        """
-        check_recordable(config)
-        clock, seed = SystemClock(), system_rng().getrandbits(63)
-        with ExitStack() as resources:
-            bound = bind(config)
-            resources.callback(bound.close)
-            file = resources.enter_context(new_recording(recording))
-            broker = RecordingBroker(RecordingHead(bound.config, seed, clock.now_ms()), random.Random(seed), file.write)
-            server = cls(broker, clock)
             await server.listen(bound.listeners)
             server._resources = resources.pop_all()
         return server

@@ -43,17 +43,6 @@ def parse_users(option: str, text: Secret, new_salt: Callable[[], bytes]) -> lis
     return [_derived(option, *_parsed(option, line), new_salt) for line in _lines(text)]
 
 
-def without_passwords(option: str, text: Secret) -> str:
-    """Return the same users, whose passwords nobody has: for a broker that is played again. Raises ConfigError."""
-    lines = []
-    for line in _lines(text):
-        mechanism, said = _parsed(option, line)
-        hidden = base64.b64encode(bytes(hashlib.new(HASHES[mechanism]).digest_size)).decode()
-        said |= {"saltedpassword": hidden} if said.get("saltedpassword") else {"password": "hidden"}
-        lines.append(f"{mechanism}=[" + ",".join(f'{key}="{value}"' for key, value in said.items() if value) + "]")
-    return "\n".join(lines)
-
-
 def _lines(text: Secret) -> list[str]:
     return [line.strip() for line in text.reveal().splitlines() if line.strip()]
 
