@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial, wraps
+from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,7 +13,6 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
 from kohort.aio.position_calls import PositionCalls
 from kohort.aio.security_admin import SecurityCalls
-from kohort.aio.statistics import tell_statistics
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_of
 from kohort.aio.transaction_admin import TransactionCalls
@@ -40,7 +38,6 @@ from kohort.client.admin.operations import AdminMachine, Operation, Results
 from kohort.client.admin.rights import with_rights
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.reports.producer_metrics import admin_metrics
-from kohort.client.reports.statistics import admin_statistics
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import checked_ms
@@ -363,8 +360,6 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
             raise UsageError("the admin client is closed")
         if self._driver is None:
             self._driver = Driver(self._engine, tls=self._tls, clock=self._clock)
-            report = partial(admin_statistics, self._engine)
-            tell_statistics(self._driver, "admin", report, nullcontext(), in_thread=True)
         told = with_rights(self.config, name, about, operation)
         words = f"{name} of {about!r}" if about else name
         promise = self._machine.start(words, told, self._limit(timeout_ms), self._driver.clock.now_ms())

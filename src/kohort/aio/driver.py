@@ -123,7 +123,6 @@ class Driver:
         self._closed = False
         self._watchers: dict[Callable[[], object], asyncio.Future[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
-        self._at_close: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
         """Set when a machine failed in a way it should not: the client is of no more use."""
@@ -131,10 +130,6 @@ class Driver:
     def on_progress(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` on the loop after every step of the engine."""
         self._listeners.append(listener)
-
-    def on_close(self, end: Callable[[], None]) -> None:
-        """Call ``end`` when this is closed."""
-        self._at_close.append(end)
 
     @property
     def is_closed(self) -> bool:
@@ -215,8 +210,6 @@ class Driver:
         self._do(outputs)
         self._notify()
         self._closed = True
-        for end in self._at_close:
-            end()
         if self._logins is not None:
             self._logins.close()
         if self._timer is not None:

@@ -28,7 +28,6 @@ INSTEAD_OF_CLASSIC: Final = {
     "group.remote.assignor says which",
 }
 """Options of the classic group protocol, and what took their place."""
-CALLABLE: Final = ValueRule(lambda given: given is None or callable(given), "a function")
 STRATEGIES: Final = ValueRule(lambda name: name.lower() in ("rebootstrap", "none"), "rebootstrap or none")
 PARTITIONERS: Final = (
     "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random",
@@ -83,16 +82,6 @@ class ClientConfig(NoEffectConfig):
     )
     metrics_num_samples: int = option("metrics.num.samples", 2, "Windows of which a metric is made.", low=1)
     metrics_sample_window_ms: int = option("metrics.sample.window.ms", 30000, "How long one of them is.", low=0)
-    statistics_interval_ms: int = option(
-        "statistics.interval.ms",
-        0,
-        "Time between two calls of stats_cb, where there is one; 0: never.",
-        low=0,
-        high=86_400_000,
-    )
-    stats_cb: Any = option(
-        "stats.cb", None, "A function that is given statistics as JSON, as of librdkafka.", of=object, rule=CALLABLE
-    )
 
     def __post_init__(self) -> None:
         NoEffectConfig.__post_init__(self)

@@ -9,8 +9,8 @@ from typing import Final
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.options import ValueRule, option
 
-NO_PUSH: Final = "a client pushes nothing; ask metrics(), or give stats_cb"
-NO_REPORTERS: Final = "metrics() and stats_cb tell them, and kohort.MetricsCollector shows them to Prometheus"
+NO_PUSH: Final = "a client pushes no metrics; call metrics()"
+NO_REPORTERS: Final = "metrics() returns the metrics, kohort.MetricsCollector exports them to Prometheus"
 ALL_LEVELS: Final = "all metrics are kept"
 OF_THE_SYSTEM: Final = "the operating system sizes the buffers of sockets"
 AT_ONCE: Final = "bootstrap addresses are asked as soon as no node that is known can be"
@@ -60,7 +60,7 @@ class NoEffectConfig(ClientSecurityConfig):
     enable_metrics_push: bool = option(
         "enable.metrics.push", True, "Whether the cluster may ask for metrics (KIP-714).", no_effect=NO_PUSH
     )
-    metric_reporters: list[str] = option("metric.reporters", [], "Who is told of metrics.", no_effect=NO_REPORTERS)
+    metric_reporters: list[str] = option("metric.reporters", [], "Classes that report metrics.", no_effect=NO_REPORTERS)
     metrics_recording_level: str = option(
         "metrics.recording.level", "INFO", "Which metrics are kept.", rule=LEVELS, no_effect=ALL_LEVELS
     )

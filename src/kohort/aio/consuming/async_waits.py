@@ -10,19 +10,16 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from kohort.aio.calls import run_call_async
 from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
 from kohort.aio.driver import Driver
 from kohort.aio.notes import CONSUMER_LOG, log_notes
-from kohort.aio.statistics import tell_statistics
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
-from kohort.client.reports.statistics import consumer_statistics
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError
@@ -73,8 +70,6 @@ class AsyncConsumerWaits:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
             self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
-            report = partial(consumer_statistics, self.machine)
-            tell_statistics(self._driver, "consumer", report, self.guard, in_thread=False)
         return self._driver
 
     @property

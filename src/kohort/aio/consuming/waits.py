@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from kohort.aio.calls import run_call
@@ -18,10 +17,8 @@ from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitL
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes
-from kohort.aio.statistics import tell_statistics
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
-from kohort.client.reports.statistics import consumer_statistics
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup
@@ -53,7 +50,6 @@ class ConsumerWaits:
         self._listener_error: Exception | None = None
         self.now_ms = driver.clock.now_ms
         driver.on_progress(self._on_progress)
-        tell_statistics(driver, "consumer", partial(consumer_statistics, machine), guard, in_thread=True)
 
     def _on_progress(self) -> None:
         log_notes(self.machine.notes, CONSUMER_LOG)

@@ -62,9 +62,7 @@ class Producer(OtherNames):
         self._outer_lock = threading.Lock()
         self._io = io_thread()
         self._owner = Owner(self._lock, check_thread=self._io.check_thread, check_process=self._io.check_process)
-        self._calls = ProducerCalls(
-            self._machine, self._owner, kick=Driver.kick_soon, refill_at=REFILL_AT, in_thread=True
-        )
+        self._calls = ProducerCalls(self._machine, self._owner, kick=Driver.kick_soon, refill_at=REFILL_AT)
         self._driver = self._calls.driver = self._io.call_now(self._calls.new_driver)
         self._now_ms = self._driver.clock.now_ms
         self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
 from kohort.aio.producing.record_forms import RecordLike, checked_lots
-from kohort.aio.statistics import tell_statistics
 from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition
-from kohort.client.reports.statistics import producer_statistics
 from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms, offsets_to_commit
 from kohort.client.writing.produce_batch import ProduceBatch
@@ -43,7 +40,7 @@ class ProducerCalls:
     """What both faces of a producer do, under the guard of its deliveries.
 
     ``kick`` wakes the driver from where the face is. ``refill_at`` is the share of ``buffer.memory`` to which a full
-    buffer has to drain before it takes records again; ``in_thread``: where ``stats_cb`` is called.
+    buffer has to drain before it takes records again.
     """
 
     def __init__(
@@ -53,7 +50,6 @@ class ProducerCalls:
         *,
         kick: Callable[[Driver], None],
         refill_at: float = 1.0,
-        in_thread: bool = False,
     ) -> None:
         self.machine = machine
         self.tls = tls_of(machine.config)
@@ -62,7 +58,6 @@ class ProducerCalls:
         self.closed = False
         self._owner = owner
         self._kick = kick
-        self._in_thread = in_thread
         self._enough_bytes = int(machine.config.buffer_memory * refill_at)
         self._first_unkeyed = 0
 
@@ -86,8 +81,6 @@ class ProducerCalls:
         machine, guard = self.machine, self._owner.guard
         driver = Driver(machine.engine, tls=self.tls, clock=self.clock, guard=guard)
         driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
-        report = partial(producer_statistics, machine)
-        tell_statistics(driver, "producer", report, guard, in_thread=self._in_thread)
         return driver
 
     def may_send(self) -> Driver:

@@ -219,7 +219,6 @@ class Commits:
         errors = commit_errors(sent.request, response)
         written = {partition: one for partition, one in commit.left.items() if partition not in errors}
         self._order.note_written(written)
-        self._metrics.wrote(_offsets(written))
         if errors:
             self._metrics.refused(OffsetCommitRequest, next(iter(errors.values())))
         ids = {topic.name: topic.topic_id for topic in sent.request.topics if topic.topic_id != NO_UUID}

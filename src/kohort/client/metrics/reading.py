@@ -7,16 +7,10 @@ looked up when somebody asks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Final
 
 from kohort.client.metrics.bounded import CountsByName
 from kohort.client.metrics.samples import Samples, SampleWindows
 from kohort.client.metrics.traffic import ErrorCounts
-from kohort.model import OffsetAndMetadata, TopicPartition
-
-COMMITTED_MOST: Final = 100_000
-"""Partitions of which the last commit is known; beyond, only of those that are committed from then on."""
 
 
 class ReadTopicMetrics:
@@ -114,17 +108,8 @@ class ReadingMetrics(ErrorCounts):
         self.rebalances = RebalanceMetrics(windows)
         self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
         """Milliseconds that the listener took, by what it was told: revoked, assigned, lost."""
-        self.committed: dict[TopicPartition, int] = {}
-        """What this consumer committed last."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
         """How long calls waited for the coordinator."""
-
-    def wrote(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Note a commit that was written."""
-        if len(self.committed) + len(offsets) > COMMITTED_MOST:
-            self.committed.clear()
-        for partition, at in offsets.items():
-            self.committed[partition] = at.offset
 
     def brought(self, topic: str, size: int, now_ms: int) -> None:
         """Count bytes that were fetched of a partition."""

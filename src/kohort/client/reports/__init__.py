@@ -1,1 +1,1 @@
-"""What clients have counted, told by the names that users know: Kafka's metrics, and librdkafka's statistics."""
+"""Metrics of a client by the names of Kafka's Java clients."""
