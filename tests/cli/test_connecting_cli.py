@@ -54,7 +54,7 @@ def test_every_kind_of_client_is_made_of_the_file(call, files):
         assert json.loads(call("group", "describe", "readers", "--output", "json", *way).stdout)["group"] == "readers"
         assert call("group", "why", "readers", *way).exit_code == 0
         assert "readers" in call("groups", *way).stdout
-        assert "NEW-OFFSET" in call("group", "reset", "readers", "--to-earliest", *way).stdout
+        assert "NEW-OFFSET" in call("group", "reset-offsets", "readers", "--to-earliest", *way).stdout
         assert "leads" in call("nodes", "list", *way).stdout
         assert call("transactions", "list", *way).exit_code == 0
         call("group", "delete", "readers", "--yes", *way)
@@ -106,7 +106,7 @@ def test_every_command_that_connects_can_be_told_how():
                 yield f"{name} {each}".strip(), command
 
     found = dict(commands(main, ""))
-    elsewhere = {"serve", "spark", "demo", "completion", "explain", "check-history"}
+    elsewhere = {"serve", "demo", "completion", "explain", "check-history"}
     for name, command in found.items():
         if name.split()[0] in elsewhere | {"pipeline", "sim"}:
             continue

@@ -77,7 +77,7 @@ def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, o
 
 
 def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
-    shown = run("group", "reset", "g", "--to-earliest")
+    shown = run("group", "reset-offsets", "g", "--to-earliest")
     assert shown.stderr == "0 offsets skipped, 5 to be read again\nnothing is changed yet: add --execute\n"
     assert [line.split()[1:] for line in shown.stdout.splitlines()] == [
         ["TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN"],
@@ -85,7 +85,7 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
     ]
     assert ask("group", "describe", "g")["lag"] == 15
 
-    run("group", "reset", "g", "--to-earliest", "--execute")
+    run("group", "reset-offsets", "g", "--to-earliest", "--execute")
 
     assert ask("group", "describe", "g")["lag"] == 20
 
@@ -103,29 +103,29 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
     ],
 )
 def test_every_way_to_say_where_to(run, ask, orders, where, expected):
-    found = ask("group", "reset", "g", "--topic", "orders:0", *where)
+    found = ask("group", "reset-offsets", "g", "--topic", "orders:0", *where)
 
     assert [(p["partition"], p["new_offset"]) for p in found["partitions"]] == [(0, expected)]
 
 
 def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
-    for args in (("reset", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
+    for args in (("reset-offsets", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
         refused = run("group", *args, code=5)
         assert "while it has members: reader at" in refused.stderr
 
 
 def test_a_plan_is_shown_while_the_group_works_and_says_who_is_to_be_stopped(run, member):
-    shown = run("group", "reset", "g", "--to-earliest")
+    shown = run("group", "reset-offsets", "g", "--to-earliest")
 
     assert shown.stdout.splitlines()[0].split()[:4] == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
     assert "nothing is changed yet: stop the members (reader at /127.0.0.1), " in shown.stderr
 
 
 def test_where_to_must_be_said_once(run, orders):
-    assert "say where to, once" in run("group", "reset", "g", code=2).stderr
-    assert "say where to, once" in run("group", "reset", "g", "--to-latest", "--shift-by", "1", code=2).stderr
-    assert "is no time" in run("group", "reset", "g", "--to-datetime", "noon", code=2).stderr
-    assert "expected TOPIC" in run("group", "reset", "g", "--to-latest", "--topic", "orders:x", code=2).stderr
+    assert "say where to, once" in run("group", "reset-offsets", "g", code=2).stderr
+    assert "say where to, once" in run("group", "reset-offsets", "g", "--to-latest", "--shift-by", "1", code=2).stderr
+    assert "is no time" in run("group", "reset-offsets", "g", "--to-datetime", "noon", code=2).stderr
+    assert "expected TOPIC" in run("group", "reset-offsets", "g", "--to-latest", "--topic", "orders:x", code=2).stderr
 
 
 def test_why_tells_what_the_last_rebalance_was_about(run, ask, orders):

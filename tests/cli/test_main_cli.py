@@ -67,7 +67,7 @@ def test_each_shell_gets_its_completion_script(run, shell):
 def test_every_command_is_where_the_table_says_and_teaches_by_example(run):
     for name in ("topics create", "topics list", "topics describe", "topics delete", "produce", "consume", "groups"):
         assert "Examples:" in run(*name.split(), "--help").stdout
-    for name in ("describe", "why", "reset", "delete"):
+    for name in ("describe", "why", "reset-offsets", "delete"):
         assert "Examples:" in run("group", name, "--help").stdout
 
 
@@ -117,7 +117,7 @@ def test_a_shell_is_completed_as_click_asks_it(shell, broker):
 
     assert "what-if" in completed("kohort", "group", "wh")
     assert "--rolling-restart" in completed("kohort", "group", "what-if", "--rol")
-    assert "replay" in completed("kohort", "group", "rep")
+    assert "reset-offsets" in completed("kohort", "group", "res")
 
 
 def test_bash_itself_completes_with_the_script(run, tmp_path):

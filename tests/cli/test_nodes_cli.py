@@ -82,29 +82,3 @@ def test_one_broker_alone_cannot_be_stopped():
 
     assert result.exit_code == 2
     assert "kohort serve --nodes N" in result.stderr
-
-
-def test_what_groups_would_do_without_a_node_is_what_they_then_do(nodes, cluster):
-    with kohort.Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        names = [f"g{n}" for n in range(6)]
-        for name in names:
-            admin.alter_group_offsets(name, {kohort.TopicPartition("orders", n): 0 for n in range(3)})
-        before = {name: admin.describe_groups([name])[name].coordinator_id for name in names}
-        gone = before["g0"]
-        loss = json.loads(nodes("what-if", str(gone), "--output", "json").stdout)["loss"]
-        told = nodes("what-if", str(gone), "--group", "g0").stdout
-
-        nodes("stop", str(gone))
-
-    with kohort.Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        after = {name: admin.describe_groups([name])[name].coordinator_id for name in names}
-        leaders = [p.leader_id for p in admin.describe_topics(["orders"])["orders"].partitions]
-    following = {one["group"]: one["next_coordinator"] for one in loss["groups"] if one["coordinated"]}
-    assert following == {name: after[name] for name in names if before[name] == gone}
-    assert {name: after[name] for name in names if before[name] != gone} == {
-        name: node for name, node in before.items() if node != gone
-    }
-    assert (loss["offline"], gone in leaders) == ([], False)
-    assert "reads its offsets" in told
-    assert "there is no node 9; there are" in nodes("what-if", "9", code=3).stderr
-    assert "does not exist" in nodes("what-if", str(after["g0"]), "--group", "no", code=3).stderr

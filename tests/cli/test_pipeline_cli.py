@@ -289,10 +289,10 @@ def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_pat
         admin.alter_group_offsets("g", {TopicPartition("clicks", 0): held})
         owner = claim_checkpoint(load_pipeline(mine))
         check_groups(load_pipeline(other), theirs)
-        with pytest.raises(KohortError, match="kohort group reset g --to-current --execute"):
+        with pytest.raises(KohortError, match="kohort group reset-offsets g --to-current --execute"):
             check_groups(load_pipeline(mine), owner)
 
-        command = ["group", "reset", "g", "--to-current", "--execute", "--bootstrap", broker.bootstrap]
+        command = ["group", "reset-offsets", "g", "--to-current", "--execute", "--bootstrap", broker.bootstrap]
         assert CliRunner().invoke(main, command).exit_code == 0
 
         check_groups(load_pipeline(mine), owner)

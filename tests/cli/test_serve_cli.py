@@ -57,7 +57,7 @@ def test_nor_is_one_that_believes_every_token():
 
 
 def test_an_older_kafka_is_stood_in_for():
-    with Served("--as-version", "2.8") as served:
+    with Served("--set", "kohort.as.version=2.8") as served:
         assert served.ready["as_version"] == "2.8"
         with RawClient(served.bootstrap) as raw:
             produce = next(api for api in raw.ask(ApiVersionsRequest(), 0).api_keys if api.api_key == 0)
@@ -65,7 +65,7 @@ def test_an_older_kafka_is_stood_in_for():
 
 
 def test_a_release_that_there_is_not_is_refused_in_a_sentence():
-    said = refused("--listen", "127.0.0.1:0", "--as-version", "4.4.0")
+    said = refused("--listen", "127.0.0.1:0", "--set", "kohort.as.version=4.4.0")
 
     assert said == (
         "kohort serve: kohort.as.version='4.4.0': expected one of 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 3.0, 3.1, "

@@ -71,33 +71,6 @@ def test_a_rolling_restart_takes_a_change_along(run, group):
     assert any("converts the group" in one for one in found["prediction"]["assumptions"])
 
 
-def test_recorded_rebalances_are_replayed_with_other_assignors(run, ask, broker, group):
-    options = {"bootstrap_servers": broker.bootstrap, "group_id": "replayed", "group_protocol": "classic"}
-
-    def settled(*consumers):
-        while sorted(len(c.assignment()) for c in consumers) != sorted((3,) if len(consumers) == 1 else (1, 2)):
-            for consumer in consumers:
-                consumer.poll(timeout_ms=50)
-
-    with kohort.Consumer(client_id="first", **options) as first:
-        first.subscribe(["what-if"])
-        settled(first)
-        assert "nothing of group 'replayed' in that time" in run("group", "replay", "replayed", code=3).stderr
-        with kohort.Consumer(client_id="second", **options) as second:
-            second.subscribe(["what-if"])
-            settled(first, second)
-        settled(first)
-
-        found = ask("group", "replay", "replayed")["replay"]
-        told = run("group", "replay", "replayed").stdout
-
-    assert (found["changes"], found["assignor"], found["protocol"]) == (2, "range", "classic")
-    assert {r["assignor"] for r in found["replays"] if r["protocol"] == "classic"} >= {"range", "cooperative-sticky"}
-    assert found["moved"] == next(r["moved"] for r in found["replays"] if r["assignor"] == "range")
-    assert "2 changes of the group moved" in told
-    assert "as it was" in told
-
-
 def test_what_is_assumed_of_clients_can_be_said(run, group):
     said = ("--assume", "session.timeout.ms=10s", "--assume", "heartbeat.interval.ms=1s", "--assume", "restart=1s..2s")
     found = json.loads(run("group", "what-if", group, "--kill", "c-1", *said, "--output", "json").stdout)["prediction"]

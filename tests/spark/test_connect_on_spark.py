@@ -17,7 +17,7 @@ pytest.importorskip("grpc")
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
 from kohort.spark import connect_server, find_java
-from kohort.spark.runtime.environment import PANDAS_WARNING
+from kohort.spark.runtime.environment import PANDAS_WARNING, spark_environ, spark_home
 
 pytestmark = [
     pytest.mark.spark,
@@ -68,8 +68,8 @@ def test_the_example_of_a_declarative_pipeline_goes_on_where_it_stood(
 ) -> None:
     spec = declarative(tmp_path)
     with Broker() as broker:
-        here = environ | {"KOHORT_BOOTSTRAP": broker.bootstrap}
-        command = [sys.executable, "-m", "kohort", "spark", "pipelines", "--remote", server, "run", "--spec", spec]
+        here = environ | spark_environ(environ) | {"KOHORT_BOOTSTRAP": broker.bootstrap}
+        command = [spark_home() / "bin" / "spark-pipelines", "--remote", server, "run", "--spec", spec]
         for first, last in ((0, 1000), (1000, 1500)):
             produce(broker.bootstrap, first, last)
             run(command, here, tmp_path)

@@ -238,7 +238,7 @@ def test_a_group_that_was_reset_moves_a_new_query_and_not_one_with_a_checkpoint(
     options = {"group.id": "reset", "startingOffsets": "group", "groupFallback": "earliest"}
     run_once(topic, tmp_path / "old", **options)
 
-    command = ["group", "reset", "reset", "--to-offset", "5", "--execute", "--bootstrap", cluster.bootstrap]
+    command = ["group", "reset-offsets", "reset", "--to-offset", "5", "--execute", "--bootstrap", cluster.bootstrap]
     assert CliRunner().invoke(main, command).exit_code == 0
     assert cluster.lag("reset", topic) == 15
     cluster.produce(topic, numbered(20, 25))

@@ -16,11 +16,9 @@ from kohort.cli.membership import remove_member
 from kohort.cli.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.output import output_of, print_result
 from kohort.cli.peek import peek
-from kohort.cli.replay import replay
-from kohort.cli.reset import reset, reset_offsets
+from kohort.cli.reset import reset_offsets
 from kohort.cli.timeline import timeline
 from kohort.cli.wait import wait
-from kohort.cli.watch_group import watch
 from kohort.cli.what_if import what_if
 from kohort.cli.why import why
 from kohort.errors import KohortError
@@ -81,9 +79,7 @@ group.add_command(timeline)
 group.add_command(events)
 group.add_command(fenced)
 group.add_command(peek)
-group.add_command(watch)
 group.add_command(reset_offsets)
-group.add_command(reset)
 group.add_command(delete_offsets)
 group.add_command(clone)
 group.add_command(remove_member)
@@ -93,4 +89,3 @@ group.add_command(partitions)
 group.add_command(lag)
 group.add_command(wait)
 group.add_command(what_if)
-group.add_command(replay)

@@ -41,7 +41,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "users": ("kohort.cli.users:users", "List, add and remove users that log in with a password (SCRAM)."),
     "quotas": ("kohort.cli.quotas:quotas", "List, set and remove quotas of users, client ids and addresses."),
     "pipeline": ("kohort.cli.pipeline:pipeline", "Check and run Spark pipelines over consumer groups."),
-    "spark": ("kohort.cli.spark:spark", "Run a program of Spark's, with the Java and the Python that it needs."),
     "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
     "check-history": ("kohort.cli.check_history:check_history", "Check what clients saw against what Kafka promises."),
     "sim": ("kohort.cli.sim:sim", "Run brokers and clients under one seed, with faults and invariants."),

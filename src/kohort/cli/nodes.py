@@ -10,7 +10,6 @@ from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.options import ADMIN_MS, partition_in
 from kohort.cli.output import output_of, print_result
 from kohort.cli.show import print_table
-from kohort.cli.what_if_node import what_if_node
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
 from kohort.notes import printable
@@ -114,9 +113,6 @@ def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluste
             raise error
     for tp in wanted:
         click.echo(printable(f"node {node} leads {tp}"))
-
-
-nodes.add_command(what_if_node)
 
 
 def _stopped_here(admin: Admin) -> list[int]:

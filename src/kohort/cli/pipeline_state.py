@@ -104,8 +104,8 @@ def _again(counts: dict[str, Any]) -> str:
 def reset(file: Path, outputs: bool, yes: bool) -> None:
     """Remove the checkpoint and the ledger of the pipeline of FILE. The next run begins where start: says.
 
-    The group's offsets stay: with start: group the next run goes on from them, and kohort group reset moves them. A
-    Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
+    The group's offsets stay: with start: group the next run continues there, and kohort group reset-offsets moves them.
+    A Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
     pipelines in the same folder stay.
     """
     from kohort.spark.pipeline.document.parse import load_pipeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Mapping
 from typing import IO, Any, Final
@@ -179,7 +178,3 @@ def what_it_takes(group_id: str, moved: Moved) -> str:
         f"stop the members ({names_of_members(moved.about)}), since a group that has some cannot be reset; "
         "then add --execute"
     )
-
-
-reset = copy.copy(reset_offsets)
-reset.name, reset.hidden = "reset", True

@@ -38,7 +38,6 @@ Examples:
   kohort serve --data ./kohort-data              on disk
   kohort serve --listen 127.0.0.1:0 --output json   a free port, told as JSON
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
-  kohort serve --as-version 2.8           what a client sees of Kafka 2.8
   kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
   kohort serve --console                   and show its groups in a browser
   kohort serve --watch kafka:9092          and watch groups of another cluster
@@ -72,11 +71,6 @@ Examples:
     type=click.IntRange(min=1, max=100),
     default=1,
     help="How many nodes to run over the same data, on ports counted up from that of --listen.",
-)
-@click.option(
-    "--as-version",
-    metavar="RELEASE",
-    help="Show and serve the APIs, versions and features of an older Apache Kafka, from 2.1 on [4.4].",
 )
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
 @click.option(
@@ -114,7 +108,6 @@ def serve(
     listen: tuple[str, ...],
     allow_anyone: bool,
     nodes: int,
-    as_version: str | None,
     settings: tuple[str, ...],
     config_file: Path | None,
     add_scram: tuple[str, ...],
@@ -131,8 +124,6 @@ def serve(
     try:
         if add_scram:
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
-        if as_version is not None:
-            settings = (*settings, f"kohort.as.version={as_version}")
         if metrics is not None:
             settings = (*settings, f"kohort.metrics.listen={metrics}")
         if metrics_compat is not None:

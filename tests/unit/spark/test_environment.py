@@ -12,10 +12,9 @@ from support.waiting import eventually
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
-from kohort.cli.spark import PROGRAMS, command_line
 from kohort.errors import KohortError
-from kohort.spark.runtime.connect_server import SERVER, connect_server
-from kohort.spark.runtime.environment import spark_environ, spark_home
+from kohort.spark.runtime.connect_server import connect_server
+from kohort.spark.runtime.environment import spark_environ
 from kohort.spark.runtime.python import worker_python
 
 
@@ -43,16 +42,6 @@ def test_what_is_chosen_already_is_heeded(tmp_path: Path) -> None:
 
     assert chosen.items() <= spark_environ(chosen).items()
     assert "SPARK_LOCAL_IP" not in spark_environ({"JAVA_HOME": home}, local=False)
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_each_program_is_there_and_takes_options_where_spark_reads_them(program: str) -> None:
-    script, *rest = command_line(program, ("--master", "local[2]"))
-
-    assert (spark_home() / "bin" / script).exists()
-    behind = ["--class", SERVER, "--name", "Spark Connect server"] if program == "connect-server" else []
-    last = ["spark-internal"] if program == "connect-server" else []
-    assert rest == [*behind, "--master", "local[2]", *last]
 
 
 def test_a_connect_server_that_ends_says_why(tmp_path: Path) -> None:

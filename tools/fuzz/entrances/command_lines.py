@@ -26,7 +26,7 @@ from kohort.cli.main import main
 from kohort.errors import ConnectionFailed
 
 PARSED_ONLY = {
-    ("serve",), ("demo",), ("spark",), ("watch",), ("metrics",),
+    ("serve",), ("demo",), ("watch",), ("metrics",),
     *(("sim", verb) for verb in ("compare", "controls", "history", "reach", "replay", "run", "shrink", "story")),
     *(("pipeline", verb) for verb in ("test", "dry-run", "run", "replay", "compact")),
 }  # fmt: skip

@@ -54,7 +54,7 @@ ADVICE: Final[dict[str, str]] = {
     "open-transaction": "find its producer: kohort transactions list, or find-hanging; either can be aborted there",
     "records-lost": "raise retention, or read faster; what was deleted cannot be read again",
     "retention-near": "raise retention before the records that wait are deleted, or read faster",
-    "beyond-the-end": "the topic was made anew, or its log cut: reset the offsets with kohort group reset",
+    "beyond-the-end": "the topic was made anew, or its log cut: reset the offsets with kohort group reset-offsets",
     "topic-gone": "an offset is left of it, which does no harm and expires",
     "topic-missing": "a member is to read it: make the topic again, or change the subscription",
     "storm": "kohort group why tells what each was about; the causes repeat",

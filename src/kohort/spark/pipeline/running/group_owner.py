@@ -39,7 +39,7 @@ def refuse_other_owner(source: Source, held: Mapping[TopicPartition, OffsetAndMe
             raise KohortError(
                 f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
                 f"{owner}. Give it a group of its own. If the other pipeline is gone, take its offsets over with "
-                f"kohort group reset {source.group} --to-current --execute"
+                f"kohort group reset-offsets {source.group} --to-current --execute"
             )
 
 

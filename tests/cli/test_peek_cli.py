@@ -1,22 +1,12 @@
-"""Stories of ``kohort group peek`` and ``kohort group watch``, and of what the shell completes for them."""
+"""Stories of ``kohort group peek`` and of its shell completion."""
 
 from __future__ import annotations
-
-import json
-import time
 
 import pytest
 from click.shell_completion import ShellComplete
 
 import kohort
-from kohort.cli.cluster import ClusterAccess
 from kohort.cli.main import main
-from kohort.cli.watch_group import Journal, moments_of, picture
-from kohort.coordinator.journal import GroupDeleted
-from kohort.errors import ConnectionFailed
-from kohort.insight.findings.events import EventFinding
-from kohort.results.journal import WatchedMoment
-from kohort.testing import StagedBroker
 
 
 @pytest.fixture
@@ -85,56 +75,3 @@ def test_places_are_completed(broker, orders):
 
     assert [item.value for item in complete.get_completions(words, "ord")] == ["orders:0"]
     assert complete.get_completions(["group", "peek", "--bootstrap", "127.0.0.1:1", "g"], "") == []
-
-
-def test_a_group_is_watched_in_a_pipe(run, broker, orders):
-    lines = run("group", "watch", "g", "--every", "100ms", "--looks", "2").stdout.splitlines()
-
-    moments = [json.loads(line) for line in lines]
-    assert [m["schema"] for m in moments] == ["kohort/v1/group.watch.line"] * 2
-    assert [m["status"]["lag"] for m in moments] == [5, 5]
-    assert "does not exist" in run("group", "watch", "nobody", "--looks", "1", code=3).stderr
-    assert "take --output ndjson" in run("group", "watch", "g", "--output", "json", code=2).stderr
-
-
-def test_the_picture_fits_the_terminal_and_shows_what_is_hostile_harmlessly():
-    evil = "\x1b[2J\u202e" + "x" * 1000
-    events = [EventFinding(at_ms=n, group="g", kind="round_opened", sentence=evil) for n in range(50)]
-    moment = WatchedMoment(at_ms=0, group=evil, status=None, unseen=evil, events=[])
-
-    lines = picture(moment, events, width=60, height=12)
-
-    assert len(lines) <= 12
-    assert all(len(line) <= 60 and line.isprintable() for line in lines)
-
-
-def test_a_broker_that_is_away_for_a_while_ends_no_watching():
-    with StagedBroker() as broker, kohort.Admin(bootstrap_servers=broker.bootstrap, retry_backoff_ms=10) as admin:
-        admin.create_topics({"t": 1})
-        admin.alter_group_offsets("g", {kohort.TopicPartition("t", 0): 0})
-        moments = moments_of(ClusterAccess({"bootstrap.servers": broker.bootstrap}), admin, "g", every_ms=100)
-        assert next(moments).status.state == "Empty"
-
-        with broker.hold("OffsetFetch"):
-            away = next(moments)
-        back = next(moments)
-
-    assert (away.status, "OffsetFetch" in away.unseen or "not done" in away.unseen) == (None, True), away.unseen
-    assert (back.status.state, back.unseen) == ("Empty", None)
-
-
-def test_the_journal_goes_on_where_it_was_when_its_broker_is_back():
-    entries = [GroupDeleted(at_ms=n, group="g", why="deleted") for n in range(4)]
-    opened = []
-
-    def follow(since_ms):
-        opened.append(since_ms)
-        yield entries[: len(opened) + 1]
-        raise ConnectionFailed("it is gone")
-
-    journal = Journal(follow, since_ms=0)
-    found = []
-    while len(opened) < 3:
-        found += journal.until(time.monotonic() + 0.01)
-
-    assert (found, opened) == (entries, [0, 1, 2])
