@@ -28,8 +28,7 @@ from kohort.coordinator.consumer_records import (
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, Record, build_record
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import TopicPartition
-from kohort.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
-from kohort.security.principal import ANONYMOUS
+from kohort.security.acls import ANONYMOUS, CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from kohort.wire.apis import APIS
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.headers import RequestHeader, build_request, parse_response

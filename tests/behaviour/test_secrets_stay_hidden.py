@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 import kohort
 from kohort.cli.main import main
-from kohort.config.placeholders import fill_in
+from kohort.config.properties import fill_in
 from kohort.sim.actors.keepers import password_of
 from kohort.sim.actors.keepers import salted as salted_in_sim
 from support.processes.served_broker import Served

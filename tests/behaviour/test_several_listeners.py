@@ -9,10 +9,9 @@ from kohort.aio.serving.cluster_server import node_configs
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.listeners import listeners_of
 from kohort.errors import ConfigError, UsageError
-from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest
-from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from support.raw.raw_client import RawClient
 
 TWO = {

@@ -43,7 +43,7 @@ def broker() -> Iterator[kohort.Broker]:
 
 
 def last_entry_ms(broker: kohort.Broker) -> int:
-    from kohort.demo.journal import DemoJournal
+    from kohort.demo.group import DemoJournal
 
     journal = DemoJournal(broker.bootstrap, GROUP)
     try:

@@ -16,13 +16,14 @@ from kohort.model import TopicPartition
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.consumer_protocol import (
     Assignment,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     Subscription,
     build_assignment,
     build_subscription,
     parse_assignment,
     parse_subscription,
 )
-from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.wire.schema import Message
 from support.wire_values import messages
 

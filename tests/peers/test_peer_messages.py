@@ -21,7 +21,7 @@ from hypothesis import Phase, given, settings
 
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.api_versions import ApiVersionsResponse
-from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsResponse
+from kohort.wire.messages.topics import DescribeTopicPartitionsResponse
 from kohort.wire.schema import Message
 from support.wire_values import every_version, messages
 

@@ -7,9 +7,8 @@ from ipaddress import ip_address, ip_network
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import Acl, Operation, PatternType, Permission, Principal, ResourceType, user
 from kohort.security.authorizer import DEFAULT_ALLOW, DEFAULT_DENY, SUPER_USER, Authorizer
-from kohort.security.principal import Principal, user
 
 TYPES = [ResourceType.TOPIC, ResourceType.GROUP]
 OPERATIONS = [

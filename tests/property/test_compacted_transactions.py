@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from kohort.columns.batches import AbortedFilter
-from kohort.wire.control_records import Marker, parse_marker
-from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from kohort.wire.record_batch import Marker, NewRecord, build_batch, parse_marker, read_batch, split_batches
 from support.machines.compacting_machine import HORIZON_MS, CompactingMachine
 from support.machines.log_stage import LogStage
 

@@ -9,8 +9,7 @@ import pytest
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.log.storage import MemoryStorage
-from kohort.wire.control_records import Marker
-from kohort.wire.record_batch import check_crc, read_batch, split_batches
+from kohort.wire.record_batch import Marker, check_crc, read_batch, split_batches
 from support.machines.log_stage import LogStage
 
 TRUTH_OF_THE_FOLDER = {"kohort-topics.json", "meta.properties"}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.io import Received
-from kohort.security.principal import ANONYMOUS
+from kohort.security.acls import ANONYMOUS
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from support.machines.sasl_peer import bearer, connect, framed, handshake, plain, sasl_stage, scram
 

@@ -33,7 +33,7 @@ STAYS = re.compile(r"the console stays until Enter: (http://127\.0\.0\.1:\d+)(/\
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """The first flights, and the weather of all hours."""
-    from kohort.demo.source_files import data_folder
+    from kohort.demo.expected import data_folder
 
     folder = tmp_path / "source"
     folder.mkdir()

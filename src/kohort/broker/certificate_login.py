@@ -6,8 +6,8 @@ from kohort.broker.request import Caller
 from kohort.broker.state import BrokerState
 from kohort.config.listeners import listener_config
 from kohort.notes import Note, warning
+from kohort.security.acls import user
 from kohort.security.certificate_names import name_rules
-from kohort.security.principal import user
 
 
 def take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:

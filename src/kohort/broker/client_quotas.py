@@ -16,9 +16,8 @@ from kohort.broker.request import ConnectionId, Request
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.quotas.entities import Quota
-from kohort.security.quotas.rates import QuotaWindow, TokenBucket, UsageRate
+from kohort.security.quotas.rates import QuotaWindow, TokenBucket, Usage, UsageRate
 from kohort.security.quotas.table import Limit
-from kohort.security.quotas.usage import Usage
 from kohort.wire.apis import APIS, PRODUCE
 from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message

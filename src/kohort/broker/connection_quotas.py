@@ -13,11 +13,9 @@ from typing import Final, NamedTuple
 
 from kohort.broker.cluster.kept_quotas import KeptQuotas
 from kohort.config.broker import BrokerConfig
-from kohort.config.connection_limits import ListenerLimits, limits_of_listeners, parse_overrides
-from kohort.config.listeners import inter_broker_listener
+from kohort.config.listeners import ListenerLimits, inter_broker_listener, limits_of_listeners, parse_overrides
 from kohort.config.options import INT_MAX
-from kohort.security.quotas.rates import QuotaWindow, UsageRate
-from kohort.security.quotas.usage import Usage
+from kohort.security.quotas.rates import QuotaWindow, Usage, UsageRate
 
 NO_LIMITS: Final = ListenerLimits()
 

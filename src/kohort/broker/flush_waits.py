@@ -2,7 +2,7 @@
 
 The appends of a request say which offsets have to be on the disk before its answer may leave. Flushes run beside the
 broker; while somebody waits it looks every millisecond whether they are through. Appends that come meanwhile share
-the next flush of their log (``kohort.log.shared_flushes``).
+the next flush of their log (``kohort.log.partition``).
 """
 
 from __future__ import annotations

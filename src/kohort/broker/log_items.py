@@ -9,8 +9,7 @@ from kohort.coordinator.records import InTransaction, LogItem, TransactionEnded
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, CorruptLog, CorruptRecord
 from kohort.log.partition import PartitionLog
-from kohort.wire.control_records import parse_marker
-from kohort.wire.record_batch import BatchHeader, check_crc, read_pairs, split_batches
+from kohort.wire.record_batch import BatchHeader, check_crc, parse_marker, read_pairs, split_batches
 
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28

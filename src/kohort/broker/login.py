@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kohort.notes import Note
-from kohort.security.principal import Principal
+from kohort.security.acls import Principal
 from kohort.wire.codec import Buffer
 
 

@@ -24,8 +24,7 @@ from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
 from kohort.security.sasl.oauthbearer import OAuthBearerServer
 from kohort.security.sasl.plain import PlainServer
 from kohort.security.sasl.scram import DerivedChance, ScramServer, new_nonce
-from kohort.security.sasl.signing_keys import SigningKeys
-from kohort.security.sasl.tokens import SignedTokens, TokenValidator, UnsecuredTokens
+from kohort.security.sasl.tokens import SignedTokens, SigningKeys, TokenValidator, UnsecuredTokens
 
 UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
 URLS: Final = ("https://", "http://", "file:")

@@ -21,8 +21,8 @@ from kohort.broker.throttling import Throttling
 from kohort.errors import ProtocolError
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
-from kohort.wire.freed_in_steps import let_go
 from kohort.wire.headers import build_response_in_steps
+from kohort.wire.large_messages import let_go
 from kohort.wire.schema import Message
 
 

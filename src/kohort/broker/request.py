@@ -11,7 +11,7 @@ from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.coordinator.journal import Who
 from kohort.errors import ProtocolError
 from kohort.notes import warning
-from kohort.security.principal import ANONYMOUS, Principal
+from kohort.security.acls import ANONYMOUS, Principal
 from kohort.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.schema import Message

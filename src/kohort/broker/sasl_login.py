@@ -19,7 +19,7 @@ from kohort.broker.request import Caller, HangUp, ReplyTo
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, ProtocolError
 from kohort.notes import Note, info
-from kohort.security.principal import Principal, user
+from kohort.security.acls import Principal, user
 from kohort.security.sasl.exchange import KeysWanted, LoggedInAs, Refused, ServerExchange
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.codec import Buffer, decode

@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple
 from kohort.broker.cluster.security_store import SECURITY_FILE, SecurityStore
 from kohort.clock import Rng
 from kohort.errors import StorageError
-from kohort.log.json_files import MISFITS
+from kohort.log.storage import MISFITS
 from kohort.secret import Secret
-from kohort.security.sasl.scram import HASHES, ScramCredential
-from kohort.security.sasl.scram_text import SALT_BYTES, parse_users
+from kohort.security.sasl.scram import HASHES, SALT_BYTES, ScramCredential, parse_users
 
 SECTION: Final = "users"
 ADD_SCRAM: Final = "kohort.add.scram"

@@ -10,7 +10,7 @@ from kohort.broker.io import Output, Send
 from kohort.broker.request import ConnectionId
 from kohort.broker.unread import UnreadAnswers
 from kohort.errors import StorageError
-from kohort.log.log_slice import LogSlice
+from kohort.log.batches import LogSlice
 from kohort.notes import Note, warning
 from kohort.wire.codec import Buffer
 

@@ -5,7 +5,7 @@ one partition, group or resource does not bear on another. A part changes things
 sent several requests. A part is cut by its names and by what they bring: the members of a group, the producers of a
 partition.
 
-Answers that change nothing become bytes part by part (``kohort.wire.growing_answer``). They count as unread answers
+Answers that change nothing become bytes part by part (``kohort.wire.large_messages``). They count as unread answers
 while they grow; the entries beyond ``queued.max.request.bytes`` are refused.
 """
 
@@ -30,7 +30,7 @@ from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
 from kohort.steps import Pace, Steps, at_once
 from kohort.wire.codec import is_replaced
-from kohort.wire.growing_answer import GrowingAnswer
+from kohort.wire.large_messages import GrowingAnswer
 from kohort.wire.schema import Message
 
 ServeOne = Callable[[BrokerState, Request], Answer | Task]

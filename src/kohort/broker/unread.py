@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kohort.broker.request import ConnectionId
-from kohort.log.log_slice import LogSlice
+from kohort.log.batches import LogSlice
 from kohort.wire.codec import Buffer
 
 PIECE_BYTES: Final = 1 << 20

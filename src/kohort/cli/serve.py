@@ -142,11 +142,10 @@ def configure(
 ) -> tuple[BrokerConfig, Path | None]:
     """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
-    from kohort.config.first_users import with_mechanisms
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
     from kohort.config.properties import parse_properties
-    from kohort.config.server_properties import understand
+    from kohort.config.server_properties import understand, with_mechanisms
 
     given: dict[str, Any] = {}
     folder = None

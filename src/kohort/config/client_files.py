@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.options import options_of
-from kohort.config.placeholders import fill_in
-from kohort.config.properties import parse_properties
+from kohort.config.properties import fill_in, parse_properties
 from kohort.config.security_names import is_hidden
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean

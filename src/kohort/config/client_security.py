@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kohort.config.listener_security import TLS_VERSIONS
+from kohort.config.listener_security import TLS_VERSIONS, SecurityProtocol
 from kohort.config.options import option
-from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 

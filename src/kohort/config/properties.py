@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 import javaproperties
 
@@ -42,3 +44,34 @@ def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
 def build_properties(properties: Mapping[str, str]) -> str:
     """Return a file of names and values, one to a line."""
     return "".join(f"{javaproperties.join_key_value(name, value)}\n" for name, value in properties.items())
+
+
+_PLACE: Final = re.compile(r"(\$?)\$\{(?:file:([^}]+)|(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?)\}")
+
+
+def fill_in(text: str, environ: Mapping[str, str]) -> str:
+    """Return ``text`` with its places filled in. Raises ConfigError for a variable that is not set, or a file that
+    cannot be read, naming it; what was filled in is in no error."""
+
+    def content(match: re.Match[str]) -> str:
+        escaped, file, name, default = match.groups()
+        if escaped:
+            return match[0][1:]
+        if file is not None:
+            try:
+                return Path(file).read_text(encoding="utf-8").rstrip("\n")
+            except OSError as error:
+                raise ConfigError(f"{match[0]}: cannot be read: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise ConfigError(f"{match[0]}: cannot be read: not UTF-8") from None
+        value = environ.get(name, default)
+        if value is None:
+            raise ConfigError(f"${{{name}}}: not set in the environment, and no default")
+        return value
+
+    return _PLACE.sub(content, text)
+
+
+def escaped(text: str) -> str:
+    """Return what ``fill_in`` gives back as ``text``."""
+    return _PLACE.sub(lambda match: f"${match[0]}", text)

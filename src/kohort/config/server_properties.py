@@ -15,6 +15,7 @@ from kohort.config.listener_overrides import IGNORED_OF_LISTENERS, PREFIX, split
 from kohort.config.listeners import DEFAULT_LISTENER, parse_endpoint
 from kohort.config.options import options_of, unknown_option
 from kohort.errors import ConfigError
+from kohort.secret import Secret
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
@@ -181,3 +182,20 @@ def _add_milliseconds(found: ServerProperties, given: Mapping[str, Any], name: s
             except ValueError:
                 raise ConfigError(f"{other}={given[other]!r}: expected a whole number") from None
             found.options[name] = str(amount if amount < 0 else amount * factor)
+
+
+ADD_SCRAM: Final = "kohort.add.scram"
+MECHANISMS: Final = "sasl.enabled.mechanisms"
+JAAS: Final = "sasl.jaas.config"
+
+
+def with_mechanisms(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a broker whose listeners offer the mechanisms of its first users, unless something else is said
+    of how clients log in."""
+    (added,) = (o for o in options_of(BrokerConfig) if o.name == ADD_SCRAM)
+    users = given.get(added.name) or given.get(added.attribute)
+    said = any(name.replace("_", ".").endswith((MECHANISMS, JAAS)) for name in given)
+    if not users or said:
+        return dict(given)
+    named = {line.partition("=")[0].strip() for line in Secret(users).reveal().splitlines() if line.strip()}
+    return {**given, MECHANISMS: sorted(named)}

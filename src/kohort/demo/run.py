@@ -16,15 +16,11 @@ from typing import Any, Final
 from kohort.aio.admin import Admin
 from kohort.coordinator.journal import JournalEntry
 from kohort.demo import checks, flight_delays_file
-from kohort.demo.beside import Beside, NobodyBeside
 from kohort.demo.checks import Check
-from kohort.demo.expected import Expected, expect_from
-from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, GroupPart, end_offsets, lag_of
-from kohort.demo.journal import DemoJournal
-from kohort.demo.load import PARTITIONS, load_table
-from kohort.demo.processes import Processes
+from kohort.demo.expected import Expected, SourceTables, expect_from, read_tables
+from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoJournal, GroupPart, end_offsets, lag_of
+from kohort.demo.processes import PARTITIONS, Beside, NobodyBeside, Processes, load_table
 from kohort.demo.report import Say
-from kohort.demo.source_files import SourceTables, read_tables
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 from kohort.spark.pipeline.document.parse import load_pipeline

@@ -11,9 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.log.checkpoints import PARTITION_METADATA_FILE, parse_partition_metadata
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.data_folder import PARTITION_METADATA_FILE, parse_partition_metadata
+from kohort.log.storage import Storage, read_json
 from kohort.log.topic_names import parse_folder
 from kohort.model import uuid_from_text, uuid_to_text
 from kohort.notes import Note, warning

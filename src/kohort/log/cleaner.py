@@ -13,9 +13,8 @@ from typing import Final
 from kohort.clock import WallTime
 from kohort.config import BrokerConfig
 from kohort.errors import CorruptLog, StorageError
-from kohort.log.checkpoints import build_offsets, parse_offsets
-from kohort.log.compaction import Compaction
-from kohort.log.dirty import Dirty, dirty_part
+from kohort.log.compaction import Compaction, Dirty, dirty_part
+from kohort.log.data_folder import build_offsets, parse_offsets
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition

@@ -11,7 +11,7 @@ a tombstone                                no later record has its key, and its 
 without a key                              never
 a marker that ends a transaction           a batch of that transaction was met since the log's start, or its delete
                                            horizon has not passed; the first compaction that meets none sets the
-                                           horizon (ended_transactions.py)
+                                           horizon (compaction_filter.py)
 ========================================== ===========================================================================
 
 A batch keeps its offsets, sequence and leader epoch whatever leaves it. One that loses every record goes, unless it is
@@ -26,9 +26,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kohort.errors import CorruptRecord
 from kohort.log.aborted import AbortedTransactions
-from kohort.log.ended_transactions import EndedTransactions
 from kohort.log.keyed_records import KeyedRecord, body_of, keyed_records
+from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec, compress
 from kohort.wire.record_batch import (
     CODEC_BITS,
@@ -39,8 +40,41 @@ from kohort.wire.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     pack_batch,
+    parse_marker,
 )
 from kohort.wire.varints import varint_bytes
+
+
+class EndedTransactions:
+    """Transactions along one walk over a log. As many are remembered as are open at the same place."""
+
+    __slots__ = ("_met",)
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+        """Producers of whose transaction something was met, and not yet its end."""
+
+    def meet(self, header: BatchHeader) -> None:
+        """Note that a batch of records is there."""
+        if header.is_transactional:
+            self._met.add(header.producer_id)
+
+    def end(self, batch: Buffer, header: BatchHeader) -> bool:
+        """Note what a control batch ends; whether nothing of that was met. What is no marker ends nothing, and is
+        always needed."""
+        if not header.record_count:
+            return True
+        try:
+            marker = parse_marker(batch, header)
+        except CorruptRecord:
+            return False  # a start passes over it, and says so
+        if marker is None:
+            return False
+        if marker.producer_id in self._met:
+            self._met.remove(marker.producer_id)
+            return False
+        return True
+
 
 NO_TIMESTAMP: Final = -1
 

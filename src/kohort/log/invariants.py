@@ -7,8 +7,7 @@ from contextlib import suppress
 from kohort.errors import CorruptRecord
 from kohort.log.partition import PartitionLog
 from kohort.log.segment import Segment
-from kohort.wire.control_records import parse_marker
-from kohort.wire.record_batch import check_crc
+from kohort.wire.record_batch import check_crc, parse_marker
 
 
 def check_invariants(log: PartitionLog) -> None:

@@ -10,34 +10,81 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.aborted import AbortedTransaction
-from kohort.log.append_result import AppendResult, PreparedBatch
+from kohort.log.batches import LogSlice
 from kohort.log.epochs import EpochsFile
-from kohort.log.log_slice import LogSlice
-from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
-from kohort.log.opened_with import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
-from kohort.log.producer_snapshots import ProducerSnapshots
-from kohort.log.producers import ProducedBatch
-from kohort.log.recoding import CODECS, opened
+from kohort.log.listener import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
+from kohort.log.producers import ProducedBatch, ProducerSnapshots
+from kohort.log.recoding import CODECS, PreparedBatch, opened
 from kohort.log.recovery import LogToRecover, recover
-from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.segment_queries import FoundOffset, below_start, find_by_time, find_max_timestamp, too_many, too_old
 from kohort.log.segment_swap import begin_swap, finish_swap
-from kohort.log.shared_flushes import GroupCommit
 from kohort.log.storage import Storage
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
 from kohort.steps import Steps, at_once
 from kohort.wire.codec import Buffer
-from kohort.wire.control_records import Marker, build_marker
-from kohort.wire.record_batch import BatchHeader, with_offset
+from kohort.wire.record_batch import BatchHeader, Marker, build_marker, with_offset
 
-__all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
+__all__ = ["AppendResult", "FoundOffset", "GroupCommit", "PartitionLog"]
+
+
+class AppendResult(NamedTuple):
+    """Where a batch was appended. ``log_append_time_ms`` is -1 where records keep their own times."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+    awaits_flush: bool = False
+    """The answer may leave only when ``has_reached_disk(last_offset)``."""
+
+
+class GroupCommit:
+    """The flush of a log that is under way, if there is one."""
+
+    def __init__(self) -> None:
+        self._under_way: list[tuple[Segment, int]] = []
+        self._end_offset = 0
+        self._failed_to = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._under_way)
+
+    def begin(self, segments: Sequence[Segment], end_offset: int) -> None:
+        """Take ``segments``, which end at ``end_offset``, to the disk. Raises StorageError if that cannot be begun."""
+        assert not self._under_way, "one at a time"
+        self._failed_to = 0
+        for segment in segments:
+            segment.start_flush()
+        self._under_way = [(segment, segment.size) for segment in segments]
+        self._end_offset = end_offset
+
+    def check(self, offset: int) -> None:
+        """Raise StorageError if ``offset`` was to be taken to the disk by a flush that failed, the last one begun."""
+        if offset < self._failed_to:
+            raise StorageError("the disk refused a flush")
+
+    def through(self) -> int | None:
+        """Return the offset up to which the flush has brought the log to the disk, once; None while it goes on, or
+        failed."""
+        waiting = [(segment, size) for segment, size in self._under_way if not segment.is_flushed_to(size)]
+        if not self._under_way or any(segment.is_flushing for segment, _ in waiting):
+            return None
+        self._under_way = []
+        if waiting:
+            self._failed_to = self._end_offset
+            return None
+        return self._end_offset
+
 
 R = TypeVar("R")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kohort.clock import Rng
 from kohort.errors import StorageError
 from kohort.log.catalogue import folder_topic_id
-from kohort.log.checkpoints import PARTITION_METADATA_FILE, build_partition_metadata
+from kohort.log.data_folder import PARTITION_METADATA_FILE, build_partition_metadata
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.log.topic_names import doomed_folder, stray_folder

@@ -11,10 +11,9 @@ any client may make topics. Kafka has none, as it reads records as a stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, RecordsRefused
-from kohort.log.append_result import PreparedBatch
 from kohort.log.keyed_records import keyed_records
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
@@ -37,6 +36,13 @@ OPENED_MAX_BYTES: Final = 16 << 20
 NAMED_MAX: Final = 1_000
 """Refused records of a batch that its answer names one by one: each is an object, and a batch may hold a million."""
 CHECK_US: Final = 2
+
+
+class PreparedBatch(NamedTuple):
+    """A producer's batch that may be appended, and its header."""
+
+    batch: Buffer
+    header: BatchHeader
 
 
 def opened(

@@ -16,18 +16,16 @@ from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
 from kohort.log.aborted import ENDING, AbortedTransactions
-from kohort.log.batch_positions import check_place, true_base
-from kohort.log.batch_scan import checked_headers
-from kohort.log.checkpoints import PARTITION_METADATA_FILE
+from kohort.log.batches import check_place, checked_headers, true_base
+from kohort.log.data_folder import PARTITION_METADATA_FILE
 from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
-from kohort.log.gaps import end_of, gap_at_the_end, gaps_between
 from kohort.log.producers import Producers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.segment_queries import end_of, gap_at_the_end, gaps_between
 from kohort.log.segment_swap import NAME_DIGITS, finish_interrupted
 from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
-from kohort.wire.control_records import Marker, parse_marker
-from kohort.wire.record_batch import BatchHeader
+from kohort.wire.record_batch import BatchHeader, Marker, parse_marker
 
 Replay = Callable[[Segment, int, BatchHeader], None]
 """Take in one batch: its segment, where it begins there, its header."""

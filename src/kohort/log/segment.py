@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
-from kohort.log.batch_positions import SEARCH_BYTES, Search, check_place
-from kohort.log.batch_scan import headers
+from kohort.log.batches import SEARCH_BYTES, LogSlice, Search, check_place, headers
 from kohort.log.index import (
     OFFSET_ENTRY_SIZE,
     RELATIVE_OFFSET_MAX,
@@ -21,7 +20,6 @@ from kohort.log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from kohort.log.log_slice import LogSlice
 from kohort.log.storage import Storage, StorageFile
 from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kohort.errors import CorruptRecord
-from kohort.log.batch_scan import headers
+from kohort.log.batches import headers
 from kohort.log.segment import Segment, segment_name
 from kohort.log.storage import Storage
 from kohort.notes import Note, info

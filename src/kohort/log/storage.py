@@ -9,8 +9,9 @@ Appended bytes can be read at once and outlive the process, but a loss of power 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kohort.errors import StorageError
 from kohort.wire.buffers import Buffers
@@ -270,3 +271,20 @@ class MemoryStorage:
         if folder not in self._folders:
             raise StorageError(f"cannot open {name}: its folder is missing")
         return self._folders[folder], file
+
+
+T = TypeVar("T")
+MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+"""What comes of taking JSON that is none, or is of another shape, for what it should be."""
+
+
+def read_json(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
+    """Return what ``parse`` makes of a file; None where there is none. Raises StorageError, with ``advice``, if it
+    fails."""
+    data = storage.read(name)
+    if data is None:
+        return None
+    try:
+        return parse(json.loads(data))
+    except MISFITS as error:
+        raise StorageError(f"{name} cannot be read ({error!r}). {advice}") from error

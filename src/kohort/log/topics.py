@@ -11,31 +11,65 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.clock import Rng, WallTime
-from kohort.config import BrokerConfig, TopicConfig
-from kohort.config.topic import usable_overrides
-from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.aborted_pages import AbortedPages
+from kohort.config import BrokerConfig, TopicConfig, topic_config
+from kohort.config.topic import check_lags, usable_overrides
+from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
+from kohort.log.aborted import AbortedPages
 from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
-from kohort.log.checkpoints import (
+from kohort.log.data_folder import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_FILE,
     RECOVERY_POINTS_FILE,
     START_OFFSETS_FILE,
+    ensure_identity,
+    new_topic_id,
     parse_offsets,
 )
-from kohort.log.counters import LogCounters
-from kohort.log.data_folder_identity import ensure_identity, new_topic_id
-from kohort.log.opened_with import KnownAtStart, LogListener
+from kohort.log.listener import KnownAtStart, LogCounters, LogListener
 from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders
-from kohort.log.producer_room import ProducerRoom
+from kohort.log.producers import ProducerRoom
 from kohort.log.storage import Room, Storage
-from kohort.log.topic_configs import TopicConfigs
 from kohort.log.topic_names import TakenNames, is_doomed, parse_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
 from kohort.steps import Pace, Steps, at_once
+
+CONFIGS_KEPT: Final = 100
+"""Sets of overrides whose configuration is cached: most topics share one."""
+
+
+class TopicConfigs:
+    """Configurations by overrides; equal overrides share one object."""
+
+    def __init__(self, broker: BrokerConfig) -> None:
+        self._broker = broker
+        self._by_overrides: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_overrides)
+
+    def of(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+        """Return the configuration of a topic with valid overrides. Raises ConfigError."""
+        given = tuple(sorted(overrides.items()))
+        known = self._by_overrides.get(given)
+        if known is None:
+            known = topic_config(self._broker, overrides)
+            if len(self._by_overrides) == CONFIGS_KEPT:
+                self._by_overrides.clear()
+            self._by_overrides[given] = known
+        return known
+
+    def check(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+        """Return the configuration of a topic to create or alter. Raises ApiError INVALID_CONFIG."""
+        try:
+            config = self.of(overrides)
+            check_lags(config)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return config
+
 
 PRODUCER_ID_BLOCK: Final = 1000
 CHECK_US: Final = 40

@@ -11,10 +11,10 @@ from typing import Final
 from kohort.clock import Timers, WallTime, earliest
 from kohort.config import BrokerConfig
 from kohort.errors import StorageError
-from kohort.log.checkpoints import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
 from kohort.log.cleaner import Cleaner
+from kohort.log.data_folder import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
 from kohort.log.partition import PartitionLog
-from kohort.log.producer_room import ProducerRoom
+from kohort.log.producers import ProducerRoom
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning

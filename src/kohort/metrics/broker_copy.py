@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from kohort.broker.broker import Broker
 from kohort.broker.counters import Durations
-from kohort.log.counters import LogCounters
+from kohort.log.listener import LogCounters
 from kohort.metrics.watched import WatchedCluster
 from kohort.telemetry.report import ClientReport
 from kohort.wire.apis import APIS

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
 
-from kohort.security.acls import GIVEN_BY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
-from kohort.security.principal import Principal
+from kohort.security.acls import GIVEN_BY, WILDCARD, Acl, Operation, PatternType, Permission, Principal, ResourceType
 
 SUPER_USER: Final = "SuperUser"
 DEFAULT_ALLOW: Final = "DefaultAllow"

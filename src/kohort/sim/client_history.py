@@ -19,7 +19,6 @@ from kohort.sim.checks.durability import batches_on, records_of
 from kohort.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 from kohort.sim.history import History
 from kohort.sim.world import World
-from kohort.wire.control_records import parse_marker
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
 from kohort.wire.messages.transactions import (
@@ -28,7 +27,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kohort.wire.record_batch import BatchHeader, split_batches
+from kohort.wire.record_batch import BatchHeader, parse_marker, split_batches
 
 DECODED: Final = (0, 26, 28)
 """Produce, EndTxn, TxnOffsetCommit."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kohort.log.log_slice import LogSlice
+from kohort.log.batches import LogSlice
 from kohort.wire import codec
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.codec_text import Malformed, default_of

@@ -22,12 +22,40 @@ from typing import Any, Final
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
 from kohort.aio.serving.embedded import Broker
 from kohort.aio.serving.server import Server
+from kohort.aio.system import SystemClock
 from kohort.broker.io import EndWaits, Serve
 from kohort.broker.request import ConnectionId
 from kohort.client.user_input import checked_ms
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
-from kohort.testing.clock import MovableClock
 from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of
+
+
+class MovableClock:
+    """Milliseconds since the epoch, never going back. A ``frozen`` one moves only when told."""
+
+    def __init__(self, *, frozen: bool = False) -> None:
+        self._system = SystemClock()
+        self._frozen_at_ms = self._system.now_ms() if frozen else None
+        self._ahead_ms = 0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it moves only when told."""
+        return self._frozen_at_ms is not None
+
+    def now_ms(self) -> int:
+        """Return the time, in milliseconds since 1970."""
+        since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
+        return since + self._ahead_ms
+
+    def ahead_ms(self) -> int:
+        """Return how far the system's wall clock was set since the start, 0 if frozen."""
+        return self._system.ahead_ms() if self._frozen_at_ms is None else 0
+
+    def advance(self, ms: int) -> None:
+        """Set it ahead by ``ms``. Raises UsageError for a negative number."""
+        self._ahead_ms += checked_ms("advance: ms", ms)
+
 
 WAIT_MS: Final = 30_000
 LONG_POLL_S: Final = 0.1

@@ -20,7 +20,7 @@ from kohort.aio.producing.producer import Producer
 from kohort.client.admin.model import ConfigResource, NewTopic
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, UsageError
-from kohort.log.json_files import MISFITS
+from kohort.log.storage import MISFITS
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS
 from kohort.watch.store import PlacedEntry, WatchStore

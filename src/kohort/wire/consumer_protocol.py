@@ -16,8 +16,26 @@ from typing import Final, TypeVar
 from kohort.errors import ProtocolError
 from kohort.model import TopicPartition
 from kohort.wire.codec import decode, encode_bytes
-from kohort.wire.messages import consumer_protocol as declared
-from kohort.wire.schema import Message
+from kohort.wire.schema import Message, array, data, int32, string
+
+
+class TopicPartitions(Message):
+    topic: str = string()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
+    topics: list[str] = array(string())
+    user_data: bytes | None = data(nullable="0+", default=None)
+    owned_partitions: list[TopicPartitions] = array(TopicPartitions, "1+", ignorable=True)
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+class ConsumerProtocolAssignment(Message, versions="0-3", flexible="none"):
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions)
+    user_data: bytes | None = data(nullable="0+", default=None)
+
 
 M = TypeVar("M", bound=Message)
 
@@ -49,7 +67,7 @@ class Assignment:
 
 def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
     """Return the blob of a subscription: topics sorted, owned partitions by topic, as Java writes them."""
-    message = declared.ConsumerProtocolSubscription(
+    message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
         owned_partitions=_grouped(subscription.owned_partitions),
@@ -61,7 +79,7 @@ def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSIO
 
 def parse_subscription(blob: bytes) -> Subscription:
     """Return the subscription in a member's metadata. Raises ProtocolError for bytes that are none."""
-    message = _parse(declared.ConsumerProtocolSubscription, blob)
+    message = _parse(ConsumerProtocolSubscription, blob)
     return Subscription(
         topics=message.topics,
         user_data=message.user_data,
@@ -73,7 +91,7 @@ def parse_subscription(blob: bytes) -> Subscription:
 
 def parse_subscribed_topics(blob: bytes) -> list[str]:
     """Only the topics, for a broker that must not care for what else a newer or stranger client put there."""
-    message = _parse(declared.ConsumerProtocolSubscription, blob, version=0)
+    message = _parse(ConsumerProtocolSubscription, blob, version=0)
     return message.topics
 
 
@@ -84,7 +102,7 @@ def topics_field(blob: bytes) -> tuple[int, int]:
 
 def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """Return the blob of an assignment, grouped by topic."""
-    message = declared.ConsumerProtocolAssignment(
+    message = ConsumerProtocolAssignment(
         assigned_partitions=_grouped(assignment.partitions), user_data=assignment.user_data
     )
     return _version.pack(version) + encode_bytes(message, version)
@@ -95,7 +113,7 @@ def parse_assignment(blob: bytes) -> Assignment:
     ProtocolError."""
     if not blob:
         return Assignment()
-    message = _parse(declared.ConsumerProtocolAssignment, blob)
+    message = _parse(ConsumerProtocolAssignment, blob)
     return Assignment(partitions=_flat(message.assigned_partitions), user_data=message.user_data)
 
 
@@ -103,7 +121,7 @@ def parse_partitions_by_topic(blob: bytes) -> dict[str, list[int]]:
     """Return only the partitions of an assignment, by topic; no bytes are none. Raises ProtocolError."""
     by_topic: dict[str, list[int]] = {}
     if blob:
-        for assigned in _parse(declared.ConsumerProtocolAssignment, blob).assigned_partitions:
+        for assigned in _parse(ConsumerProtocolAssignment, blob).assigned_partitions:
             by_topic.setdefault(assigned.topic, []).extend(assigned.partitions)
     return by_topic
 
@@ -117,12 +135,12 @@ def _parse(message: type[M], blob: bytes, version: int = HIGHEST_VERSION) -> M:
     return decode(message, min(written, version), blob, _version.size)[0]
 
 
-def _grouped(partitions: Iterable[TopicPartition]) -> list[declared.TopicPartition]:
+def _grouped(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    return [declared.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+    return [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
 
 
-def _flat(groups: Sequence[declared.TopicPartition]) -> list[TopicPartition]:
+def _flat(groups: Sequence[TopicPartitions]) -> list[TopicPartition]:
     return [TopicPartition(group.topic, partition) for group in groups for partition in group.partitions]

@@ -197,7 +197,7 @@ class _WriterSource(CodeText):
 
     def elements(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
         of = spec.of
-        may_be_written = self.in_steps or "." not in path  # the arrays that may grow (growing_answer.py)
+        may_be_written = self.in_steps or "." not in path  # the arrays that may grow (large_messages.py)
         if may_be_written and isinstance(of, type):
             count, buffers = self.new("n"), self.new("b")
             self.add(path, depth, f"{count}, {buffers} = len({x}), ()")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from kohort.log.dirty import dirty_part
+from kohort.log.compaction import dirty_part
 from kohort.log.partition import PartitionLog
 from support.machines.log_stage import LogStage
 

@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kohort.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
-from kohort.security.principal import ANONYMOUS
+from kohort.security.acls import ANONYMOUS, CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -10,12 +10,6 @@ from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
 from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
 from kohort.wire.headers import build_response, parse_request_header
-from kohort.wire.messages.epochs import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import (
@@ -30,10 +24,14 @@ from kohort.wire.messages.group_classic import (
     SyncGroupResponse,
 )
 from kohort.wire.messages.list_offsets import (
+    EpochEndOffset,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
 )
 from kohort.wire.messages.metadata import (
     MetadataRequest,

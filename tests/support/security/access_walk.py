@@ -12,9 +12,13 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.log_dirs import DescribeLogDirsRequest
 from kohort.wire.messages.quotas import DescribeClientQuotasRequest, QuotaFilterComponent
-from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kohort.wire.messages.scram import DescribeUserScramCredentialsRequest, UserName
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
+from kohort.wire.messages.sasl import (
+    DescribeUserScramCredentialsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    UserName,
+)
+from kohort.wire.messages.transactions import DescribeTransactionsRequest
 from support.differential.harness import Names
 from support.raw.broker_under_test import BrokerUnderTest, settle
 from support.raw.raw_client import RawClient

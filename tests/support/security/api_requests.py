@@ -21,7 +21,7 @@ from kohort.wire.messages.acls import (
     DescribeAclsRequest,
 )
 from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from kohort.wire.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -34,7 +34,6 @@ from kohort.wire.messages.configs import (
     ReplacingConfig,
     ReplacingConfigsResource,
 )
-from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -47,7 +46,14 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
 )
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from kohort.wire.messages.log_dirs import (
     AlterLogDir,
     AlterLogDirTopic,
@@ -69,7 +75,6 @@ from kohort.wire.messages.offsets import (
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic, InitProducerIdRequest
-from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from kohort.wire.messages.quotas import (
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
@@ -85,13 +90,12 @@ from kohort.wire.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
-from kohort.wire.messages.topic_partitions import DescribedTopicName, DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
@@ -102,14 +106,17 @@ from kohort.wire.messages.topics import (
     DeleteRecordsTopic,
     DeleteTopicsRequest,
     DeleteTopicState,
+    DescribedTopicName,
+    DescribeTopicPartitionsRequest,
 )
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+    DescribeTransactionsRequest,
     EndTxnRequest,
+    ListTransactionsRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

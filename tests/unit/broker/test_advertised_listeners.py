@@ -1,11 +1,10 @@
 """What clients are told of nodes that have no address on the listener that they came in on."""
 
 from kohort.errors import ErrorCode
-from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
-from kohort.wire.messages.topic_partitions import DescribedTopicName, DescribeTopicPartitionsRequest
+from kohort.wire.messages.topics import DescribedTopicName, DescribeTopicPartitionsRequest
 from support.machines.broker_stage import BrokerStage
 
 LISTENERS = {

@@ -8,7 +8,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Secured
 from kohort.config import BrokerConfig, parse_config
 from kohort.log.storage import MemoryStorage
-from kohort.security.principal import ANONYMOUS, user
+from kohort.security.acls import ANONYMOUS, user
 
 SUBJECT = "C=DE,O=Kohort,OU=eng,CN=alice"
 

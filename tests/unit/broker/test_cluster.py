@@ -5,12 +5,14 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from kohort.wire.messages.epochs import (
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from kohort.wire.messages.topics import (

@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.errors import ErrorCode
+from kohort.wire.messages.cluster import DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from kohort.wire.messages.configs import ListConfigResourcesRequest, ListedConfigResource
-from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
 from support.machines.broker_stage import BrokerStage
 
 GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC = 32, 16, 8, 4, 2

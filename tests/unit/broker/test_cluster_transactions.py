@@ -6,8 +6,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.produce import ProduceRequest
-from kohort.wire.messages.transaction_admin import ListTransactionsRequest
-from kohort.wire.messages.transactions import TxnOffsetCommitRequest
+from kohort.wire.messages.transactions import ListTransactionsRequest, TxnOffsetCommitRequest
 from support.machines.cluster_stage import ClusterStage
 from support.raw.transactional import Transactional, committed_offset, committed_values, fetched
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.config.connection_limits import parse_overrides
+from kohort.config.listeners import parse_overrides
 from kohort.errors import ConfigError
 from kohort.wire.messages.metadata import MetadataRequest
 from support.machines.broker_stage import BrokerStage

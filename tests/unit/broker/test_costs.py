@@ -16,13 +16,13 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_classic import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     UserName,
 )
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
+from kohort.wire.messages.transactions import DescribeTransactionsRequest
 from support.machines.broker_stage import BrokerStage
 from support.machines.heavy_names import classic_group, consumer_group, offsets, write_groups
 

@@ -24,7 +24,6 @@ from kohort.wire.messages.offsets import (
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.producer_ids import InitProducerIdRequest
-from kohort.wire.messages.topic_partitions import DescribedTopicName, DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
@@ -32,9 +31,14 @@ from kohort.wire.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
+    DescribedTopicName,
+    DescribeTopicPartitionsRequest,
 )
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
-from kohort.wire.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kohort.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    DescribeTransactionsRequest,
+)
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.guarded_stage import GuardedStage, acl, state_of
 from support.machines.populated import GROUP, TOPIC, TRANSACTIONAL_ID

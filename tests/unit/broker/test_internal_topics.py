@@ -3,7 +3,6 @@
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.wire.control_records import Marker
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from kohort.wire.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.wire.messages.transactions import (
@@ -14,7 +13,7 @@ from kohort.wire.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kohort.wire.record_batch import NewRecord, build_batch
+from kohort.wire.record_batch import Marker, NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage, produce_request
 from support.machines.populated import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, own_logs, populate, warnings_of
 from support.raw.transactional import Transactional, committed_offset

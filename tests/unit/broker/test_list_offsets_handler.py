@@ -1,12 +1,14 @@
 """ListOffsets and OffsetForLeaderEpoch."""
 
 from kohort.errors import ErrorCode
-from kohort.wire.messages.epochs import (
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.record_batch import NewRecord, build_batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -12,7 +12,7 @@ from kohort.wire.messages.log_dirs import (
     DescribeLogDirsRequest,
 )
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
-from kohort.wire.messages.topic_partitions import (
+from kohort.wire.messages.topics import (
     DescribedTopicName,
     DescribeTopicPartitionsRequest,
     TopicPartitionsCursor,

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.log.producer_room import LOOK_EVERY_MS, ORDER_MS, SILENT_MS
+from kohort.log.producers import LOOK_EVERY_MS, ORDER_MS, SILENT_MS
 from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage

@@ -8,7 +8,7 @@ import pytest
 from kohort.aio.serving.broker_log import BrokerLog
 from kohort.broker.dispatch import SERVED
 from kohort.errors import ConfigError, ErrorCode
-from kohort.security.principal import user
+from kohort.security.acls import user
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest

@@ -8,7 +8,7 @@ from kohort.log.storage import MemoryStorage
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
 from kohort.security.sasl.scram import HASHES, MECHANISM_NUMBERS
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,

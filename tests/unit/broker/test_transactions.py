@@ -10,9 +10,10 @@ from kohort.log.catalogue import OFFSETS_TOPIC
 from kohort.sim.checks.durability import check_replay, items_on
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kohort.wire.messages.transactions import (
+    DescribeTransactionsRequest,
     EndTxnRequest,
+    ListTransactionsRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

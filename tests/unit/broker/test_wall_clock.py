@@ -7,7 +7,7 @@ import pytest
 from kohort.broker.io import WallClockSet
 from kohort.coordinator.records import OffsetCommitted, parse_record
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
+from kohort.wire.messages.transactions import DescribeTransactionsRequest
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
 from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember

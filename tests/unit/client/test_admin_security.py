@@ -51,7 +51,7 @@ from kohort.wire.messages.quotas import (
     QuotaEntityPart,
     QuotaValue,
 )
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

@@ -7,13 +7,13 @@ import pytest
 from kohort.client.reading.positions import FetchState, Position
 from kohort.errors import ErrorCode, LogTruncated
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
-from kohort.wire.messages.epochs import (
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.list_offsets import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from kohort.wire.messages.fetch import FetchRequest
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import ScriptedGroup
 

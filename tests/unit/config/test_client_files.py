@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kohort.config.client_files import profile_names, profiles_file, read_client_file, read_profile
-from kohort.config.placeholders import escaped, fill_in
+from kohort.config.properties import escaped, fill_in
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 

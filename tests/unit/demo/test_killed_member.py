@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.journal import MemberRemoved, Who
-from kohort.demo.group import Killed
-from kohort.demo.journal import removal_of
+from kohort.demo.group import Killed, removal_of
 
 
 def gone(name: str, at_ms: int) -> MemberRemoved:

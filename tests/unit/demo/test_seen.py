@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.demo.seen import DemoRun, count_seen, read_notes
+from kohort.demo.checks import DemoRun, count_seen, read_notes
 
 
 def test_what_the_killed_member_had_not_committed_is_delivered_again_and_counted() -> None:

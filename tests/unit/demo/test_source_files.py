@@ -8,9 +8,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kohort.demo.expected import CANCELLED, NO_WEATHER, compare_delays, expect_from
-from kohort.demo.load import records_of
-from kohort.demo.source_files import BadSourceFile, read_tables
+from kohort.demo.expected import CANCELLED, NO_WEATHER, BadSourceFile, compare_delays, expect_from, read_tables
+from kohort.demo.processes import records_of
 
 FLIGHTS = """\
 origin,dest,dep_time,dep_delay,arr_delay,hour,time_hour

@@ -5,11 +5,10 @@ import random
 import pytest
 
 from kohort.errors import ApiError, CorruptLog, ErrorCode
-from kohort.log.aborted import AbortedTransaction, AbortedTransactions
-from kohort.log.aborted_pages import ENTRY_BYTES, PAGE_ENTRIES, AbortedPages
+from kohort.log.aborted import ENTRY_BYTES, PAGE_ENTRIES, AbortedPages, AbortedTransaction, AbortedTransactions
 from kohort.log.segment import segment_name
 from kohort.log.storage import MemoryStorage
-from kohort.wire.control_records import Marker
+from kohort.wire.record_batch import Marker
 from support.machines.counted_reads import CountedReads
 from support.machines.log_stage import LogStage
 

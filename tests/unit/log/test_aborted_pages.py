@@ -4,10 +4,17 @@ import struct
 
 import pytest
 
-from kohort.log.aborted import AbortedTransaction, AbortedTransactions
-from kohort.log.aborted_pages import PAGE_ENTRIES, PAGE_ITSELF, AbortedPages, build_entry, parse_page
+from kohort.log.aborted import (
+    PAGE_ENTRIES,
+    PAGE_ITSELF,
+    AbortedPages,
+    AbortedTransaction,
+    AbortedTransactions,
+    build_entry,
+    parse_page,
+)
 from kohort.log.segment import segment_name
-from kohort.wire.control_records import Marker
+from kohort.wire.record_batch import Marker
 from support.machines.counted_reads import CountedReads
 from support.machines.log_stage import LogStage
 

@@ -3,8 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.wire.control_records import Marker, build_marker, parse_marker
-from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
+from kohort.wire.record_batch import Marker, build_marker, parse_batch_header, parse_marker, read_batch, split_batches
 from support.machines.log_stage import LogStage
 
 ABORT, COMMIT = False, True

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.batch_positions import Search, check_place, true_base
+from kohort.log.batches import Search, check_place, true_base
 from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.storage import MemoryFile
 from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, build_batch, parse_batch_header

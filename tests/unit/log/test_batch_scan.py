@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.batch_scan import WINDOW_BYTES, checked_headers, whole_batches
+from kohort.log.batches import WINDOW_BYTES, checked_headers, whole_batches
 from kohort.log.storage import MemoryFile
 from support.machines.counted_reads import CountedFile
 from support.machines.log_stage import batch

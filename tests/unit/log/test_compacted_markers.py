@@ -2,8 +2,15 @@
 
 import pytest
 
-from kohort.wire.control_records import Marker, build_marker, parse_marker
-from kohort.wire.record_batch import BatchHeader, NewRecord, build_batch, split_batches
+from kohort.wire.record_batch import (
+    BatchHeader,
+    Marker,
+    NewRecord,
+    build_batch,
+    build_marker,
+    parse_marker,
+    split_batches,
+)
 from support.machines.log_stage import LogStage
 
 DAY_MS = 86_400_000

@@ -7,15 +7,20 @@ from kohort.config import BrokerConfig
 from kohort.errors import StorageError
 from kohort.log.aborted import AbortedTransactions
 from kohort.log.cleaner import Cleaner
-from kohort.log.compaction import Compaction
-from kohort.log.compaction_filter import FilteredBatch, RecordFilter, filter_batch
-from kohort.log.dirty import dirty_part
-from kohort.log.ended_transactions import EndedTransactions
+from kohort.log.compaction import Compaction, dirty_part
+from kohort.log.compaction_filter import EndedTransactions, FilteredBatch, RecordFilter, filter_batch
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
-from kohort.wire.control_records import Marker, build_marker
-from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, read_batch, split_batches
+from kohort.wire.record_batch import (
+    Marker,
+    NewRecord,
+    build_batch,
+    build_marker,
+    parse_batch_header,
+    read_batch,
+    split_batches,
+)
 from support.machines.log_stage import LogStage, batch, offsets_in, values_from
 
 LAST_POSITION = 2**31 - 1

@@ -4,8 +4,7 @@ import pytest
 
 from kohort.errors import StorageError
 from kohort.log.cleaner import RETRY_MS
-from kohort.log.compaction import ENTRY_BYTES, FLUSH_STEPS, Compaction
-from kohort.log.dirty import dirty_part
+from kohort.log.compaction import ENTRY_BYTES, FLUSH_STEPS, Compaction, dirty_part
 from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.record_batch import NewRecord, build_batch, parse_batch_header, split_batches

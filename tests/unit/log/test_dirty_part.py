@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.log.dirty import Dirty, dirty_part
-from kohort.wire.control_records import Marker
+from kohort.log.compaction import Dirty, dirty_part
+from kohort.wire.record_batch import Marker
 from support.machines.log_stage import LogStage
 
 HOUR_MS = 3_600_000

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kohort.config import BrokerConfig
-from kohort.log.opened_with import KnownAtStart, LogListener
+from kohort.log.listener import KnownAtStart, LogListener
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics

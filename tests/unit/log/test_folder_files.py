@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import StorageError
-from kohort.log.checkpoints import (
+from kohort.log.data_folder import (
     build_offsets,
     build_partition_metadata,
     parse_offsets,

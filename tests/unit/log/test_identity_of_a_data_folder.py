@@ -8,7 +8,7 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.data_folder_identity import new_topic_id
+from kohort.log.data_folder import new_topic_id
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.notes import Level

@@ -8,8 +8,7 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.partition import AppendResult
-from kohort.log.producer_room import SILENT_MS, ProducerRoom
-from kohort.log.producers import Producers
+from kohort.log.producers import SILENT_MS, ProducerRoom, Producers
 from kohort.wire.record_batch import parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
 

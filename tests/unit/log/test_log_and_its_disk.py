@@ -3,13 +3,12 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.append_result import AppendResult
+from kohort.log.partition import AppendResult
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.steps import at_once
 from kohort.wire.compression import Codec
-from kohort.wire.control_records import Marker, build_marker
-from kohort.wire.record_batch import pack_batch, parse_batch_header
+from kohort.wire.record_batch import Marker, build_marker, pack_batch, parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
 
 

@@ -1,6 +1,6 @@
 """What the logs of a data folder count together."""
 
-from kohort.log.counters import LogCounters
+from kohort.log.listener import LogCounters
 from support.machines.log_stage import LogStage
 
 

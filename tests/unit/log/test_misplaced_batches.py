@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
-from kohort.log.batch_positions import true_base
+from kohort.log.batches import true_base
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
 from support.machines.log_stage import LogStage, batch
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.log.checkpoints import PARTITION_METADATA_FILE, RECOVERY_POINTS_FILE
+from kohort.log.data_folder import PARTITION_METADATA_FILE, RECOVERY_POINTS_FILE
 from kohort.log.epochs import EPOCHS_FILE
 from support.machines.log_stage import LogStage, values_from
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.log.offsets_by_time import find_by_time, find_max_timestamp
 from kohort.log.segment import Segment, SegmentLimits
+from kohort.log.segment_queries import find_by_time, find_max_timestamp
 from kohort.log.storage import MemoryStorage
 from kohort.wire.record_batch import NewRecord, build_batch, pack_batch, parse_batch_header
 from support.machines.log_stage import LogStage

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.opened_with import LogListener
+from kohort.log.listener import LogListener
 from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kohort.log.producer_snapshots import ProducerSnapshots
-from kohort.log.producers import Producers
+from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.storage import MemoryStorage
 
 

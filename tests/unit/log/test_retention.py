@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.log.retention import below_start, too_many, too_old
+from kohort.log.segment_queries import below_start, too_many, too_old
 from support.machines.log_stage import LogStage, values_from
 
 HOUR = 3_600_000

@@ -4,8 +4,7 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError
-from kohort.log.producer_room import ProducerRoom
-from kohort.log.producers import Producers
+from kohort.log.producers import ProducerRoom, Producers
 from kohort.wire.record_batch import parse_batch_header
 from support.machines.log_stage import batch
 

@@ -3,15 +3,14 @@
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.gaps import gaps_between
 from kohort.log.invariants import check_invariants
-from kohort.log.opened_with import KnownAtStart
+from kohort.log.listener import KnownAtStart
 from kohort.log.partition import PartitionLog
 from kohort.log.recovery import LogToRecover, recover
+from kohort.log.segment_queries import gaps_between
 from kohort.log.segment_swap import finish_interrupted
 from kohort.log.storage import MemoryStorage
-from kohort.wire.control_records import Marker
-from kohort.wire.record_batch import with_offset
+from kohort.wire.record_batch import Marker, with_offset
 from support.machines.log_stage import LogStage, batch, values_from
 
 UNCLEAN = "the last stop was not clean: checked 1 logs from their recovery points"

@@ -10,10 +10,9 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.data_folder_identity import new_topic_id
+from kohort.log.data_folder import new_topic_id
 from kohort.log.storage import MemoryStorage
-from kohort.log.topic_configs import CONFIGS_KEPT, TopicConfigs
-from kohort.log.topics import Topics
+from kohort.log.topics import CONFIGS_KEPT, TopicConfigs, Topics
 from kohort.model import uuid_to_text
 from kohort.notes import Level
 from support.machines.log_stage import LogStage, batch, values_from

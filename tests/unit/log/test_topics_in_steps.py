@@ -7,7 +7,7 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.checkpoints import parse_offsets
+from kohort.log.data_folder import parse_offsets
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import NewTopic, Topics
 from kohort.log.upkeep import RECOVERY_POINTS_FILE

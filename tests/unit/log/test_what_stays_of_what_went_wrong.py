@@ -7,12 +7,12 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.counters import LogCounters
+from kohort.log.listener import LogCounters
 from kohort.log.producers import Producers
 from kohort.log.segment_swap import finish_interrupted
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.log.topics import Topics
-from kohort.wire.control_records import Marker
+from kohort.wire.record_batch import Marker
 from support.machines.log_stage import LogStage
 
 NOW = 1_700_000_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker.dispatch import SERVED
 from kohort.errors import ErrorCode
-from kohort.testing.refused import refused
+from kohort.testing.script import refused
 from kohort.wire.apis import APIS
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -4,8 +4,8 @@ import pytest
 
 from kohort.errors import ProtocolError
 from kohort.steps import at_once
-from kohort.wire.growing_answer import GrowingAnswer
 from kohort.wire.headers import build_response, build_response_in_steps
+from kohort.wire.large_messages import GrowingAnswer
 from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kohort.wire.messages.offsets import (
     OffsetFetchResponse,

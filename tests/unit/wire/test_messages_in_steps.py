@@ -8,8 +8,8 @@ import pytest
 from kohort.errors import ProtocolError
 from kohort.steps import at_once
 from kohort.wire.codec import decode, decode_in_steps, encode_bytes, encode_framed, encode_framed_in_steps
-from kohort.wire.freed_in_steps import let_go
 from kohort.wire.headers import skip_tags
+from kohort.wire.large_messages import let_go
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -19,8 +19,8 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kohort.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from kohort.wire.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kohort.wire.record_batch import NewRecord, build_batch, split_batches
 from kohort.wire.schema import Message
 

@@ -23,7 +23,7 @@ from kohort.columns.schema import COLUMNS
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, CorruptRecord
-from kohort.log.batch_scan import checked_headers
+from kohort.log.batches import checked_headers
 from kohort.log.storage import MemoryFile
 from kohort.log.validation import BatchRules, checked_header
 from kohort.model import Record

@@ -33,9 +33,8 @@ from kohort.insight.journal_reader import JournalReader
 from kohort.secret import Secret
 from kohort.security.jaas import parse_jaas
 from kohort.security.sasl.oauthbearer import OAuthBearerServer
-from kohort.security.sasl.scram_text import check_users
-from kohort.security.sasl.signing_keys import SigningKeys
-from kohort.security.sasl.tokens import UnsecuredTokens
+from kohort.security.sasl.scram import check_users
+from kohort.security.sasl.tokens import SigningKeys, UnsecuredTokens
 from kohort.steps import at_once
 from kohort.telemetry.otlp import BadTelemetry, parse_metrics
 from support.telemetry.otlp_bytes import gauge, metrics_data, total

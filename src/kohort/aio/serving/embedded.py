@@ -24,11 +24,10 @@ from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
-from kohort.config.first_users import with_mechanisms
 from kohort.config.listener_overrides import PREFIX
 from kohort.config.listeners import address_text, check_listeners, parse_listener
 from kohort.config.options import parse_config
-from kohort.config.server_properties import understand
+from kohort.config.server_properties import understand, with_mechanisms
 from kohort.coordinator.partitioning import partition_of
 from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
 from kohort.log.topics import Topic

@@ -7,12 +7,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kohort.config.first_users import ADD_SCRAM
+from kohort.config.server_properties import ADD_SCRAM
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
-from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW
-from kohort.security.sasl.scram_text import SALT_BYTES
+from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW, SALT_BYTES
 
 LISTENER: Final = "SASL_PLAINTEXT"
 """The listener of a broker with users that is told of no other."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from kohort.aio.tls.contexts import check_tls
 from kohort.config.broker import BrokerConfig
+from kohort.config.listener_security import SecurityProtocol
 from kohort.config.listeners import (
     EVERY_ADDRESS,
     Listener,
@@ -20,7 +21,6 @@ from kohort.config.listeners import (
     listeners_of,
     with_ports,
 )
-from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 
 BACKLOG: Final = 512

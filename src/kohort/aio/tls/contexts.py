@@ -22,9 +22,8 @@ from kohort.aio.tls.reloading import Reloading
 from kohort.aio.tls.server_side import TlsListener
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_security import ClientSecurityConfig
-from kohort.config.listener_security import ListenerConfig
+from kohort.config.listener_security import ListenerConfig, SecurityProtocol
 from kohort.config.listeners import Listener, listener_config
-from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 from kohort.notes import Note
 from kohort.secret import Secret

@@ -12,10 +12,18 @@ from typing import Any, Final
 from kohort.broker.cluster.security_store import SECURITY_FILE, SecurityStore
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
-from kohort.log.json_files import MISFITS
-from kohort.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from kohort.log.storage import MISFITS
+from kohort.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    Principal,
+    ResourceType,
+    parse_principal,
+)
 from kohort.security.authorizer import Authorizer, Decision
-from kohort.security.principal import Principal, parse_principal
 
 SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000

@@ -12,11 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from kohort.config.broker import BrokerConfig
-from kohort.config.connection_limits import check_limits
 from kohort.config.dynamic_broker import DYNAMIC, OF_BROKER
+from kohort.config.listeners import check_limits
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, read_json
 
 BROKER_OPTIONS_FILE: Final = "kohort-broker-options.json"
 VERSION: Final = 1

@@ -13,8 +13,7 @@ import msgspec
 
 from kohort.config.group import NO_OPTIONS, OPTIONS, GroupOptions
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, read_json
 
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 VERSION: Final = 1

@@ -8,7 +8,7 @@ from typing import Final
 
 from kohort.broker.cluster.security_store import SECURITY_FILE, SecurityStore
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.json_files import MISFITS
+from kohort.log.storage import MISFITS
 from kohort.security.quotas.entities import Entity
 from kohort.security.quotas.table import QuotaTable
 

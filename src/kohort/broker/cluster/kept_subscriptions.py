@@ -13,8 +13,7 @@ import msgspec
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_metrics import SubscriptionConfig, parse_subscription
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, read_json
 from kohort.telemetry.subscriptions import MetricsSubscriptions
 
 SUBSCRIPTIONS_FILE: Final = "kohort-client-metrics.json"

@@ -11,8 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kohort.broker.cluster.placement import NO_LEADER, Placement
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, read_json
 from kohort.model import uuid_from_text, uuid_to_text
 
 CLUSTER_FILE: Final = "kohort-cluster.json"

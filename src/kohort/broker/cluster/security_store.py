@@ -11,8 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.json_files import read_json
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, read_json
 
 SECURITY_FILE: Final = "kohort-security.json"
 VERSION: Final = 1

@@ -27,14 +27,12 @@ from kohort.coordinator.transactions import decide
 from kohort.coordinator.transactions.states import AT_REST, DECIDED, TransactionState
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
 from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, StorageError
-from kohort.log.append_result import AppendResult
-from kohort.log.partition import PartitionLog
+from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.topics import Topic, Topics
 from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.notes import Note, failure, warning
 from kohort.steps import Steps, in_order
-from kohort.wire.control_records import Marker
-from kohort.wire.record_batch import NewRecord, build_batch
+from kohort.wire.record_batch import Marker, NewRecord, build_batch
 
 NAME: Final = "__transaction_state"
 MARKERS_RETRY_MS: Final = 1_000

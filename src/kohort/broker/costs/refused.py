@@ -28,7 +28,7 @@ from kohort.wire.messages.producer_ids import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
-from kohort.wire.messages.transaction_admin import (
+from kohort.wire.messages.transactions import (
     DescribedTransaction,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

@@ -23,14 +23,13 @@ from kohort.broker.costs.refused import (
 from kohort.coordinator.offsets.fetch import FIRST_WITH_GROUPS
 from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest
 from kohort.wire.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -41,34 +40,38 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
 )
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from kohort.wire.messages.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kohort.wire.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, InitProducerIdRequest
-from kohort.wire.messages.quorum import DescribeQuorumRequest
 from kohort.wire.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kohort.wire.messages.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kohort.wire.messages.sasl import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
-from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
+    DescribeTopicPartitionsRequest,
 )
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
     EndTxnRequest,
+    ListTransactionsRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )

@@ -29,6 +29,7 @@ from kohort.wire.messages.acls import (
     DeleteAclsResponse,
     DescribeAclsResponse,
 )
+from kohort.wire.messages.cluster import DescribeQuorumResponse
 from kohort.wire.messages.configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
@@ -47,7 +48,6 @@ from kohort.wire.messages.log_dirs import (
     AlterReplicaLogDirsResponse,
     DescribeLogDirsResponse,
 )
-from kohort.wire.messages.quorum import DescribeQuorumResponse
 from kohort.wire.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -65,7 +65,7 @@ from kohort.wire.messages.reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

@@ -20,15 +20,13 @@ from kohort.broker.guards.guard import (
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps
-from kohort.wire.messages.epochs import (
-    EpochEndOffset,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
 from kohort.wire.messages.list_offsets import (
+    EpochEndOffset,
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
 )
 from kohort.wire.messages.produce import (
     PartitionProduceResponse,

@@ -9,7 +9,7 @@ from kohort.broker.long_work import Task
 from kohort.broker.request import Answer, AnswerInSteps, HangUp, ReplyTo, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.steps import Steps, at_once
-from kohort.wire.freed_in_steps import let_go
+from kohort.wire.large_messages import let_go
 from kohort.wire.schema import Message
 
 

@@ -20,12 +20,6 @@ from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.messages.transaction_admin import (
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsResponse,
-)
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -33,8 +27,12 @@ from kohort.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
+    ListTransactionsResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

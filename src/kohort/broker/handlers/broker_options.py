@@ -15,8 +15,8 @@ from kohort.broker.handlers.option_changes import APPEND, DELETE, SET, SUBTRACT,
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import STOPPED_NODES, BrokerLevels, text_of
 from kohort.config.broker import BrokerConfig
-from kohort.config.connection_limits import check_limits
 from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER
+from kohort.config.listeners import check_limits
 from kohort.config.options import options_of, unknown_option
 from kohort.config.server_properties import COARSER, IGNORED
 from kohort.errors import ApiError, ConfigError, ErrorCode

@@ -12,8 +12,7 @@ from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
-from kohort.security.quotas.entities import ENTITY_TYPES, Entity, entity_of
-from kohort.security.quotas.filters import filter_of
+from kohort.security.quotas.entities import ENTITY_TYPES, Entity, entity_of, filter_of
 from kohort.security.quotas.table import checked_change
 from kohort.steps import Pace
 from kohort.wire.messages.quotas import (

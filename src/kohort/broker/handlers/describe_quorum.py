@@ -12,7 +12,7 @@ from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
 from kohort.steps import Pace
-from kohort.wire.messages.quorum import (
+from kohort.wire.messages.cluster import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumListener,

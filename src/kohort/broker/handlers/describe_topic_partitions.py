@@ -20,7 +20,7 @@ from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, in_order
-from kohort.wire.messages.topic_partitions import (
+from kohort.wire.messages.topics import (
     DescribedTopicPartition,
     DescribedTopicPartitions,
     DescribeTopicPartitionsRequest,

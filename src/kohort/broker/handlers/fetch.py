@@ -28,7 +28,7 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.log_slice import LogSlice
+from kohort.log.batches import LogSlice
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.steps import Pace, Steps, emptied

@@ -18,7 +18,7 @@ from kohort.security.sasl.scram import (
     credential_of,
 )
 from kohort.steps import Pace, SpreadDict, Steps, counted
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

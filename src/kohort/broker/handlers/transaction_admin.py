@@ -18,8 +18,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.pattern import Pattern
 from kohort.steps import Pace, SpreadDict, Steps
-from kohort.wire.control_records import Marker
-from kohort.wire.messages.transaction_admin import (
+from kohort.wire.messages.transactions import (
     DescribedTransaction,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -27,14 +26,13 @@ from kohort.wire.messages.transaction_admin import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionTopicData,
-)
-from kohort.wire.messages.transactions import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kohort.wire.record_batch import Marker
 
 FILTER_US: Final = 0.6
 LIST_US: Final = 6

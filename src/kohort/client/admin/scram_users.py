@@ -13,7 +13,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import Rng
 from kohort.errors import ApiError, UsageError, error_code
 from kohort.secret import Secret
-from kohort.wire.messages.scram import (
+from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,

@@ -14,7 +14,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.writing.transaction_messages import MAX_VERSION
 from kohort.model import TopicPartition
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.messages.transaction_admin import (
+from kohort.wire.messages.transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,

@@ -19,7 +19,7 @@ from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING
 from kohort.errors import ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
 from kohort.model import TopicPartition
-from kohort.wire.messages.epochs import (
+from kohort.wire.messages.list_offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

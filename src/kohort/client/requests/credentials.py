@@ -14,7 +14,7 @@ from typing import Final
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.config.client_security import JWT_BEARER
-from kohort.config.security_protocol import SecurityProtocol
+from kohort.config.listener_security import SecurityProtocol
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 from kohort.security.jaas import (

@@ -20,8 +20,7 @@ from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import WatchedConsumer, WatchedProcess, Watcher
-from kohort.wire.control_records import parse_marker
-from kohort.wire.record_batch import BatchHeader, ReadRecord, read_batch, split_batches
+from kohort.wire.record_batch import BatchHeader, ReadRecord, parse_marker, read_batch, split_batches
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

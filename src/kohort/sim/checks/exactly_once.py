@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kohort.log.partition import PartitionLog
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.durability import batches_on, records_of
-from kohort.wire.control_records import parse_marker
+from kohort.wire.record_batch import parse_marker
 
 
 def values_on(log: PartitionLog) -> list[bytes]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.broker.purgatory import Purgatory
 from kohort.log import recovery
-from kohort.log.ended_transactions import EndedTransactions
+from kohort.log.compaction_filter import EndedTransactions
 from kohort.log.partition import PartitionLog
 from kohort.log.producers import Producers
 from kohort.log.segment import Segment

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
 from kohort.config.client_files import read_profile
 from kohort.config.options import options_of, unknown_option
-from kohort.config.placeholders import escaped, fill_in
+from kohort.config.properties import escaped, fill_in
 from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
 from kohort.secret import Secret

@@ -50,3 +50,40 @@ class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
+
+
+class OffsetForLeaderPartition(Message):
+    partition: int = int32()
+    current_leader_epoch: int = int32(default=-1, ignorable=True)
+    leader_epoch: int = int32()
+
+
+class OffsetForLeaderTopic(Message):
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+    """OffsetForLeaderEpoch: what a client asks."""
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+class EpochEndOffset(Message):
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(default=-1, ignorable=True)
+    end_offset: int = int64(default=-1)
+
+
+class OffsetForLeaderTopicResult(Message):
+    topic: str = string()
+    partitions: list[EpochEndOffset] = array(EpochEndOffset)
+
+
+class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
+    """OffsetForLeaderEpoch: what a broker answers."""
+
+    throttle_time_ms: int = int32(ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

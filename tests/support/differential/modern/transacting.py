@@ -7,9 +7,9 @@ from typing import Any
 
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.producer_ids import InitProducerIdRequest
-from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

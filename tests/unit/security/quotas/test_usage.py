@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.security.quotas.rates import QuotaWindow, UsageRate
-from kohort.security.quotas.usage import METER_BYTES, Usage
+from kohort.security.quotas.rates import METER_BYTES, QuotaWindow, Usage, UsageRate
 
 WINDOW = QuotaWindow(11, 1000)
 

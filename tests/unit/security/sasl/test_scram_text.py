@@ -5,8 +5,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
-from kohort.security.sasl.scram import credential_of
-from kohort.security.sasl.scram_text import check_users, parse_users
+from kohort.security.sasl.scram import check_users, credential_of, parse_users
 
 SALT = "c2FsdHNhbHRzYWx0"  # saltsaltsalt
 SALTED = "iBBWCP0a4NFG30qZgxHR2CIKpPyikSVub9/BnHKC74c="

@@ -9,8 +9,15 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from kohort.security.sasl.exchange import KeysWanted
-from kohort.security.sasl.signing_keys import FIRST_WAIT_MS, MISSING_MS, SigningKeys
-from kohort.security.sasl.tokens import Believed, SignedTokens, TokenRefused, UnsecuredTokens
+from kohort.security.sasl.tokens import (
+    FIRST_WAIT_MS,
+    MISSING_MS,
+    Believed,
+    SignedTokens,
+    SigningKeys,
+    TokenRefused,
+    UnsecuredTokens,
+)
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000

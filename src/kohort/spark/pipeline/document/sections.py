@@ -1,6 +1,6 @@
 """A YAML file as sections that know their lines: each key is taken once, and what is left over is an error.
 
-Text may hold places that are filled in, such as ``${NAME}``: see config/placeholders.py.
+Text may hold places that are filled in, such as ``${NAME}``: see config/properties.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from kohort.config.placeholders import fill_in
+from kohort.config.properties import fill_in
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.nearest import did_you_mean

@@ -6,11 +6,14 @@ times. A batch that cannot be opened answers with its first offset, so that a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from kohort.errors import CorruptRecord
+from kohort.errors import CorruptLog, CorruptRecord
+from kohort.log.data_folder import RECOVERY_POINTS_FILE
 from kohort.log.segment import Segment
+from kohort.notes import Note, warning
 from kohort.wire.record_batch import LOG_APPEND_TIME, BatchHeader, read_batch
 
 
@@ -88,3 +91,69 @@ def _first_record(
         if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
             return FoundOffset(record.offset, record.timestamp_ms, epoch)
     return None
+
+
+def below_start(segments: Sequence[Segment], start_offset: int) -> int:
+    """Return segments of which no record may be read any more (DeleteRecords)."""
+    gone = 0
+    while gone + 1 < len(segments) and segments[gone + 1].base_offset <= start_offset:
+        gone += 1
+    return gone
+
+
+def too_old(segments: Sequence[Segment], now_ms: int, retention_ms: int) -> int:
+    """Return segments whose latest record is older than ``retention_ms``; a negative one keeps all."""
+    if retention_ms < 0:
+        return 0
+    return _leading(segments, lambda segment: now_ms - segment.aged_from_ms() > retention_ms)
+
+
+def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
+    """Return segments without which the log still has ``retention_bytes``; a negative number keeps all."""
+    if retention_bytes < 0:
+        return 0
+    excess = sum(segment.size for segment in segments) - retention_bytes
+
+    def spare(segment: Segment) -> bool:
+        nonlocal excess
+        excess -= segment.size
+        return excess >= 0
+
+    return _leading(segments, spare)
+
+
+def _leading(segments: Sequence[Segment], may_go: Callable[[Segment], bool]) -> int:
+    gone = 0
+    for segment in segments:
+        if (segment is segments[-1] and not segment.size) or not may_go(segment):
+            break
+        gone += 1
+    return gone
+
+
+def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
+    """Yield a note for each pair of segments between which offsets are missing; for logs that nothing compacts."""
+    for segment, following in pairwise(segments):
+        try:
+            end = segment.end_offset()
+        except CorruptLog as error:
+            yield warning(f"{error}; left as it is, and cannot be read there")
+            continue
+        if end < following.base_offset:
+            missing = f"offsets {end} to {following.base_offset - 1} are missing"
+            yield warning(f"{missing}: {segment.log_name} ends before {following.log_name} begins")
+
+
+def gap_at_the_end(next_offset: int, recovery_point: int) -> Iterator[Note]:
+    """Yield a note where the log ends before its recovery point."""
+    if next_offset < recovery_point:
+        missing = f"offsets {next_offset} to {recovery_point - 1} are missing"
+        yield warning(f"{missing}: they were on the disk, by {RECOVERY_POINTS_FILE}")
+
+
+def end_of(segment: Segment) -> int | None:
+    """Return the offset after the last of a segment; None where a damaged batch hides it."""
+    try:
+        return segment.end_offset()
+    except CorruptLog:
+        return None
