@@ -34,7 +34,6 @@ from kohort.wire.apis import APIS
 from kohort.wire.compression import Codec
 from kohort.wire.headers import RequestHeader, build_request
 from kohort.wire.messages import (
-    epochs,
     fetch,
     find_coordinator,
     group_admin,
@@ -43,7 +42,6 @@ from kohort.wire.messages import (
     metadata,
     offsets,
     produce,
-    topic_partitions,
     topics,
     transactions,
 )
@@ -176,9 +174,9 @@ def cases() -> list[Case]:
         Case("Metadata, 1,000 made", lambda h, n: (metadata.MetadataRequest(
             topics=[metadata.MetadataRequestTopic(name=f"auto{i}") for i in range(1000)],
             allow_auto_topic_creation=True), 9)),
-        Case("DescribeTopicPartitions, unknown", lambda h, n: (topic_partitions.DescribeTopicPartitionsRequest(
-            topics=[topic_partitions.DescribedTopicName(name=m) for m in names(n)]), 0)),
-        Case("DescribeTopicPartitions, all", lambda h, n: (topic_partitions.DescribeTopicPartitionsRequest(), 0)),
+        Case("DescribeTopicPartitions, unknown", lambda h, n: (topics.DescribeTopicPartitionsRequest(
+            topics=[topics.DescribedTopicName(name=m) for m in names(n)]), 0)),
+        Case("DescribeTopicPartitions, all", lambda h, n: (topics.DescribeTopicPartitionsRequest(), 0)),
         Case("Produce, 100,000 partitions", _produce_wide),
         Case("Produce, 1 MiB of small records", lambda h, n: _produce("keyed", _small_records(1 << 20))),
         *(Case(f"Produce, a {codec.name.lower()} bomb, keyed", lambda h, n, c=codec: _produce("keyed", _bomb(c, True)))
@@ -195,8 +193,8 @@ def cases() -> list[Case]:
         Case("ListOffsets, one topic", lambda h, n: (list_offsets.ListOffsetsRequest(topics=[
             list_offsets.ListOffsetsTopic(name=WIDE, partitions=[
                 list_offsets.ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(n - 1)])]), 7)),
-        Case("OffsetForLeaderEpoch", lambda h, n: (epochs.OffsetForLeaderEpochRequest(topics=[
-            epochs.OffsetForLeaderTopic(topic=name, partitions=[epochs.OffsetForLeaderPartition(partition=i) for i in ids])
+        Case("OffsetForLeaderEpoch", lambda h, n: (list_offsets.OffsetForLeaderEpochRequest(topics=[
+            list_offsets.OffsetForLeaderTopic(topic=name, partitions=[list_offsets.OffsetForLeaderPartition(partition=i) for i in ids])
             for name, ids in spread(n - 100)]), 4)),
         Case("DeleteRecords", lambda h, n: (topics.DeleteRecordsRequest(
             topics=_partitions(topics.DeleteRecordsTopic, topics.DeleteRecordsPartition, n - 100, offset=0)), 2)),

@@ -32,7 +32,7 @@ from kohort.security.acls import ANONYMOUS, CLUSTER_NAME, Acl, Operation, Patter
 from kohort.wire.apis import APIS
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.headers import RequestHeader, build_request, parse_response
-from kohort.wire.messages import find_coordinator, group_classic, producer_ids, quotas, scram, topics, transactions
+from kohort.wire.messages import find_coordinator, group_classic, producer_ids, quotas, sasl, topics, transactions
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
@@ -218,12 +218,12 @@ class House:
 
     def _add_users(self) -> None:
         upserted = [
-            scram.ScramCredentialUpsertion(
+            sasl.ScramCredentialUpsertion(
                 name=f"user{n}", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
             )
             for n in range(USERS)
         ]
-        self.ask(scram.AlterUserScramCredentialsRequest(upsertions=upserted), 0)
+        self.ask(sasl.AlterUserScramCredentialsRequest(upsertions=upserted), 0)
         entries = [
             quotas.QuotaAlteration(
                 entity=[quotas.QuotaEntityPart(entity_type="user", entity_name=f"user{n}")],

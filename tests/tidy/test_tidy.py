@@ -8,11 +8,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+LINES = 500
+LONGEST = 700
+ONE_THOUGHT = {
+    "kohort/config/broker.py": "the table of a broker's options",
+    "kohort/log/partition.py": "one partition's log, from append to retention",
+    "kohort/log/topics.py": "the topics of a data folder, and each change of them",
+}
+"""Files with more than ``LINES`` lines, and their one thought."""
 
 
-def test_no_source_file_is_over_500_lines():
-    long = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > 500}
-    assert long == {}
+def test_no_source_file_is_over_its_limit():
+    lines = {str(p.relative_to(ROOT / "src")): len(p.read_text().splitlines()) for p in SOURCES}
+    assert {file: n for file, n in lines.items() if n > (LONGEST if file in ONE_THOUGHT else LINES)} == {}
+    assert [file for file in ONE_THOUGHT if lines.get(file, 0) <= LINES] == []
 
 
 def test_no_file_has_a_name_that_says_nothing():
