@@ -23,10 +23,10 @@ CONTAINERS = {
 }
 GROWING = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault"}
 HELP = (
-    "Each is an attribute, a module's variable or a cache that can grow. Enter it in tests/tidy/containers.txt, under "
-    "its file: with `-> ROW`, the first cell of a row of docs/limits.md that says its option, its default, where it is "
-    "seen and what is answered at the bound; or with `: why` nobody but the user or the code can make it grow. One "
-    "without a bound needs one first (CONTRIBUTING.md)."
+    "Each is an attribute, a module's variable or a cache that can grow. Enter its name in tests/tidy/containers.txt "
+    "under its bound: `-> ROW`, the first cell of a row of docs/limits.md with the option, the default, the metric and "
+    "the answer at the bound; or `: why` only the user or the code makes it grow. A container without a bound needs "
+    "one first (CONTRIBUTING.md)."
 )
 Place = tuple[str, str]
 """A file within ``kohort``, and ``Class.attribute``, ``variable`` or ``function()`` for a cache."""
@@ -146,17 +146,18 @@ def found() -> dict[Place, None]:
 
 
 @cache
-def register() -> dict[Place, str]:
-    """Return what is registered: ``-> ROW`` or ``: reason``. ``Class.*`` stands for all attributes of a class."""
-    lines, file = {}, ""
+def register() -> dict[str, str]:
+    """Return the registered names with their bound: ``-> ROW`` or ``: reason``."""
+    bounds: dict[str, str] = {}
+    said = ""
     for line in REGISTER.read_text().splitlines():
-        if line.startswith("  "):
-            name, _, said = line.strip().partition(" ")
-            assert (file, name) not in lines, f"{file}: {name} stands twice in {REGISTER.name}"
-            lines[file, name] = said.strip()
-        elif line and not line.startswith("#"):
-            file = line.strip()
-    return lines
+        if not line.startswith("  "):
+            said = line
+            continue
+        for name in line.split():
+            assert name not in bounds, f"{name} stands twice in {REGISTER.name}"
+            bounds[name] = said
+    return bounds
 
 
 def rows() -> Counter[str]:
@@ -164,31 +165,27 @@ def rows() -> Counter[str]:
     return Counter(re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE))
 
 
-def of_its_class(place: Place) -> Place:
-    """Return how all attributes of a class stand in the register."""
-    return place[0], place[1].partition(".")[0] + ".*"
+def of_its_class(name: str) -> str:
+    """Return the entry for all attributes of the name's class."""
+    return name.partition(".")[0] + ".*"
 
 
 def test_whatever_can_grow_is_registered():
-    missing = [
-        f"{file}: {name}"
-        for file, name in found()
-        if not {(file, name), of_its_class((file, name))} & register().keys()
-    ]
+    missing = [f"{file}: {name}" for file, name in found() if not {name, of_its_class(name)} & register().keys()]
     assert missing == [], HELP
 
 
 def test_what_is_registered_is_still_there():
-    classes = {of_its_class(place) for place in found()}
-    gone = [f"{file}: {name}" for file, name in register() if (file, name) not in found() | dict.fromkeys(classes)]
-    assert gone == [], f"take these out of {REGISTER.name}, or give them their new names"
+    names = {name for _, name in found()}
+    gone = register().keys() - names - {of_its_class(name) for name in names}
+    assert gone == set(), f"take these out of {REGISTER.name}, or give them their new names"
 
 
 def test_each_is_tied_to_a_row_of_the_page_or_has_a_reason():
     known = rows()
     odd = [
-        f"{file}: {name} {said}"
-        for (file, name), said in register().items()
+        f"{name} {said}"
+        for name, said in register().items()
         if not (said.removeprefix("-> ") in known if said.startswith("-> ") else re.match(r": \w", said))
     ]
     assert odd == [], HELP
