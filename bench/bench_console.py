@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from browser.canned import CannedConsole, canned_console
 from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
-from kohort.console.told_json import json_of
+from kohort.console.encoding import json_of
 from kohort.insight.findings.groups import find_group
 from kohort.results.lag import GroupStatusTold
 from kohort.verbs.group_rows import row_of

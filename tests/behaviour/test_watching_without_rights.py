@@ -11,9 +11,8 @@ import kohort
 from kohort import AclBinding, ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
 from kohort.cli.cluster import ClusterAccess
 from kohort.cli.journal import read_journal
-from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
-from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher
+from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher, read_on_the_spot
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 from support.waiting import eventually
 

@@ -14,9 +14,8 @@ import pytest
 import kohort
 from kohort.coordinator.partitioning import partition_of
 from kohort.errors import StorageError
-from kohort.watch.on_the_spot import read_on_the_spot
 from kohort.watch.store import WatchStore
-from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
+from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions, read_on_the_spot
 from support.waiting import eventually
 
 POLLS = 200

@@ -8,10 +8,9 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from kohort.console.encoding import LEAST, json_of, squeezed, takes_gzip
 from kohort.console.page import MOST_SQUEEZED, ConsolePage
 from kohort.console.sources import GroupsKnown, SourceAbout
-from kohort.console.squeezed import LEAST, squeezed, takes_gzip
-from kohort.console.told_json import json_of
 from kohort.insight.findings.groups import find_group
 from kohort.results.lag import GroupStatusTold
 from support.console_client import console

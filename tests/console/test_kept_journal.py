@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kohort.console.kept_journal import ENTRY_BYTES, ConsoleJournal
+from kohort.console.journal import ENTRY_BYTES, ConsoleJournal
 from kohort.coordinator.journal import build_entry
 from kohort.sim.recorded_journal import journal_of_seed
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 import kohort.console.page
 from kohort.cli.main import main
+from kohort.console.encoding import json_of
 from kohort.console.exporting import exported, view_of
 from kohort.console.page import ConsolePage
 from kohort.console.recorded import RecordedSource, read_recording
-from kohort.console.told_json import json_of
 from kohort.errors import ConfigError, UsageError
 from kohort.sim.recorded_journal import journal_of_seed
 from support.console_client import console, site

@@ -86,8 +86,9 @@ def served_as(
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
-    from kohort.console.guard import Hosts, host_of
+    from kohort.console.guard import Hosts
     from kohort.console.serving import ConsolePlace
+    from kohort.metrics.hosts import host_of
 
     host, port = parse_listener(listen, option)
     if (wanted.tls_cert is None) != (wanted.tls_key is None):

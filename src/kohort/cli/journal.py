@@ -98,8 +98,7 @@ def tell_if_stale(source: JournalSource) -> bool:
 
 def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
     """Read what the log still has of a group, and say how far back that is."""
-    from kohort.watch.on_the_spot import read_on_the_spot
-    from kohort.watch.watcher import CONSUMER_OPTIONS
+    from kohort.watch.watcher import CONSUMER_OPTIONS, read_on_the_spot
 
     with cluster.consumer(CONSUMER_OPTIONS) as consumer:
         found = read_on_the_spot(consumer, admin, group_id)

@@ -135,8 +135,7 @@ class Looks:
         from kohort.aio.system import wall_ms
         from kohort.metrics.families import made_page
         from kohort.metrics.group_counts import EVER
-        from kohort.watch.cluster_look import look_at_cluster
-        from kohort.watch.sampling import SamplingLimits
+        from kohort.watch.sampling import SamplingLimits, look_at_cluster
 
         if self._journal is None:
             self._journal = self._begin()

@@ -116,7 +116,7 @@ def _told(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
     """Yield rebalances as they are found; those of before the first start are counted, unless that is all."""
-    from kohort.watch.news import RebalanceNews
+    from kohort.watch.background import RebalanceNews
 
     is_first, waited = not kept.positions(), False
     while not watcher.open():

@@ -122,7 +122,7 @@ def assumptions_of(texts: Sequence[str]) -> Assumptions:
 
 def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
     """Return looks at the group, the last one as it is now, and the racks of what it reads."""
-    from kohort.watch.replicas import racks_of
+    from kohort.watch.sampling import racks_of
 
     found: list[GroupSnapshot] = []
     with cluster.admin() as admin:

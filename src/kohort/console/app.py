@@ -14,21 +14,16 @@ from urllib.parse import parse_qs, quote
 from kohort.console import guard
 from kohort.console.answers import AskedSpan
 from kohort.console.changes import Changes
-from kohort.console.console_log import LONGEST_NAME, ConsoleLog
-from kohort.console.failures import failure_of
-from kohort.console.guard import Hosts, Rejected
-from kohort.console.login_page import login_html
-from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin
+from kohort.console.connections import LONGEST_NAME, AnswerBudget, ConsoleLog, in_pieces
+from kohort.console.encoding import ENCODED, VARIES, json_of, squeezed, takes_gzip
+from kohort.console.guard import Hosts, Rejected, failure_of
+from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin, login_html
 from kohort.console.page import ConsolePage
 from kohort.console.reachability import ClusterUnreachable
-from kohort.console.routes import AskedRoute, params_of, segments_of
+from kohort.console.routes import AskedRoute, ConsoleView, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
-from kohort.console.squeezed import ENCODED, VARIES, squeezed, takes_gzip
 from kohort.console.stream import Hub
-from kohort.console.told_json import json_of
-from kohort.console.unread import AnswerBudget, in_pieces
 from kohort.console.user_source import UserSource
-from kohort.console.views import ConsoleView
 from kohort.extras import needs
 from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning

@@ -183,7 +183,7 @@ class ChangesAtCluster:
         """Return what a change would do; asks for racks, and executes nothing. Raises UsageError for what cannot be
         asked, NothingThere for a group that was not seen."""
         from kohort.insight.what_if.scenario import Assumptions
-        from kohort.watch.replicas import racks_of
+        from kohort.watch.sampling import racks_of
 
         options = _as_options(asked)
         check_scenario(options)
@@ -195,7 +195,7 @@ class ChangesAtCluster:
 
     def _looks(self, group: str) -> Sequence[GroupSnapshot]:
         """Return looks at a group; of a recording, what its journal tells of its end."""
-        from kohort.console.told_snapshot import told_snapshot
+        from kohort.console.journal import told_snapshot
 
         looks = self._source.snapshots(group)
         if looks:

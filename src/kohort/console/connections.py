@@ -1,13 +1,144 @@
-"""Connections of a console, with time limits: for the head of a request, and for each piece of an answer."""
+"""Connections of a console: time limits for request heads and answers, a budget for unread answers, their log."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kohort.console.console_log import ConnectionLog, ConsoleLog
+from kohort.aio.serving.broker_log import BrokerLog
 from kohort.extras import needs
+from kohort.notes import Level, Note
+
+if TYPE_CHECKING:
+    from starlette.types import Send
+
+
+LONGEST_NAME: Final = 100
+"""Letters of a user's name in a line."""
+
+UNFINISHED: Final = {
+    "ASGI callable returned without completing response.": "an answer was cut off, since its reader took too long"
+}
+
+
+class ConsoleLog:
+    """Lines of ``kohort.console``. Used on the loop of the server alone."""
+
+    def __init__(self) -> None:
+        self._lines = BrokerLog(logging.getLogger("kohort.console"))
+        self._timer: asyncio.TimerHandle | None = None
+
+    def write(self, note: Note) -> None:
+        """Write a line, or count it where its kind had one within the last minute."""
+        self._lines.tell([note], _now_ms())
+        self._write_counts_later()
+
+    def end(self) -> None:
+        """Write the counts."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lines.end()
+
+    def _write_counts_later(self) -> None:
+        at_ms = self._lines.wake_at_ms
+        if self._timer is None and at_ms is not None:
+            delay_s = max(0, at_ms - _now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._write_counts)
+
+    def _write_counts(self) -> None:
+        self._timer = None
+        self._lines.tell([], _now_ms())
+        self._write_counts_later()
+
+
+class ConnectionLog:
+    """The part of ``logging.Logger`` that uvicorn uses for a connection, without its own logger at the root."""
+
+    level = logging.WARNING
+
+    def __init__(self, log: ConsoleLog) -> None:
+        self._log = log
+
+    def warning(self, text: str, *args: Any) -> None:
+        """Log a refused request."""
+        self._write(Level.WARNING, text, args)
+
+    def error(self, text: str, *args: Any, exc_info: BaseException | None = None) -> None:
+        """Log a failed answer."""
+        text = UNFINISHED.get(text, text.strip())
+        self._write(Level.WARNING, text if exc_info is None else f"{text}: {exc_info!r}", args)
+
+    def log(self, level: int, text: str, *args: Any) -> None:
+        """Log nothing: uvicorn traces connections with it."""
+
+    def _write(self, level: Level, text: str, args: tuple[Any, ...]) -> None:
+        self._log.write(Note(level, f"a connection of the console: {text % args if args else text}", text))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+PIECE: Final = 64 << 10
+MOST_UNREAD: Final = 64 << 20
+"""Bytes of all answers together. A larger one is sent alone."""
+ANSWER_S: Final = 120.0
+"""Time limit of a whole answer."""
+
+
+class AnswerBudget:
+    """The answers on their way."""
+
+    def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
+        self._most = most_bytes
+        self._open: dict[asyncio.Timeout, int] = {}
+        """Sizes of the answers on their way, the oldest first."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all answers on their way."""
+        return sum(self._open.values())
+
+    @asynccontextmanager
+    async def sending(self, size: int) -> AsyncIterator[None]:
+        """Send an answer of ``size`` bytes in the block, which ends early where the answer has to give way."""
+        if size <= PIECE:  # the buffers of the connection take it
+            yield
+            return
+        while self._open and self.size + size > self._most:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.reschedule(0)
+        try:
+            async with asyncio.timeout(ANSWER_S) as limit:
+                self._open[limit] = size
+                try:
+                    yield
+                finally:
+                    self._open.pop(limit, None)
+        except TimeoutError:
+            return
+
+
+def in_pieces(send: Send) -> Send:
+    """Return a ``send`` that waits after each piece of a body until the client reads it."""
+
+    async def sent(message: Mapping[str, Any]) -> None:
+        body = message.get("body", b"")
+        if message["type"] != "http.response.body" or len(body) <= PIECE:
+            await send({**message})
+            return
+        for at in range(0, len(body), PIECE):
+            is_last = at + PIECE >= len(body)
+            more = bool(message.get("more_body", False)) or not is_last
+            await send({**message, "body": body[at : at + PIECE], "more_body": more})
+
+    return sent
+
 
 with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol

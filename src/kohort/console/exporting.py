@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.asked_of_cluster import ChangesAtCluster
+from kohort.console.encoding import json_of
 from kohort.console.sources import ConsoleSource
-from kohort.console.told_json import json_of
 from kohort.errors import UsageError
 from kohort.insight.names import printable
 from kohort.results.console import ConsoleCluster, ConsoleGroups

@@ -1,13 +1,27 @@
-"""What is let in: hosts (against DNS rebinding), origins and tokens, sizes; and the headers of every answer."""
+"""Checks of requests: host (against DNS rebinding), origin, token, size; and errors as answers, without tracebacks."""
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+
+from kohort.console.reachability import ClusterUnreachable, GroupUnknown
+from kohort.errors import (
+    ApiError,
+    ApiTimeout,
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionFailed,
+    KohortError,
+    MissingExtra,
+    UsageError,
+)
+from kohort.metrics.hosts import is_own_name
+from kohort.results.console import ConsoleFailure
+from kohort.verbs.refusals import NothingThere, RefusedByState
 
 MOST_TARGET: Final = 128 << 10
 """Bytes of path and query: the name of a group has up to 32,767, and each is three in an address."""
@@ -44,28 +58,7 @@ class Hosts:
 
     def allows(self, header: str | None) -> bool:
         """Tell whether a Host header names this console."""
-        name = host_of(header or "")
-        if name is None:
-            return False
-        if name in self.names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
-
-def host_of(header: str) -> str | None:
-    """Return the name or the address in a Host header, in small letters; None for what is no such header."""
-    if not header or len(header) > 300 or any(char in header for char in "/@?#\\ "):
-        return None
-    try:
-        at = urlsplit(f"//{header}")
-        at.port  # noqa: B018 - raises for what is no port
-    except ValueError:
-        return None
-    return (at.hostname or "").rstrip(".") or None
+        return header is not None and is_own_name(header, self.names)
 
 
 def check_host(headers: Mapping[str, str], hosts: Hosts) -> None:
@@ -112,3 +105,48 @@ def check_token(headers: Mapping[str, str], token: str) -> None:
 def policy(hashes: tuple[str, ...] = ()) -> str:
     """Return the content policy; ``hashes`` are those of inline scripts that may run."""
     return POLICY.format(hashes="".join(f" 'sha256-{one}'" for one in hashes))
+
+
+logger = logging.getLogger("kohort.console")
+UNREACHABLE: Final = (503, "check that the brokers run and that this host reaches them; the console retries by itself")
+KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
+    (NothingThere, 404, "look at the list: it may be gone, or be called otherwise"),
+    (RefusedByState, 409, "change what stands against it, and make the plan anew"),
+    (UsageError, 400, "correct the request"),
+    (ConfigError, 400, "correct the request"),
+    (ClusterUnreachable, *UNREACHABLE),
+    (GroupUnknown, *UNREACHABLE),
+    (MissingExtra, 501, "install what is named"),
+    (AuthenticationFailed, 502, "the console's own user is not let in by the cluster: look at its options"),
+    (ConnectionFailed, *UNREACHABLE),
+    (ApiTimeout, *UNREACHABLE),
+)
+
+
+def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
+    """Return the status and the body that tell of an error."""
+    if isinstance(error, Rejected):
+        members: Sequence[str] = getattr(error, "members", ())
+        return error.status, ConsoleFailure(error=error.error, what_to_do=error.what_to_do, members=list(members))
+    if isinstance(error, ApiError):
+        return _of_broker(error)
+    for kind, status, what_to_do in KINDS:
+        if isinstance(error, kind):
+            return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)
+    if isinstance(error, KohortError):
+        return 502, ConsoleFailure(error=str(error), what_to_do="see the console's log")
+    logger.exception("a request was not answered", exc_info=error)
+    return 500, ConsoleFailure(error="the console has a bug", what_to_do="see its log, and report it")
+
+
+def _of_broker(error: ApiError) -> tuple[int, ConsoleFailure]:
+    name = error.code.name
+    if "AUTHORIZATION" in name:
+        status, what_to_do = 403, "ask for the right to it"
+    elif name.startswith("UNKNOWN_TOPIC") or name.endswith("NOT_FOUND"):
+        status, what_to_do = 404, "look at the list: it may be gone, or be called otherwise"
+    elif error.code.retriable:
+        status, what_to_do = 503, "try again"
+    else:
+        status, what_to_do = 409, f"kohort explain {name} says more"
+    return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)

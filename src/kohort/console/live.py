@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kohort.aio.serving.garbage import put_off
-from kohort.console.journal_thread import JournalThread
-from kohort.console.kept_journal import MIB, ConsoleJournal
+from kohort.console.journal import MIB, ConsoleJournal, JournalThread, told_snapshot
 from kohort.console.lag_history import LagHistory, LagPoint
 from kohort.console.reachability import PULSE_MS, PULSE_S, ClusterUnreachable, Reachability, foreseen
 from kohort.console.sources import GroupsKnown, ReachNews, SourceAbout, SourceNews
-from kohort.console.told_snapshot import told_snapshot
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS

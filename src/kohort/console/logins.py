@@ -1,4 +1,4 @@
-"""Logins of the console: sessions in a cookie, attempts that are held up, and how a name and a password are tried."""
+"""Logins of the console: sessions in a cookie, limits on wrong passwords, the login page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from kohort.console.views import ConsoleView
+    from kohort.console.routes import ConsoleView
     from kohort.watch.opening import WatchClients
+
 
 COOKIE: Final = "kohort_session"
 IDLE_S: Final = 12 * 3600.0
@@ -144,3 +147,19 @@ def by_password(password: str, user: str = "operator") -> TryLogin:
 
 def _hash(cookie: str) -> bytes:
     return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()
+
+
+def login_html(wanted: str, wrong: str) -> str:
+    """Return the page; ``wanted`` is where one goes then, ``wrong`` what was wrong with the last attempt."""
+    told = f'<p role="alert">{escape(wrong)}</p>' if wrong else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="/static/style.css"></head>'
+        f'<body><main class="login"><h1>kohort console</h1>{told}'
+        f'<form method="post" action="/login?next={quote(wanted, safe="")}">'
+        '<p><label>Name <input name="name" autocomplete="username"></label></p>'
+        '<p><label>Password <input name="password" type="password" required'
+        ' autocomplete="current-password"></label></p>'
+        '<p><button type="submit">Log in</button></p></form></main></body></html>\n'
+    )

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kohort.console.squeezed import SMALL, squeezed
-from kohort.console.told_json import json_in_html
+from kohort.console.encoding import SMALL, json_in_html, squeezed
 from kohort.errors import ConfigError
 
 STATIC: Final = Path(__file__).parent / "static"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kohort.console.kept_journal import MIB, ConsoleJournal
+from kohort.console.journal import MIB, ConsoleJournal
 from kohort.console.lag_history import LagPoint
 from kohort.console.live import groups_told
 from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
@@ -17,7 +17,7 @@ from kohort.coordinator.journal import SCHEMA, JournalEntry, parse_entry
 from kohort.errors import UsageError
 from kohort.insight.observed.generation_records import BASELINE_MS
 from kohort.results.console import JournalTold
-from kohort.watch.store_reader import StoreReader
+from kohort.watch.store import StoreReader
 
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding

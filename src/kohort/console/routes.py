@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -14,6 +15,7 @@ from kohort.console.asked_of_cluster import ChangesAtCluster, ReplayAsked, WhatI
 from kohort.console.changes import KINDS, ChangeAsked, Changes, Kind
 from kohort.console.guard import Rejected
 from kohort.console.reachability import ClusterUnreachable
+from kohort.console.sources import ConsoleSource
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
 from kohort.verbs.explaining import explained
@@ -21,6 +23,7 @@ from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
+
 
 MOST_MS: Final = 2**53
 MOST_PARAMETERS: Final = 20
@@ -190,3 +193,15 @@ def params_of(query: bytes) -> dict[str, str]:
     except ValueError as error:
         raise UsageError("the query cannot be read") from error
     return dict(pairs)
+
+
+class ConsoleView:
+    """A source with its answers and routes."""
+
+    def __init__(
+        self, source: ConsoleSource, pipelines: Sequence[Path], changes: Changes | None, *, is_whole: bool = True
+    ) -> None:
+        """``changes`` is None where nothing may be changed; ``is_whole`` is False for the rights of a user."""
+        self.source, self.is_whole = source, is_whole
+        self.answers = ConsoleAnswers(source)
+        self.routes = Routes(self.answers, ChangesAtCluster(source, pipelines, is_whole=is_whole), changes)

@@ -7,21 +7,33 @@ Host header still has the other name.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
 LONGEST = 300
 
 
-def is_own_name(header: str | None) -> bool:
-    """Tell whether a Host header is absent, localhost, or an address in figures, which no site can rebind."""
+def host_of(header: str) -> str | None:
+    """Return the name or address in a Host header, in lower case; None for a malformed header."""
+    if len(header) > LONGEST or any(char in header for char in "/@?#\\ "):
+        return None
+    try:
+        parts = urlsplit(f"//{header}")
+        parts.port  # noqa: B018 - raises for a malformed port
+    except ValueError:
+        return None
+    return (parts.hostname or "").rstrip(".") or None
+
+
+def is_own_name(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
+    """Tell whether a Host header is absent, one of ``names``, or an address in figures, which no site can rebind."""
     if header is None:
         return True
-    if len(header) > LONGEST or any(char in header for char in "/@?#\\ "):
-        return False
+    name = host_of(header)
+    if name is None or name in names:
+        return name is not None
     try:
-        name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
-        if name != "localhost":
-            ipaddress.ip_address(name)
+        ipaddress.ip_address(name)
     except ValueError:
         return False
     return True

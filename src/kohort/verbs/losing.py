@@ -24,7 +24,7 @@ def check_node(admin: Admin, node: int) -> None:
 def without_node(admin: Admin, node: int, snapshots: Sequence[GroupSnapshot]) -> NodeWhatIf:
     """Return what the groups that were looked at would do without a node."""
     from kohort.insight.what_if.losing import lose_node
-    from kohort.watch.replicas import places_of
+    from kohort.watch.sampling import places_of
 
     topics = {p.partition.topic for snapshot in snapshots for p in snapshot.partitions}
     return NodeWhatIf(loss=lose_node(node, snapshots, places_of(admin, topics, timeout_ms=ADMIN_MS)))

@@ -17,8 +17,7 @@ from kohort.errors import ApiError, ApiTimeout, ConfigError, ErrorCode
 from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
 from kohort.model import TopicPartition
 from kohort.watch.asking import ADMIN_MS
-from kohort.watch.places import store_path
-from kohort.watch.store_reader import StoreReader
+from kohort.watch.store import StoreReader, store_path
 from kohort.watch.topic_journal import LOOK_BACK, told_by
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kohort.errors import ConfigError
 from kohort.insight.observed.watching import MAX_COMMITS, MAX_GROUPS, WatchLimits
-from kohort.watch.places import store_path
-from kohort.watch.store import WatchStore
+from kohort.watch.store import WatchStore, store_path
 from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
-"""Takes snapshots of the groups of any cluster: many groups in few requests, and the log asked how long records wait.
+"""Snapshots of the groups of any cluster, of the whole cluster, and of the racks of replicas.
 
-The offsets of groups are asked for before the ends of logs, so that no lag comes out negative. When a record was
-appended is read from the log at each offset that something waits at; that is the dear part, and bounded in number and
-in time. What could not be learned is None, and says why.
+Committed offsets are requested before log ends, so that no lag is negative. The time of the next record to read costs
+one lookup per partition, so these lookups are limited in number and time. Unknown values are None, with a reason.
 """
 
 from __future__ import annotations
@@ -18,13 +17,16 @@ from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
 from kohort.client.admin.operations import Results
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.insight.what_if.losing import OFFSETS_TOPIC, ClusterPlaces, PartitionPlace
+from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
 from kohort.pattern import Pattern
 from kohort.wire.consumer_protocol import parse_subscription
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
+    from kohort.client.admin.model import GroupDescription, GroupListing, LogEnds, MemberDescription, TopicDescription
+
 
 ENDS_AT_ONCE: Final = 10_000
 """Ends of logs that are asked for at once."""
@@ -353,3 +355,91 @@ def _with_times(snapshot: GroupSnapshot, told: Mapping[PartitionOffset, FirstRec
             p = msgspec.structs.replace(p, committed_record_at_ms=appended_ms, waiting=record is not None)
         partitions.append(p)
     return msgspec.structs.replace(snapshot, partitions=tuple(partitions))
+
+
+def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
+    """Return the racks that hold a replica of each partition; nothing where brokers of the cluster have no racks."""
+    racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
+    wanted = sorted(topics)
+    if not racks or not wanted:
+        return {}
+    told = admin.describe_topics(wanted, timeout_ms=timeout_ms)
+    return {
+        TopicPartition(name, p.partition): frozenset(racks[node] for node in p.replicas if node in racks)
+        for name in told
+        if name not in told.errors
+        for p in told[name].partitions
+    }
+
+
+def places_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> ClusterPlaces:
+    """Return where the partitions of these topics are, and those of groups; of topics that are there."""
+    hosts = {node.node_id: node.host for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes}
+    told = admin.describe_topics(sorted({*topics, OFFSETS_TOPIC}), timeout_ms=timeout_ms)
+    known = [told[name] for name in told if name not in told.errors]
+    places = {
+        TopicPartition(topic.name, p.partition): PartitionPlace(p.leader_id, p.replicas, p.isr)
+        for topic in known
+        for p in topic.partitions
+    }
+    return ClusterPlaces(places, hosts, sum(tp.topic == OFFSETS_TOPIC for tp in places))
+
+
+NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLook:
+    """What was found, and what could not be asked about."""
+
+    cluster: ClusterSnapshot
+    errors: dict[str, KohortError] = field(default_factory=dict)
+    """Of groups, by name; of brokers that did not tell their groups, as ``broker 3``."""
+
+
+def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
+    """Ask a cluster for everything that a page of metrics has.
+
+    Groups and topics that must not be described are left out; groups with why. Raises what an admin client raises where
+    no broker answers.
+    """
+    began = time.monotonic()
+    about = admin.describe_cluster(timeout_ms=limits.timeout_ms)
+    names = [topic.name for topic in admin.list_topics(internal=True, timeout_ms=limits.timeout_ms)]
+    described = admin.describe_topics(names, timeout_ms=limits.timeout_ms)
+    topics = [described[name] for name in sorted(names) if name not in described.errors]
+    places = [
+        TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions if one.leader_id >= 0
+    ]
+    ends = admin.list_ends(places, timeout_ms=limits.timeout_ms)
+    listed = heard_groups(admin, limits.timeout_ms)
+    sample = sample_groups(admin, [one.group_id for one in listed.groups if one.group_type in READABLE], limits)
+    unheard = {f"broker {node_id}": error for node_id, error in listed.errors.items()}
+    snapshot = ClusterSnapshot(
+        at_ms=time.time_ns() // 1_000_000,
+        cluster_id=about.cluster_id,
+        brokers=tuple(BrokerPlace(node.node_id, f"{node.host}:{node.port}") for node in about.nodes),
+        topics=tuple(_topic(topic, ends) for topic in topics),
+        groups=tuple(sample.groups),
+        took_ms=(time.monotonic() - began) * 1000,
+    )
+    return ClusterLook(snapshot, unheard | sample.errors)
+
+
+def _topic(topic: TopicDescription, ends: Results[TopicPartition, LogEnds]) -> TopicState:
+    parts = []
+    for one in topic.partitions:
+        place = TopicPartition(topic.name, one.partition)
+        known = None if place in ends.errors or one.leader_id == NO_NODE else ends[place]
+        parts.append(
+            PartitionState(
+                partition=one.partition,
+                leader=None if one.leader_id == NO_NODE else one.leader_id,
+                replicas=len(one.replicas),
+                in_sync=len(one.isr),
+                first_replica=one.replicas[0] if one.replicas else None,
+                log_start=None if known is None else known.log_start,
+                log_end=None if known is None else known.log_end,
+            )
+        )
+    return TopicState(topic.name, tuple(parts))

@@ -23,8 +23,7 @@ from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, UsageErr
 from kohort.log.storage import MISFITS
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS
-from kohort.watch.store import PlacedEntry, WatchStore
-from kohort.watch.store_reader import DIGITS_END
+from kohort.watch.store import DIGITS_END, PlacedEntry, WatchStore
 
 HEADER: Final = "kohort-watch"
 """Names the store and the entry in it that a record is of: ``STORE/ID``."""

@@ -1,7 +1,7 @@
-"""Watches the groups of a cluster: reads ``__consumer_offsets``, looks at groups now and then, keeps the journal.
+"""Watch the groups of a cluster: read ``__consumer_offsets``, poll the states of groups, keep the journal.
 
-Any cluster of Apache Kafka's protocol that lets its user read that topic. Who watches is no member of any group and
-writes nothing to the cluster. One thread calls ``step`` again and again; what it returns is kept already.
+Works on every cluster of Apache Kafka's protocol that grants READ on the topic. A watcher is no member of any group and
+writes nothing to the cluster. One thread calls ``step`` repeatedly; the entries that it returns are already persisted.
 """
 
 from __future__ import annotations
@@ -9,18 +9,54 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kohort.aio.admin import Admin
 from kohort.aio.consuming.consumer import Consumer
 from kohort.coordinator.journal import JournalEntry
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.coordinator.partitioning import partition_of
+from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition
 from kohort.watch.asking import ADMIN_MS, AskedOfCluster
-from kohort.watch.lateness import Lateness
 from kohort.watch.sampling import heard_groups
 from kohort.watch.store import PlacedEntry, WatchStore
+
+WINDOW_MS: Final = 300_000
+
+
+@dataclass(slots=True)
+class _Least:
+    since_ms: int
+    now: int
+    earlier: int | None = None
+
+
+class Lateness:
+    """The least lateness of each partition, of the last one or two windows in which it had records."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, _Least] = {}
+
+    def add(self, partition: int, written_ms: int, read_ms: int) -> None:
+        """Take a record that was read now; one without a time says nothing."""
+        if written_ms < 0:
+            return
+        late_ms, known = read_ms - written_ms, self._found.get(partition)
+        if known is None:
+            self._found[partition] = _Least(read_ms, late_ms)
+        elif not 0 <= read_ms - known.since_ms < WINDOW_MS:
+            known.since_ms, known.earlier, known.now = read_ms, known.now, late_ms
+        elif late_ms < known.now:
+            known.now = late_ms
+
+    def of(self, partition: int) -> int | None:
+        """Return how late records of a partition come at least; None where there was none yet."""
+        known = self._found.get(partition)
+        if known is None:
+            return None
+        return known.now if known.earlier is None else min(known.now, known.earlier)
+
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 FETCH_WAIT_MS: Final = 500
@@ -238,3 +274,54 @@ def check_readable(error: Exception | None) -> None:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+POLL_MS: Final = 500
+
+
+class ReadOnTheSpot(NamedTuple):
+    """The entries of a group, the time of its oldest record (None: there is none), and what could not be asked."""
+
+    entries: list[JournalEntry]
+    since_ms: int | None
+    notes: list[str]
+
+
+def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheSpot | None:
+    """Return what the log still tells of a group; None where the cluster never had any group.
+
+    The consumer is one of the watcher's options. Raises ApiError where the topic may not be read, ApiTimeout where it
+    cannot be read to its end.
+    """
+    found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
+    error = found.errors.get(OFFSETS_TOPIC)
+    if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    check_readable(error)
+    about = found[OFFSETS_TOPIC]
+    groups = ObservedGroups()
+    asked = AskedOfCluster(admin, groups)
+    asked.node_id = about.partitions[0].leader_id
+    partition = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(about.partitions)))
+    consumer.assign([partition])
+    consumer.seek_to_beginning([partition])
+    end = consumer.end_offsets([partition], timeout_ms=ADMIN_MS)[partition]
+    entries: list[JournalEntry] = []
+    since_ms: int | None = None
+    now_ms = time.time_ns() // 1_000_000
+    deadline = time.monotonic() + ADMIN_MS / 1000
+    while consumer.position(partition, timeout_ms=ADMIN_MS) < end:
+        records = consumer.poll(POLL_MS)
+        asked.learn_names(records, now_ms)
+        asked.learn_session_timeouts(records, now_ms)
+        for record in records:
+            told = groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch)
+            entries += (entry for entry in told if entry.group == group)
+            if since_ms is None and groups.knows(group):
+                since_ms = record.timestamp_ms
+        if records:
+            deadline = time.monotonic() + ADMIN_MS / 1000
+        elif time.monotonic() > deadline:
+            raise ApiTimeout(f"{partition} could not be read to its end within {ADMIN_MS // 1000} s")
+    entries += (entry for entry in groups.caught_up(now_ms) if entry.group == group)
+    return ReadOnTheSpot(entries, since_ms, asked.notes)

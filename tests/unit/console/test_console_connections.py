@@ -9,9 +9,17 @@ pytest.importorskip("uvicorn", reason="the console's extra is not installed")
 import uvicorn
 from uvicorn.server import ServerState
 
-from kohort.console.connections import AT_ONCE, HEAD_S, PIECE_S, ConsoleConnection, cut_overdue
-from kohort.console.console_log import ConsoleLog
-from kohort.console.unread import PIECE, AnswerBudget, in_pieces
+from kohort.console.connections import (
+    AT_ONCE,
+    HEAD_S,
+    PIECE,
+    PIECE_S,
+    AnswerBudget,
+    ConsoleConnection,
+    ConsoleLog,
+    cut_overdue,
+    in_pieces,
+)
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.coordinator.journal import build_entry, parse_entry
 from kohort.errors import ErrorCode
-from kohort.insight.takeovers import takeovers
+from kohort.insight.events import takeovers
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import CoordinatorStage
 

@@ -1,6 +1,6 @@
 """How late records come, by partition: the least of the last minutes, whatever clocks did before."""
 
-from kohort.watch.lateness import WINDOW_MS, Lateness
+from kohort.watch.watcher import WINDOW_MS, Lateness
 
 
 def test_each_partition_has_a_clock_of_its_own():

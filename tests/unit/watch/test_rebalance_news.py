@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.watch.news import RebalanceNews
+from kohort.watch.background import RebalanceNews
 from support.machines.watched_stage import WatchedStage
 
 

@@ -10,9 +10,7 @@ from kohort.coordinator.journal import GroupDeleted
 from kohort.errors import StorageError
 from kohort.insight.observed.state import CommitSeen
 from kohort.insight.observed.watching import ChangedState, CommitKept
-from kohort.watch.places import store_path
-from kohort.watch.store import PlacedEntry, WatchStore
-from kohort.watch.store_reader import StoreReader
+from kohort.watch.store import PlacedEntry, StoreReader, WatchStore, store_path
 
 HOUR = 3_600_000
 NOTHING = ChangedState({}, [])

@@ -20,8 +20,7 @@ from kohort.errors import StorageError
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
 from kohort.insight.observed.watching import ChangedState, CommitKept, ObservedGroups
 from kohort.model import Record
-from kohort.watch.store import PlacedEntry, WatchStore
-from kohort.watch.store_reader import StoreReader
+from kohort.watch.store import PlacedEntry, StoreReader, WatchStore
 from kohort.watch.topic_journal import HEADER, TOLD_HEADER, told_by
 
 FILE, ROWS, HEADERS = range(3)

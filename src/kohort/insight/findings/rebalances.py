@@ -8,7 +8,7 @@ from kohort.coordinator.journal import JournalEntry, Move, Who
 from kohort.insight.causes import Evidence
 from kohort.insight.epoch_why import explain_epoch
 from kohort.insight.epochs import EpochRebalance, MemberRow, epoch_rebalances
-from kohort.insight.events import GroupEvent, events
+from kohort.insight.events import GroupEvent, Takeover, events, takeovers
 from kohort.insight.findings.cost import classic_moves, resumed_moves
 from kohort.insight.findings.model import (
     BlockerFinding,
@@ -24,7 +24,6 @@ from kohort.insight.findings.observed import observed_findings
 from kohort.insight.holdings import GONE, Gap, Place
 from kohort.insight.partings import SEEN, parting_of_raised, parting_of_removed
 from kohort.insight.rebalances import Rebalance, rebalances
-from kohort.insight.takeovers import Takeover, takeovers
 from kohort.insight.why import blocker, explain, why_late
 
 

@@ -17,8 +17,7 @@ from kohort.coordinator.consumer_records import CurrentWritten, TargetWritten
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
-from kohort.insight.observed.generation_records import GenerationRecords, loaded_anew
-from kohort.insight.observed.looks import LooksKept
+from kohort.insight.observed.generation_records import GenerationRecords, LooksKept, loaded_anew
 from kohort.insight.observed.modern_records import ModernRecords
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from kohort.insight.what_if.dealing import ReadTopics, is_cooperative, settle
-from kohort.insight.what_if.pausing import PauseRange, pause_of_absence, pause_of_step
-from kohort.insight.what_if.scenario import Assumptions, WhatIfMember
+from kohort.insight.what_if.scenario import Assumptions, PauseRange, WhatIfMember, pause_of_absence, pause_of_step
 from kohort.insight.what_if.steps import GroupStep
 from kohort.model import TopicPartition
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from kohort.insight.findings.what_if import DrainFinding
 from kohort.insight.lag import GroupLag, LagOfPartition
-from kohort.insight.what_if.pausing import PauseRange
-from kohort.insight.what_if.scenario import WhatIfMember
+from kohort.insight.what_if.scenario import PauseRange, WhatIfMember
 from kohort.model import TopicPartition
 
 

@@ -15,8 +15,7 @@ from kohort.insight.what_if.course import GroupCourse, owners_among
 from kohort.insight.what_if.dealing import DealingWay, ReadTopics, check_way, is_cooperative
 from kohort.insight.what_if.draining import FlowRates, drain_of
 from kohort.insight.what_if.notes import notes_of, words_of
-from kohort.insight.what_if.pausing import pause_of_loss, told_assumptions
-from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember
+from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember, pause_of_loss, told_assumptions
 from kohort.insight.what_if.steps import AGAIN, DEFAULT_SERVER_ASSIGNOR, WayChange, present_members, steps_of
 from kohort.model import TopicPartition
 

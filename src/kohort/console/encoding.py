@@ -1,13 +1,32 @@
-"""Answers made smaller on the way (gzip), where who asks takes that: JSON and the files of the page, never a stream.
+"""Answers as JSON and gzip: UTF-8 for any name, no text that ends a script.
 
-What is squeezed holds no secret: the answer that has the token and the login's page go as they are, so that nobody
-learns of them from lengths (BREACH).
+No secret is compressed: the answer with the token and the login page are sent as they are, against BREACH.
 """
 
 from __future__ import annotations
 
 import gzip
-from typing import Final
+import json
+from typing import Any, Final
+
+import msgspec
+
+
+def json_of(result: Any) -> bytes:
+    """Return JSON in UTF-8; text that is no Unicode (a lone surrogate) is escaped, as JSON allows."""
+    try:
+        return msgspec.json.encode(result)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(result), separators=(",", ":")).encode()
+
+
+def json_in_html(result: Any) -> str:
+    """Return JSON that may stand in a script element: no ``<``, no line ends of scripts."""
+    text = json_of(result).decode()
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
 
 LEAST: Final = 1400
 """Bytes: what is smaller fits into one packet anyway."""

@@ -1,0 +1,326 @@
+"""Journal of a cluster in the console: read on a thread, kept as bytes within a bound, and groups as of a past time.
+
+Without a journal on the cluster, the console starts a watcher (``kohort.watch.background``) and reads its file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.console.reachability import foreseen
+from kohort.coordinator.journal import GroupDeleted, JournalEntry, build_entry, parse_entry
+from kohort.errors import Wakeup
+from kohort.insight.findings.model import RebalanceFinding
+from kohort.insight.findings.rebalances import find_rebalances
+from kohort.insight.findings.timeline import find_timeline
+from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
+from kohort.model import TopicPartition
+from kohort.results.console import JournalTold
+from kohort.watch.background import BackgroundWatch
+from kohort.watch.journal_source import JournalAccess, is_stale, open_journal
+from kohort.watch.opening import WatchClients, WatchSettings
+
+if TYPE_CHECKING:
+    from kohort.aio.consuming.consumer import Consumer
+    from kohort.coordinator.journal import JournalEntry
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.insight.findings.timeline import LaneFinding
+    from kohort.watch.journal_source import JournalSource
+
+
+MIB: Final = 1 << 20
+ENTRY_BYTES: Final = 100
+"""What an entry takes besides its bytes, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The rebalances of a group that its entries since a time told of, when it had no later ones."""
+
+    version: int
+    since_ms: int
+    rebalances: list[RebalanceFinding]
+
+
+class ConsoleJournal:
+    """Entries by group, in the order in which they came. May be used on any thread."""
+
+    def __init__(self, max_bytes: int = 64 * MIB) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._by_group: dict[str, deque[tuple[int, bytes]]] = {}
+        self._order: deque[str] = deque()
+        """The groups of all entries, oldest first: whose goes next."""
+        self._added = 0
+        self._versions: dict[str, int] = {}
+        """How many entries there had been when the last of a group came."""
+        self._found: dict[str, _Found] = {}
+        """What was found last for "until now": most groups have no new entry from one sample to the next."""
+        self._bytes = 0
+        self.since_ms: int | None = None
+        self.until_ms: int | None = None
+        self.left_out = 0
+        """Entries that were let go of."""
+
+    def add(self, entries: Iterable[JournalEntry]) -> None:
+        """Keep entries."""
+        with self._lock:
+            for entry in entries:
+                data = build_entry(entry)
+                self._by_group.setdefault(entry.group, deque()).append((entry.at_ms, data))
+                self._order.append(entry.group)
+                self._added += 1
+                self._versions[entry.group] = self._added
+                self._bytes += len(data) + ENTRY_BYTES
+                self.since_ms = entry.at_ms if self.since_ms is None else self.since_ms
+                self.until_ms = max(entry.at_ms, self.until_ms or 0)
+            while self._bytes > self._max_bytes and self._order:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        group = self._order.popleft()
+        at_ms, data = self._by_group[group].popleft()
+        if not self._by_group[group]:
+            del self._by_group[group], self._versions[group]
+            self._found.pop(group, None)
+        self._bytes -= len(data) + ENTRY_BYTES
+        self.left_out += 1
+        self.since_ms = at_ms
+
+    def groups(self) -> list[str]:
+        """Return the names of the groups that have entries."""
+        with self._lock:
+            return list(self._by_group)
+
+    def entries(self, group: str, until_ms: int | None = None, since_ms: int = 0) -> list[JournalEntry]:
+        """Return the entries of a group of a time, in their order."""
+        with self._lock:
+            kept = list(self._by_group.get(group, ()))
+        return [
+            parse_entry(data) for at_ms, data in kept if at_ms >= since_ms and (until_ms is None or at_ms <= until_ms)
+        ]
+
+    def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
+        """Return the rebalances of all groups that were opened between two times. Entries from ``back_ms`` before are
+        looked at, since a rebalance is told by what was before it."""
+        return {
+            group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
+            for group in self.groups()
+        }
+
+    def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
+        """Return the rebalances of all groups since a time, as ``rebalances`` does; what is found is kept, so that only
+        groups with new entries are looked at the next time."""
+        return {group: _since(since_ms, self._looked_at(group, since_ms - back_ms)) for group in self.groups()}
+
+    def _looked_at(self, group: str, since_ms: int) -> list[RebalanceFinding]:
+        with self._lock:
+            version, known = self._versions.get(group, 0), self._found.get(group)
+        if known is not None and known.version == version and known.since_ms <= since_ms:
+            return known.rebalances  # found in entries from further back, which is as good
+        found = find_rebalances(self.entries(group, None, since_ms))
+        with self._lock:
+            if self._versions.get(group) == version:
+                self._found[group] = _Found(version, since_ms, found)
+        return found
+
+
+def _since(since_ms: int, found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
+    return [this for this in found if this.opened_at_ms >= since_ms]
+
+
+NO_OFFSETS: Final = "the journal tells no offsets"
+UNDER_WAY: Final = ("open", "assigning", "reconciling")
+
+
+def told_snapshot(
+    group: str, entries: Sequence[JournalEntry], at_ms: int
+) -> tuple[GroupSnapshot, list[RebalanceFinding]] | None:
+    """Return the group at a time, and its rebalances until then; None where the journal tells of none then."""
+    until = [entry for entry in entries if entry.at_ms <= at_ms]
+    if not until:
+        return None
+    rebalances = find_rebalances(until)
+    last = next((this for this in reversed(rebalances) if this.end != "no_rebalance"), None)
+    lanes = find_timeline(until, group=group, from_ms=until[0].at_ms, until_ms=at_ms).lanes
+    members = tuple(m for lane in lanes if (m := _member(lane, last)) is not None)
+    protocol = "classic" if last is None else last.protocol
+    state = "Stable" if members else "Empty"
+    if last is not None and last.end in UNDER_WAY:
+        state = "PreparingRebalance" if protocol == "classic" else "Reconciling"
+    if isinstance(until[-1], GroupDeleted):  # what became of it can still be looked at
+        members, state = (), "Dead"
+    places = sorted({tp for member in members for tp in member.assignment})
+    snapshot = GroupSnapshot(
+        at_ms=at_ms,
+        group=group,
+        state=state,
+        protocol=protocol,
+        assignor=None if last is None else last.assignor,
+        epoch=None if last is None or protocol == "classic" else last.generation,
+        members=members,
+        partitions=tuple(PartitionSnapshot(partition=tp, error=NO_OFFSETS) for tp in places),
+        error=NO_OFFSETS,
+        partition_counts=_counts(places),
+    )
+    return snapshot, rebalances
+
+
+def _member(lane: LaneFinding, last: RebalanceFinding | None) -> MemberSnapshot | None:
+    if not lane.spells or lane.spells[-1].until_ms is not None:
+        return None
+    places = tuple(_place(text) for text in lane.spells[-1].partitions)
+    return MemberSnapshot(
+        member_id=lane.who.member_id,
+        client_id=lane.who.client_id,
+        host=lane.who.host,
+        instance_id=lane.who.instance_id,
+        topics=tuple(sorted({tp.topic for tp in places})),
+        assignment=tuple(sorted(places)),
+        protocol="classic" if last is None else last.protocol,
+    )
+
+
+def _place(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
+    """Return how many partitions topics have at least: the journal names those that somebody has."""
+    found: dict[str, int] = {}
+    for tp in places:
+        found[tp.topic] = max(found.get(tp.topic, 0), tp.partition + 1)
+    return found
+
+
+BACK_MS: Final = 86_400_000
+"""What is read at the beginning."""
+WAIT_MS: Final = 500
+AGAIN_S: Final = 2.0
+LONGEST_AGAIN_S: Final = 60.0
+
+
+class JournalThread:
+    """Fills a kept journal until ``end``; ``tell`` is given the entries that came."""
+
+    def __init__(
+        self,
+        clients: WatchClients,
+        kept: ConsoleJournal,
+        tell: Callable[[Sequence[JournalEntry]], object],
+        *,
+        store: Path | None = None,
+        watch: bool = True,
+    ) -> None:
+        """``store`` is a watcher's file to read instead; with ``watch`` a watcher begins where there is no journal."""
+        self._clients, self._kept, self._tell = clients, kept, tell
+        self._store, self._may_watch = store, watch
+        self._ending = threading.Event()
+        self._consumer: Consumer | None = None
+        self._watch: BackgroundWatch | None = None
+        self._told = JournalTold(kind=None, why_not="it is being looked for")
+        self.was_read = threading.Event()
+        """Set once there is nothing more to wait for: what there is was read, or there is none."""
+        self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
+
+    @property
+    def about(self) -> JournalTold:
+        """Where the journal comes from, and what it covers."""
+        told = self._told
+        return JournalTold(
+            kind=told.kind,
+            since_ms=self._kept.since_ms,
+            until_ms=told.until_ms if told.until_ms is not None else self._kept.until_ms,
+            stale=told.stale,
+            why_not=told.why_not,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a journal that says what happens now."""
+        return self._told.kind is not None and not self._told.stale
+
+    def begin(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def end(self, within_s: float = 5.0) -> None:
+        """Read no more: whoever waits for entries is woken, what else is being asked is waited for so long."""
+        self._ending.set()
+        if self._consumer is not None:
+            self._consumer.wakeup()
+        if self._watch is not None:
+            self._watch.end()
+        if self._thread.ident is not None:
+            self._thread.join(within_s)
+
+    def _run(self) -> None:
+        again_s, since_ms = AGAIN_S, _now_ms() - BACK_MS
+        while not self._ending.is_set():
+            try:
+                with self._clients.admin() as admin:
+                    access = JournalAccess(self._consumer_with, admin, os.environ, self._store, self._warned)
+                    source = open_journal(access, None, since_ms)
+                    if source is None:
+                        self._watch_ourselves(access)
+                    else:
+                        try:
+                            again_s = AGAIN_S
+                            self._follow(source)
+                        finally:
+                            source.close()
+                            since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
+            except Wakeup:
+                return  # only the end wakes
+            except Exception as error:  # noqa: BLE001 - a dead thread would leave an old journal in place of the present
+                self._told = JournalTold(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
+                self.was_read.set()
+                again_s = min(LONGEST_AGAIN_S, again_s * 2)
+            self._ending.wait(again_s)
+
+    def _consumer_with(self, options: Mapping[str, Any]) -> Consumer:
+        self._consumer = made = self._clients.consumer(options)
+        if self._ending.is_set():  # the end did not see it
+            made.wakeup()
+        return made
+
+    def _follow(self, source: JournalSource) -> None:
+        """Take what is there, and what comes, until the end."""
+        entries = source.read()
+        while not self._ending.is_set():
+            if entries:
+                self._kept.add(entries)
+            kind = "journal topic" if source.until_ms is None else "watcher" if self._watch is None else "own watcher"
+            stale = is_stale(source, time.time() * 1000)
+            self._told = JournalTold(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
+            if entries and self.was_read.is_set():
+                self._tell(entries)
+            self.was_read.set()
+            entries = source.wait(WAIT_MS)
+
+    def _watch_ourselves(self, access: JournalAccess) -> None:
+        """Begin to watch where nobody does; the next look finds its file."""
+        if not self._may_watch:
+            self._told = JournalTold(kind=None, why_not="the cluster keeps none; `kohort watch` would")
+        elif self._watch is None:
+            self._told = JournalTold(kind=None, why_not="the cluster keeps none; the console begins to watch")
+            address = ",".join(access.admin.config.bootstrap_servers)
+            self._watch = BackgroundWatch(self._clients, address, WatchSettings(), tell=self._warned)
+            self._watch.begin()
+        self.was_read.set()
+
+    def _warned(self, text: str) -> None:
+        if self._told.kind is None:
+            self._told = JournalTold(kind=None, why_not=text)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
