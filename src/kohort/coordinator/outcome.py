@@ -26,6 +26,7 @@ TimerKind = Literal[
     "rejoin",
     "resync",
     "regex",
+    "target",
 ]
 
 
@@ -114,6 +115,8 @@ class Outcome:
     """Timers instead of ``timers`` where ``records`` cannot be appended: what fired is to fire again."""
     evidence: Callable[[], JournalEntry] | None = None
     """Makes the entry before ``journal`` once ``records`` are on the log; a failed write has no such entry."""
+    worked_us: int = 0
+    """Estimated cost of the decision itself, where it counts: of a step of long work."""
     then: Callable[[], Outcome] | None = None
     """What is to be decided once ``records`` are on the log and replayed: how a group that was converted goes on."""
 

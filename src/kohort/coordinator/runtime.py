@@ -365,7 +365,7 @@ class Coordinator:
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
                 for record in outcome.records:
                     replay(shard.groups, record, ctx.now_ms, producer_id)
-        self._worked_us += REPLY_US * len(outcome.replies)
+        self._worked_us += outcome.worked_us + REPLY_US * len(outcome.replies)
         if outcome.timers:
             self._arm(shard, outcome)
         if outcome.evidence is not None:

@@ -12,6 +12,11 @@ from typing import Final
 
 from kohort.assignors.spec import java_bucket, table_size
 from kohort.model import java_string_hash
+from kohort.steps import Pace, Steps, at_once
+
+HASH_US: Final = 2
+SORT_US: Final = 0.5
+"""Estimated cost of one member: for its hash, and for its place in the order."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own tables."""
@@ -23,19 +28,45 @@ def as_kafka_keeps(member_ids: Collection[str], most: int = 0) -> list[str]:
     Kafka's timeline tables begin with 2 slots and double while they are filled over four thirds; a slot is read
     backwards. A table that was larger once stays larger: ``most`` is how many members there have been at a time.
     """
+    return at_once(group_order(member_ids, most, Pace()))
+
+
+def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
+    """Sort as ``as_kafka_keeps`` does, in steps."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
     shift = 64 - (slots.bit_length() - 1)
     kept = list(member_ids)[::-1]
-    kept.sort(key=lambda member_id: (java_string_hash(member_id) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> shift)
-    return kept
+    hashes = yield from _hashes(kept, pace)
+    return _sorted_by(kept, [(code * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> shift for code in hashes])
 
 
 def in_member_order(member_ids: Collection[str]) -> list[str]:
     """Sort as a HashMap of members does; those of one bucket stay in the order given."""
+    return at_once(member_order(member_ids, Pace()))
+
+
+def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
+    """Sort as ``in_member_order`` does, in steps."""
     size = table_size(len(member_ids))
-    return sorted(member_ids, key=lambda member_id: java_bucket(java_string_hash(member_id), size))
+    hashes = yield from _hashes(member_ids, pace)
+    return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])
+
+
+def _hashes(member_ids: Collection[str], pace: Pace) -> Steps[list[int]]:
+    hashes = []
+    for member_id in list(member_ids):
+        hashes.append(java_string_hash(member_id))
+        if pace.is_due(HASH_US):
+            yield
+    if pace.is_due(SORT_US * len(hashes)):
+        yield
+    return hashes
+
+
+def _sorted_by(member_ids: list[str], keys: list[int]) -> list[str]:
+    return [member_ids[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:

@@ -8,28 +8,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.assignors.server.iteration import in_member_order
-from kohort.assignors.server.previous_targets import check_topics
-from kohort.assignors.server.spec import MemberSpec, Targets
+from kohort.assignors.server.iteration import member_order
+from kohort.assignors.server.spec import (
+    MEMBER_US,
+    PARTITION_US,
+    TOPIC_US,
+    MemberSpec,
+    ServerAssignor,
+    Targets,
+    check_topics,
+)
 from kohort.assignors.spec import java_order
+from kohort.steps import Pace, Steps
 
 
-class RangeAssignor:
-    """Members with equal subscriptions have the same numbers of all topics with equally many partitions."""
+class RangeAssignor(ServerAssignor):
+    """Members with equal subscriptions have the same numbers of all topics with equally many partitions.
 
-    name: Final = "range"
+    Static members go first, by instance id, then dynamic ones by member id."""
 
-    def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
-        """Return the target of every member: static ones go first, by instance id, then dynamic ones by member id."""
+    name = "range"
+
+    def steps(
+        self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
+    ) -> Steps[Targets]:
+        """Return the target of every member."""
         check_topics(members, partition_counts)
         subscribers: dict[bytes, list[str]] = {}
         in_order: dict[frozenset[bytes], list[bytes]] = {}
-        for member_id in _ordered(members):
+        for member_id in (yield from _ordered(members, pace)):
             topics = members[member_id].topics
             if topics not in in_order:
                 in_order[topics] = [topic for topic in partition_counts if topic in topics]
             for topic in in_order[topics]:
                 subscribers.setdefault(topic, []).append(member_id)
+            if pace.is_due(MEMBER_US + PARTITION_US * len(in_order[topics])):
+                yield
         targets: Targets = {member_id: {} for member_id in members}
         for topic, of_topic in subscribers.items():
             base, extras = divmod(partition_counts[topic], len(of_topic))
@@ -40,15 +54,19 @@ class RangeAssignor:
                 before = members[member_id].owned.get(topic)
                 targets[member_id][topic] = before if before == partitions else partitions
                 start = stop
+                if pace.is_due(TOPIC_US + PARTITION_US * len(partitions)):
+                    yield
         return targets
 
 
-def _ordered(members: Mapping[str, MemberSpec]) -> list[str]:
-    def rank(member_id: str) -> tuple[bool, bytes]:
+def _ordered(members: Mapping[str, MemberSpec], pace: Pace) -> Steps[list[str]]:
+    ranks: dict[str, tuple[bool, bytes]] = {}
+    for member_id in (yield from member_order(members, pace)):
         instance_id = members[member_id].instance_id
-        return instance_id is None, java_order(member_id if instance_id is None else instance_id)
-
-    return sorted(in_member_order(members), key=rank)
+        ranks[member_id] = (instance_id is None, java_order(member_id if instance_id is None else instance_id))
+        if pace.is_due(MEMBER_US):
+            yield
+    return sorted(ranks, key=ranks.__getitem__)
 
 
 RANGE: Final = RangeAssignor()

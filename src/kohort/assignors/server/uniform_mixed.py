@@ -10,73 +10,95 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.assignors.server.iteration import in_member_order, topic_rank
-from kohort.assignors.server.previous_targets import PreviousTargets
-from kohort.assignors.server.spec import MemberSpec, Targets
+from kohort.assignors.server.iteration import member_order, topic_rank
+from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, PreviousTargets, Targets
+from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
 """Over all topics. Where all subscribers of a topic want the same, the second one finds nothing to do."""
+MOVE_US: Final = 1
+"""Estimated cost of one partition that gets another owner."""
 _NOBODY: Final = -1
 
 
 class MixedTargets:
     """One assignment under way. Members are numbers: their places in Kafka's order."""
 
-    def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
-        self._ordered = in_member_order(members)
-        self._previous = PreviousTargets(self._ordered, members, partition_counts)
+    def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
+        self._members = members
+        self._counts = partition_counts
+        self._pace = pace
+        self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
-        for member, member_id in enumerate(self._ordered):
-            for topic in members[member_id].topics:
-                self._subscribers.setdefault(topic, []).append(member)
-        self._topics = sorted(self._subscribers, key=lambda t: self._rank(t, partition_counts[t]))
-        self._owners = {topic: [_NOBODY] * partition_counts[topic] for topic in self._topics}
+        self._owners: dict[bytes, list[int]] = {}
+        """Topic id to the owner of each partition; topics with many partitions for each subscriber come first."""
         self._sizes = [0] * len(members)
+
+    def assign(self) -> Steps[Targets]:
+        """Return the target of every member."""
+        ordered = yield from member_order(self._members, self._pace)
+        yield from self._previous.read(ordered, self._members, self._pace)
+        yield from self._read(ordered)
+        for topic in self._owners:
+            yield from self._deal(topic)
+        yield from self._balance([topic for topic in self._owners if len(self._subscribers[topic]) > 1])
+        return (yield from self._targets())
+
+    def _read(self, ordered: Sequence[str]) -> Steps[None]:
+        """Note who subscribes to each topic, and who owned its partitions."""
+        for member, member_id in enumerate(ordered):
+            topics = self._members[member_id].topics
+            for topic in topics:
+                self._subscribers.setdefault(topic, []).append(member)
+            if self._pace.is_due(MEMBER_US + PARTITION_US * len(topics)):
+                yield
+        for topic in sorted(self._subscribers, key=self._rank):
+            self._owners[topic] = [_NOBODY] * self._counts[topic]
         for member, kept in enumerate(self._previous.by_member.values()):
             for topic, partitions in kept.items():
                 self._sizes[member] += len(partitions)
                 for partition in partitions:
                     self._owners[topic][partition] = member
+            if self._pace.is_due(MEMBER_US + PARTITION_US * self._sizes[member]):
+                yield
 
-    def assign(self) -> Targets:
-        """Return the target of every member."""
-        for topic in self._topics:
-            self._deal(topic)
-        self._balance([topic for topic in self._topics if len(self._subscribers[topic]) > 1])
-        return self._told()
-
-    def _rank(self, topic: bytes, count: int) -> tuple[float, int, tuple[int, int]]:
-        """Sorts topics with many partitions for each of their subscribers first."""
+    def _rank(self, topic: bytes) -> tuple[float, int, tuple[int, int]]:
         subscribers = len(self._subscribers[topic])
-        return -(count / subscribers), subscribers, topic_rank(topic)
+        return -(self._counts[topic] / subscribers), subscribers, topic_rank(topic)
 
     def _by_size(self, topic: bytes) -> list[int]:
         return sorted(self._subscribers[topic], key=self._sizes.__getitem__)
 
-    def _deal(self, topic: bytes) -> None:
+    def _deal(self, topic: bytes) -> Steps[None]:
         """Give what nobody has to the subscribers that have least."""
         owners = self._owners[topic]
         if _NOBODY not in owners:
             return
         takers = _Takers(self._by_size(topic), self._sizes)
+        if self._pace.is_due(PARTITION_US * len(self._subscribers[topic])):
+            yield
         for partition, owner in enumerate(owners):
             if owner == _NOBODY:
                 owners[partition] = taker = takers.next()
                 self._sizes[taker] += 1
+                if self._pace.is_due(MOVE_US):
+                    yield
 
-    def _balance(self, topics: Sequence[bytes]) -> None:
+    def _balance(self, topics: Sequence[bytes]) -> Steps[None]:
         last = None
         for _ in range(MAX_PASSES):
             for topic in topics:
                 if topic == last:
                     return
-                if self._moved(topic) or last is None:
+                if (yield from self._moved(topic)) or last is None:
                     last = topic
 
-    def _moved(self, topic: bytes) -> bool:
+    def _moved(self, topic: bytes) -> Steps[bool]:
         """Move partitions of one topic from who has most to who has least; tells whether any moved."""
         sizes = self._sizes
         loads = [sizes[member] for member in self._subscribers[topic]]
+        if self._pace.is_due(PARTITION_US * len(loads)):
+            yield
         if max(loads) - min(loads) <= 1:
             return False
         owners = self._owners[topic]
@@ -84,6 +106,8 @@ class MixedTargets:
         for partition, owner in enumerate(owners):
             to_give.setdefault(owner, []).append(partition)
         by_size = self._by_size(topic)
+        if self._pace.is_due(PARTITION_US * (len(owners) + len(loads))):
+            yield
         takers, givers = _Takers(by_size, sizes), _Givers(by_size, sizes)
         moved = False
         while (giver := givers.next_of(to_give)) is not None:
@@ -94,18 +118,24 @@ class MixedTargets:
             sizes[giver] -= 1
             sizes[taker] += 1
             moved = True
+            if self._pace.is_due(MOVE_US):
+                yield
         return moved
 
-    def _told(self) -> Targets:
+    def _targets(self) -> Steps[Targets]:
         """Collect the partitions of each member, with the sets that were given where nothing changed."""
-        found: list[dict[bytes, list[int]]] = [{} for _ in self._ordered]
+        found: list[dict[bytes, list[int]]] = [{} for _ in self._sizes]
         for topic, owners in self._owners.items():
             for partition, owner in enumerate(owners):
                 found[owner].setdefault(topic, []).append(partition)
-        return {
-            member_id: _renewed(self._previous.by_member[member_id], now)
-            for member_id, now in zip(self._ordered, found, strict=True)
-        }
+                if self._pace.is_due(MOVE_US):
+                    yield
+        targets: Targets = {}
+        for member, (member_id, before) in enumerate(self._previous.by_member.items()):
+            targets[member_id] = _renewed(before, found[member])
+            if self._pace.is_due(MEMBER_US + PARTITION_US * self._sizes[member]):
+                yield
+        return targets
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:

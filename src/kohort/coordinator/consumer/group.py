@@ -6,18 +6,22 @@ the rest is changed by replay (``replaying.py``).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target
 from kohort.coordinator.consumer.member import ConsumerMember, Presence
 from kohort.coordinator.consumer.subscribed_topics import TopicsOfGroup
 from kohort.coordinator.consumer.topic_search import TopicSearch
+from kohort.coordinator.journal import Move
 from kohort.coordinator.outcome import MayDescribe, may_describe_all
 from kohort.errors import ApiError, ErrorCode
+from kohort.steps import Steps
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -38,6 +42,31 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
+class ComputedTarget(NamedTuple):
+    """A target assignment for one epoch of a group."""
+
+    epoch: int
+    specs: Mapping[str, MemberSpec]
+    targets: Mapping[str, Target]
+    changed: Sequence[str]
+    """Members whose target is another than before, in Kafka's order."""
+    assignor: str
+    moves: tuple[Move, ...]
+
+
+@dataclass(slots=True)
+class PendingTarget:
+    """Target of a large group that a timer computes and writes in steps."""
+
+    epoch: int = sys.maxsize
+    """Epoch of the group when the computation began."""
+    steps: Steps[ComputedTarget] | None = None
+    computed: ComputedTarget | None = None
+    written: int = 0
+    """How many of ``computed.changed`` are written."""
+    error: ApiError | None = None
+
+
 @dataclass(slots=True)
 class Soft:
     """What a broker that takes over finds out anew."""
@@ -48,6 +77,7 @@ class Soft:
     """Existing topics that members subscribe to; None where the group was loaded and no heartbeat needed them yet."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
     """Subscription of each member as of the last target (``subscriptions.py``)."""
+    pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
     """Whether it was a classic group until now whose members waited for an assignment: they are still without."""
     regexes_refreshed_ms: int | None = None

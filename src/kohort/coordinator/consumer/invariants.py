@@ -8,7 +8,7 @@ from typing import Any
 from kohort.clock import Timers
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.sessions import awaits_revocation
-from kohort.coordinator.consumer.timers import member_session_timer, revocation_timer
+from kohort.coordinator.consumer.timers import member_session_timer, revocation_timer, target_timer
 from kohort.coordinator.outcome import TimerKey
 
 
@@ -24,6 +24,9 @@ def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tupl
     _check_epochs(group)
     if group.presence.keys() != group.members.keys():
         raise _broken(group, "not every member is watched, or somebody is who is none")
+    pending = group.soft.pending_target
+    if pending is not None and pending.error is None and (partition, target_timer(group.group_id)) not in timers:
+        raise _broken(group, "a target is pending without a timer")
     for member_id, member in group.members.items():
         deadline_ms = timers.deadline_ms((partition, member_session_timer(group.group_id, member_id)))
         if deadline_ms is None or deadline_ms > group.presence[member_id].expires_at_ms:

@@ -12,21 +12,25 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.resolving import resolve
 from kohort.coordinator.consumer.sessions import awaits_revocation
+from kohort.coordinator.consumer.target import on_target_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochEvent
 from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey, TimerKind
 
-TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind]({"member_session", "revocation", "rejoin", "resync", "regex"})
+TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
+    {"member_session", "revocation", "rejoin", "resync", "regex", "target"}
+)
 
 RETRY_MS: Final = 500
 """After which a member is removed where that could not be written."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:
-    """Remove the member that a timer waited for in vain, or resolve expressions. A timer of what is gone does
-    nothing."""
+    """Remove a member after a timeout, resolve expressions, or compute a target."""
     if key.kind == "regex":
         return resolve(group, ctx)
+    if key.kind == "target":
+        return on_target_timer(group, ctx)
     out = Outcome(round_changed=False)
     member = group.members.get(key.member_id)
     if member is None:

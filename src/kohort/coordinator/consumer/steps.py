@@ -19,7 +19,7 @@ from kohort.coordinator.consumer.assignment import (
 )
 from kohort.coordinator.consumer.evidence import note_reconciled
 from kohort.coordinator.consumer.fencing import tombstones_of_member
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch, Said, raised_epoch
 from kohort.coordinator.consumer.member import ConsumerMember, who_says
 from kohort.coordinator.consumer.reconcile import Goal, Owned, reconciled
@@ -28,7 +28,14 @@ from kohort.coordinator.consumer.sessions import (
     begin_revocation,
     forget_timers_of,
 )
-from kohort.coordinator.consumer.target import ComputedTarget, Newcomer, compute_target, is_target_due, own_target
+from kohort.coordinator.consumer.target import (
+    Newcomer,
+    begin_in_steps,
+    compute_target,
+    is_target_due,
+    note_target,
+    own_target,
+)
 from kohort.coordinator.consumer.timers import rejoin_timer, resync_timer, revocation_timer
 from kohort.coordinator.consumer_records import (
     CurrentWritten,
@@ -38,7 +45,7 @@ from kohort.coordinator.consumer_records import (
     TargetWritten,
 )
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochRaised, StaticReplaced, TargetComputed, Who
+from kohort.coordinator.journal import EpochRaised, StaticReplaced, Who
 from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
 
@@ -128,22 +135,22 @@ def _compute_target(
     epoch = group.epoch if raised is None else raised.epoch
     if not is_target_due(group, epoch, ctx):
         return None
+    pending = group.soft.pending_target
+    if pending is not None:
+        if pending.error is not None:
+            group.soft.pending_target = None
+            raise pending.error
+        return None
     replaces = None if arrival.replaces is None else arrival.replaces.member_id
     newcomer = Newcomer(arrival.member_id, said, own_target(None, arrival.member_id, arrival.target), replaces)
     computed = compute_target(group, epoch, newcomer, ctx)
-    out.records += computed.records
-    raised_ms = group.soft.epoch_raised_ms
-    out.journal.append(
-        TargetComputed(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            epoch=epoch,
-            assignor=computed.assignor,
-            moves=computed.moves,
-            members=len(computed.targets),
-            after_ms=None if raised_ms is None else ctx.now_ms - raised_ms,
-        )
-    )
+    if computed is None:
+        begin_in_steps(group, ctx, out)
+        return None
+    for member_id in computed.changed:
+        value = target_value_of(computed.targets[member_id])
+        out.records.append(TargetWritten(group.group_id, member_id, value))
+    note_target(group, computed, ctx, out)
     return computed
 
 

@@ -36,7 +36,8 @@ class Subscriptions:
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
         self._topics = topics
-        self._before, group.soft.subscriptions = group.soft.subscriptions, {}
+        self._before: dict[str, ResolvedSubscription] = group.soft.subscriptions
+        self._now: dict[str, ResolvedSubscription] = {}
         self._by_key: dict[tuple[Collection[str], str], ResolvedSubscription] = {}
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
@@ -55,8 +56,12 @@ class Subscriptions:
         if shared is None:
             shared = known if known is not None and is_current else self._resolve(said, key, resolved)
             self._by_key[key] = shared
-        self._group.soft.subscriptions[member_id] = shared if shared.said is said else shared._replace(said=said)
+        self._now[member_id] = shared if shared.said is said else shared._replace(said=said)
         return shared, is_first
+
+    def keep(self) -> None:
+        """Keep the subscriptions for the next target."""
+        self._group.soft.subscriptions = self._now
 
     def _resolve(
         self,

@@ -5,24 +5,38 @@ The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the inter
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
+from kohort.assignors.server.iteration import group_order, member_order
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_value_of
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup, PendingTarget
 from kohort.coordinator.consumer.group_epoch import Said, preferred_assignor
 from kohort.coordinator.consumer.settings import settings_of
 from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.consumer.timers import target_timer
 from kohort.coordinator.consumer_records import TargetEpochWritten, TargetWritten
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Move
-from kohort.coordinator.outcome import TopicsView
-from kohort.coordinator.records import Record
+from kohort.coordinator.journal import Move, TargetComputed
+from kohort.coordinator.outcome import Outcome, SetTimer, TopicsView
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.steps import STEP_US, Pace, Steps
 from kohort.wire.messages.consumer_group_records import ConsumerGroupTargetAssignmentMetadataValue
+
+STEP_PAUSE_MS: Final = 1
+RETRY_MS: Final = 500
+"""After a write that failed."""
+WRITTEN_AT_ONCE: Final = 300
+"""Members whose targets are written in one step."""
+SNAPSHOT_US: Final = 0.7
+SPEC_US: Final = 8
+TOPIC_US: Final = 2
+COMPARED_US: Final = 1
+MOVE_US: Final = 2
+RECORD_US: Final = 15
+"""Estimated cost of one member in a snapshot and as a spec, topic of a subscription, comparison, move, record."""
 
 
 class Newcomer(NamedTuple):
@@ -36,16 +50,6 @@ class Newcomer(NamedTuple):
     """A member id; maybe its own."""
 
 
-class ComputedTarget(NamedTuple):
-    """A target, with its records in Kafka's order."""
-
-    epoch: int
-    targets: Mapping[str, Target]
-    records: list[Record]
-    assignor: str
-    moves: tuple[Move, ...]
-
-
 def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
     """Tell whether a heartbeat that finds the group at ``epoch`` is to compute the target."""
     if epoch <= group.target_epoch:
@@ -54,67 +58,189 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
     return not group.target_at_ms or not interval_ms or ctx.now_ms >= group.target_at_ms + interval_ms
 
 
-def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Context) -> ComputedTarget:
-    """Return the target of the group with ``newcomer`` in it. Raises UNKNOWN_SERVER_ERROR if the assignor fails."""
-    before = None if (member := group.members.get(newcomer.replaces or newcomer.member_id)) is None else member.said
-    name = preferred_assignor(group, ctx, before, newcomer.said)
-    specs, counts = _specs(group, newcomer, ctx)
+def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Context) -> ComputedTarget | None:
+    """Return the target of the group with ``newcomer`` in it; None if that takes more than one step (ADR 11).
+
+    Raises UNKNOWN_SERVER_ERROR if the assignor fails.
+    """
     try:
-        targets = SERVER_ASSIGNORS[name].assign(specs, counts)
+        next(_computed(group, epoch, newcomer, ctx, Pace()))
+    except StopIteration as end:
+        computed: ComputedTarget = end.value
+        return computed
+    return None
+
+
+def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
+    """Have a timer compute the target of a large group; heartbeats get it later (KIP-1263)."""
+    group.soft.pending_target = PendingTarget()
+    begin = SetTimer(target_timer(group.group_id), ctx.now_ms)
+    out.timers.append(begin)
+    out.otherwise.append(begin)
+
+
+def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
+    """Take one step: compute, or write some records. The target is for the epoch at which the computation began."""
+    out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.soft.pending_target
+    if pending is None or group.target_epoch >= pending.epoch:  # the last member left meanwhile
+        group.soft.pending_target = None
+        return out
+    if pending.steps is None:
+        if not is_target_due(group, group.epoch, ctx):
+            group.soft.pending_target = None
+            return out
+        pending.epoch = group.epoch
+        pending.steps = _computed(group, group.epoch, None, ctx, Pace(goes_on=True))
+    if pending.computed is not None:
+        _write_some(group, pending, pending.computed, ctx, out)
+        return out
+    try:
+        next(pending.steps)
+    except StopIteration as end:
+        pending.computed = end.value
+    except ApiError as error:
+        pending.error = error
+        return out
+    out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
+    return out
+
+
+def _write_some(
+    group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
+) -> None:
+    """Write the targets of the next members; the epoch and the journal entry come with the last ones."""
+    end = pending.written + WRITTEN_AT_ONCE
+    for member_id in computed.changed[pending.written : end]:
+        now_id = _id_now(group, member_id, computed.specs[member_id])
+        if now_id is not None:
+            out.records.append(TargetWritten(group.group_id, now_id, target_value_of(computed.targets[member_id])))
+    is_last = end >= len(computed.changed)
+    if is_last:
+        note_target(group, computed, ctx, out)
+    else:
+        out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
+    out.otherwise.append(SetTimer(target_timer(group.group_id), ctx.now_ms + RETRY_MS))
+
+    def go_on() -> Outcome:
+        pending.written = end
+        if is_last:
+            group.soft.pending_target = None
+        return Outcome(round_changed=False)
+
+    out.then = go_on
+
+
+def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
+    """Return the id of a member since the computation began; None if it left. A static member may have another id."""
+    if member_id in group.members:
+        return member_id
+    return None if spec.instance_id is None else group.instances.get(spec.instance_id)
+
+
+def note_target(group: ModernGroup, computed: ComputedTarget, ctx: Context, out: Outcome) -> None:
+    """Write the epoch of a target, and journal it."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=computed.epoch, assignment_timestamp=ctx.now_ms)
+    out.records.append(TargetEpochWritten(group.group_id, value))
+    raised_ms = group.soft.epoch_raised_ms
+    out.journal.append(
+        TargetComputed(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            epoch=computed.epoch,
+            assignor=computed.assignor,
+            moves=computed.moves,
+            members=len(computed.targets),
+            after_ms=None if raised_ms is None else ctx.now_ms - raised_ms,
+        )
+    )
+
+
+def _computed(
+    group: ModernGroup, epoch: int, newcomer: Newcomer | None, ctx: Context, pace: Pace
+) -> Steps[ComputedTarget]:
+    assignor, previous_ids = preferred_assignor(group, ctx), {}
+    if newcomer is not None:
+        previous_id = previous_ids[newcomer.member_id] = newcomer.replaces or newcomer.member_id
+        before = group.members.get(previous_id)
+        assignor = preferred_assignor(group, ctx, None if before is None else before.said, newcomer.said)
+    specs, counts = yield from _specs(group, newcomer, ctx, pace)
+    try:
+        targets = yield from SERVER_ASSIGNORS[assignor].steps(specs, counts, pace)
     except KohortError as error:
         problem = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, problem) from error
     changed = []
-    for member_id in in_member_order(specs):
-        replaces = newcomer.replaces if member_id == newcomer.member_id else None
-        had = group.targets.get(replaces or member_id)
+    for member_id in (yield from member_order(specs, pace)):
+        had = group.targets.get(previous_ids.get(member_id, member_id))
         if had is None or had != targets[member_id]:
             changed.append(member_id)
-    records: list[Record] = [
-        TargetWritten(group.group_id, member_id, target_value_of(targets[member_id])) for member_id in changed
-    ]
-    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=ctx.now_ms)
-    records.append(TargetEpochWritten(group.group_id, value))
-    before_after = {m: (specs[m].owned, targets[m]) for m in changed}
-    return ComputedTarget(epoch, targets, records, name, _moves(before_after, ctx.topics))
+        if pace.is_due(COMPARED_US):
+            yield
+    moves = yield from _moves(changed, specs, targets, ctx.topics, pace)
+    if pace.is_due(RECORD_US * len(changed)):
+        yield
+    return ComputedTarget(epoch, specs, targets, changed, assignor, moves)
 
 
-def _specs(group: ModernGroup, newcomer: Newcomer, ctx: Context) -> tuple[dict[str, MemberSpec], dict[bytes, int]]:
+def _specs(
+    group: ModernGroup, newcomer: Newcomer | None, ctx: Context, pace: Pace
+) -> Steps[tuple[dict[str, MemberSpec], dict[bytes, int]]]:
     """Return the members as the assignor sees them, in the order in which Kafka comes across them."""
+    if pace.is_due(SNAPSHOT_US * len(group.members)):
+        yield
+    members = {m.member_id: (m.said, group.target(m.member_id)) for m in group.members.values()}
+    order = yield from group_order(members, group.most_members, pace)
+    first: list[str] = []
+    if newcomer is not None:
+        first.append(newcomer.member_id)  # its topics come first
+        if newcomer.replaces is not None and newcomer.replaces != newcomer.member_id:
+            order.remove(newcomer.replaces)
+        if newcomer.member_id not in members:
+            order.append(newcomer.member_id)
+        members[newcomer.member_id] = (newcomer.said, newcomer.owned)
+    specs: dict[str, MemberSpec] = {}
     counts: dict[bytes, int] = {}
     subscriptions = Subscriptions(group, ctx.topics)
-
-    def spec(member_id: str, said: Said, owned: Target) -> MemberSpec:
+    for member_id in (*first, *order):
+        said, owned = members[member_id]
         subscription, is_first = subscriptions.of(member_id, said)
         if is_first:
             counts.update({id_: ctx.topics.partition_count(n) or 0 for n, id_ in subscription.topic_ids.items()})
-        return subscription.spec._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
-
-    mine = spec(newcomer.member_id, newcomer.said, newcomer.owned)
-    specs = {
-        m: mine if m == newcomer.member_id else spec(m, group.members[m].said, group.target(m))
-        for m in as_kafka_keeps(group.members, group.most_members)
-        if m == newcomer.member_id or m != newcomer.replaces
-    }
-    specs.setdefault(newcomer.member_id, mine)  # who is new, or has a new id, comes last
-    return specs, counts
+        specs[member_id] = subscription.spec._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
+        if pace.is_due(SPEC_US + is_first * TOPIC_US * len(subscription.topic_ids)):
+            yield
+    subscriptions.keep()
+    return {member_id: specs[member_id] for member_id in order} if first else specs, counts
 
 
-def _moves(before_after: Mapping[str, tuple[Target, Target]], topics: TopicsView) -> tuple[Move, ...]:
-    """Returns which partitions are to be somebody else's, as the journal has it."""
-    losers: dict[tuple[bytes, int], str] = {}
-    takers: dict[tuple[bytes, int], str] = {}
-    for member_id, (had, has) in before_after.items():
+def _moves(
+    changed: Sequence[str],
+    specs: Mapping[str, MemberSpec],
+    targets: Mapping[str, Target],
+    topics: TopicsView,
+    pace: Pace,
+) -> Steps[tuple[Move, ...]]:
+    """Return the partitions that get another owner, in order, for the journal."""
+    losers: dict[bytes, dict[int, str]] = {}
+    takers: dict[bytes, dict[int, str]] = {}
+    for member_id in changed:
+        had, has, moved = specs[member_id].owned, targets[member_id], 0
         for topic in {*had, *has}:
             was, now = had.get(topic, frozenset()), has.get(topic, frozenset())
             if was is not now:
-                losers.update(((topic, partition), member_id) for partition in was - now)
-                takers.update(((topic, partition), member_id) for partition in now - was)
-    named = ((topics.topic_name(topic) or topic.hex(), topic, partition) for topic, partition in {**losers, **takers})
-    return tuple(
-        Move(name, partition, losers.get((topic, partition)), takers.get((topic, partition)))
-        for name, topic, partition in sorted(named)
-    )
+                losers.setdefault(topic, {}).update(dict.fromkeys(was - now, member_id))
+                takers.setdefault(topic, {}).update(dict.fromkeys(now - was, member_id))
+                moved += len(was ^ now)
+        if pace.is_due(COMPARED_US + MOVE_US * moved):
+            yield
+    moves = []
+    for name, topic in sorted((topics.topic_name(topic) or topic.hex(), topic) for topic in losers):
+        lost, taken = losers[topic], takers[topic]
+        for partition in sorted({*lost, *taken}):
+            moves.append(Move(name, partition, lost.get(partition), taken.get(partition)))
+            if pace.is_due(MOVE_US):
+                yield
+    return tuple(moves)
 
 
 def own_target(computed: ComputedTarget | None, member_id: str, so_far: Target | None) -> Target:

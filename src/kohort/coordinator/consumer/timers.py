@@ -33,11 +33,17 @@ def regex_timer(group_id: str) -> TimerKey:
     return TimerKey("regex", group_id)
 
 
+def target_timer(group_id: str) -> TimerKey:
+    """Return the key of the timer that computes the target of a large group, a step at a time."""
+    return TimerKey("target", group_id)
+
+
 def timers_of(group: ModernGroup) -> Iterator[TimerKey]:
     """Yield every timer that a group can have set."""
     for member_id in group.members:
         yield from timers_of_member(group.group_id, member_id)
     yield regex_timer(group.group_id)
+    yield target_timer(group.group_id)
 
 
 def timers_of_member(group_id: str, member_id: str) -> tuple[TimerKey, ...]:

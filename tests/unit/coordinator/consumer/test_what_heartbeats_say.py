@@ -165,7 +165,7 @@ def test_an_assignor_that_fails_is_told_of_and_nothing_is_written(stage, monkeyp
     class Failing:
         name = "uniform"
 
-        def assign(self, _members, _partition_counts):
+        def steps(self, _members, _partition_counts, _pace):
             raise UsageError("it cannot be")
 
     monkeypatch.setitem(SERVER_ASSIGNORS, "uniform", Failing())
