@@ -35,7 +35,6 @@ class WallTime:
         self.ahead_ms = 0
 
     def at(self, now_ms: int) -> int:
-        """Return the wall time at ``now_ms``."""
         return now_ms + self.ahead_ms
 
 
@@ -79,7 +78,6 @@ def uuid_text(rng: Rng) -> str:
 
 
 def earliest(*times_ms: int | None) -> int | None:
-    """Return the first of these times; None stands for never."""
     first_ms = None
     for at_ms in times_ms:
         if at_ms is not None and (first_ms is None or at_ms < first_ms):
@@ -121,7 +119,6 @@ class Timers(Generic[K]):
             self._times = sorted(self._slots)
 
     def cancel(self, key: K) -> None:
-        """Forget ``key``; nothing happens if it is not set."""
         at_ms = self._deadlines.pop(key, None)
         if at_ms is not None:
             slot = self._slots[at_ms]
@@ -134,7 +131,6 @@ class Timers(Generic[K]):
 
     @property
     def wake_at_ms(self) -> int | None:
-        """The nearest deadline, or None."""
         times = self._times
         while times:
             at_ms = times[0]

@@ -112,7 +112,6 @@ class Rewrite:
 
 
 def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str | int]:
-    """Yield what a replacement is made of: text, and the numbers of groups."""
     at = 0
     while at < len(replacement):
         character, after = replacement[at], replacement[at + 1 : at + 2]
@@ -140,7 +139,7 @@ def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str
 
 
 def _is_too_large(text: str) -> bool:
-    """Tell whether RE2 would take long to read a pattern that does not fit its machine."""
+    """True for a pattern that RE2 would take long to read."""
     classes = repeats = 0
     for unicode_class, least, most in _COSTLY.findall(text):
         classes += bool(unicode_class)

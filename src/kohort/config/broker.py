@@ -29,7 +29,7 @@ ASSIGNOR_NAMES: Final = {
 
 
 def assignor_names(given: Sequence[str]) -> list[str]:
-    """Return the names of assignors that are given by name or by Kafka's class; what is said twice counts once."""
+    """Return the names of assignors, given by name or by Kafka's class, without duplicates."""
     return [ASSIGNOR_NAMES[text] for text in dict.fromkeys(given)]
 
 
@@ -102,7 +102,7 @@ ON_TIME: Final = "segments roll on time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(ListenerConfig):
-    """What ``kohort serve`` and an embedded broker can be told."""
+    """Options of ``kohort serve`` and of an embedded broker."""
 
     node_id: int = option("node.id", 1, "Id of this broker, shown in metadata.", low=0)
     cluster_id: str | None = option("cluster.id", None, "Id of the cluster; made at first start when not given.")
@@ -534,5 +534,5 @@ class BrokerConfig(ListenerConfig):
 
     @property
     def consumer_assignors(self) -> list[str]:
-        """The names of the assignors that members may ask for; the first is for those who ask for none."""
+        """Assignors that members may request; the first is the default."""
         return assignor_names(self.group_consumer_assignors)

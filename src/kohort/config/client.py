@@ -26,7 +26,7 @@ LEVELS: Final = ValueRule(lambda level: level in ("INFO", "DEBUG", "TRACE"), "IN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoEffectConfig(ClientSecurityConfig):
-    """What every client of Kafka's can be told, beside what it does here."""
+    """Options of Kafka's clients without effect here."""
 
     client_dns_lookup: str = option(
         "client.dns.lookup",
@@ -102,7 +102,7 @@ _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig(NoEffectConfig):
-    """What every client can be told."""
+    """Options of every client."""
 
     bootstrap_servers: list[str] = option("bootstrap.servers", [], "HOST:PORT of brokers to ask first; at least one.")
     client_id: str = option("client.id", "kohort", "Name of this client in the broker's logs and groups.")
@@ -146,13 +146,13 @@ class ClientConfig(NoEffectConfig):
 
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
-        """The addresses to ask first, parsed."""
+        """Parsed bootstrap addresses."""
         return [parse_address(text) for text in self.bootstrap_servers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """What a consumer can be told."""
+    """Options of a consumer."""
 
     group_id: str | None = option("group.id", None, "The consumer group; without one, nothing can be committed.")
     group_instance_id: str | None = option("group.instance.id", None, "Makes this a static member (KIP-345).")
@@ -241,7 +241,7 @@ class ConsumerConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """What a producer can be told."""
+    """Options of a producer."""
 
     acks: str = option(
         "acks", "all", "Who must have a batch: all in-sync replicas, the leader (1), nobody (0).",
@@ -355,7 +355,7 @@ class ProducerConfig(ClientConfig):
             )
 
     def _check_transactional(self) -> None:
-        """Transactions are made of batches that arrive once. Raises ConfigError for what stands against that."""
+        """Raise ConfigError for options that break exactly-once delivery."""
         if not self.transactional_id:
             raise ConfigError("transactional.id must not be empty")
         if self.enable_idempotence is False:
@@ -369,7 +369,7 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConfig(ClientConfig):
-    """What an admin client can be told."""
+    """Options of an admin client."""
 
 
 def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> C:
@@ -403,7 +403,6 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
 
 
 def _check_names(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for all unknown options at once, each with what to use instead."""
     known = [o.name for o in options_of(cls)]
     prefixes = gathered_prefixes(cls)
     unknown = [name for name in given if name not in known and not name.startswith(prefixes)]
@@ -413,7 +412,7 @@ def _check_names(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
 
 
 def _check_group_protocol(given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option that means nothing to the group protocol chosen, with what took its place."""
+    """Raise ConfigError for an option of the other group protocol, with its replacement."""
     protocol = given.get("group.protocol", "classic")
     if protocol == "consumer":
         for name, instead in INSTEAD_OF_CLASSIC.items():
@@ -427,7 +426,7 @@ def _check_group_protocol(given: Mapping[str, Any]) -> None:
 
 
 def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option that another kind of client has: no typing error, but a misunderstanding."""
+    """Raise ConfigError for an option of another kind of client."""
     own = {o.name for o in options_of(cls)}
     for kind, other in (("consumer", ConsumerConfig), ("producer", ProducerConfig)):
         for option_ in options_of(other):
@@ -436,7 +435,7 @@ def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
 
 
 def check_servers(servers: list[str]) -> None:
-    """Raise ConfigError unless there is at least one HOST:PORT, none of them twice."""
+    """Raise ConfigError unless there is at least one HOST:PORT, and no duplicate."""
     if not servers:
         raise ConfigError("bootstrap.servers is missing: expected HOST:PORT, or several with commas between")
     addresses = [parse_address(text) for text in servers]
@@ -471,7 +470,7 @@ def check_offset_reset(text: str) -> None:
 
 
 def reset_duration_ms(policy: str) -> int | None:
-    """Return the milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), or None if ``policy`` is not of that kind."""
+    """Return the milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), None for other policies."""
     prefix, _, text = policy.partition(":")
     match = _DURATION.fullmatch(text.upper()) if prefix == "by_duration" else None
     if match is None:

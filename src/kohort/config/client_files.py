@@ -35,7 +35,7 @@ _NEVER_PASSED_OVER: Final = ("ssl.", "sasl.", "security.", "bootstrap.")
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What a file says about clients: ``where`` names it in errors; ``warnings`` are for whoever asked for it."""
+    """Client options of a file; ``where`` names it in errors."""
 
     where: str
     options: Mapping[str, Any]
@@ -43,7 +43,7 @@ class ClientSettings:
 
 
 def read_client_file(path: Path, environ: Mapping[str, str]) -> ClientSettings:
-    """Return what a ``client.properties`` says. Raises ConfigError naming the file and what is wrong with it."""
+    """Parse a ``client.properties``. Raises ConfigError with the file and the problem."""
     try:
         pairs = parse_properties(_text_of(path))
     except ConfigError as error:
@@ -52,14 +52,14 @@ def read_client_file(path: Path, environ: Mapping[str, str]) -> ClientSettings:
 
 
 def profiles_file(environ: Mapping[str, str]) -> Path:
-    """Return where named clusters are: ``KOHORT_PROFILES``, or ``kohort/clusters.toml`` among the user's settings."""
+    """Path of the named clusters: ``KOHORT_PROFILES``, or ``kohort/clusters.toml`` in the user's settings."""
     if named := environ.get("KOHORT_PROFILES"):
         return Path(named)
     return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kohort" / "clusters.toml"
 
 
 def read_profile(name: str, environ: Mapping[str, str]) -> ClientSettings:
-    """Return what a profile says. Raises ConfigError, with a guess at what was meant, where there is none."""
+    """Return the options of a profile. Raises ConfigError, with the nearest name, if it is missing."""
     path = profiles_file(environ)
     if not path.exists():
         raise ConfigError(f"profile {name!r}: there is no {path} (KOHORT_PROFILES names another file)")
@@ -70,7 +70,6 @@ def read_profile(name: str, environ: Mapping[str, str]) -> ClientSettings:
 
 
 def profile_names(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the clusters in the file; none where there is no file."""
     path = profiles_file(environ)
     return list(_profiles(path)) if path.exists() else []
 
@@ -96,7 +95,7 @@ def _text_of(path: Path) -> str:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a table by dotted names: ``security.protocol`` without quotes is a table in a table."""
+    """Yield dotted names: ``security.protocol`` without quotes is a table in a table."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -105,7 +104,6 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 
 def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> ClientSettings:
-    """Fill in the places in values, hide secrets, and leave out what is not meant for clients of this kind."""
     known = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
     options: dict[str, Any] = {}
     unknown, plain = [], []
@@ -132,5 +130,5 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
 
 
 def _others_may_read(path: Path) -> bool:
-    """Tell whether the file can be read by more than its owner; never on Windows, whose modes do not say."""
+    """True if others than the owner may read the file; never on Windows, whose modes do not say."""
     return os.name == "posix" and bool(path.stat().st_mode & _READABLE)

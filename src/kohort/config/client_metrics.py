@@ -31,8 +31,6 @@ MATCHED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionConfig:
-    """What one subscription asks of which clients."""
-
     interval_ms: int = option("interval.ms", INTERVAL_MS, "Metrics push interval in milliseconds.", bits=32)
     match: list[str] = option("match", [], "Client match criteria.")
     metrics: list[str] = option("metrics", [], "Telemetry metric name prefix list.")
@@ -42,8 +40,7 @@ OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in option
 
 
 def parse_subscription(given: Mapping[str, str]) -> SubscriptionConfig:
-    """Return the options of a subscription, of their texts. Raises ApiError INVALID_REQUEST for an unknown name and an
-    interval out of bounds, ConfigError for a value that is none and for a match that Kafka refuses."""
+    """Parse a member's metadata. Raises ProtocolError."""
     for name in given:
         if name not in OPTIONS:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
@@ -67,7 +64,7 @@ def _named(pattern: str) -> tuple[str, str]:
 
 
 def refused_match(pattern: str) -> ConfigError:
-    """Return the error for a pattern that cannot be taken."""
+    """Return the error for an invalid pattern."""
     return ConfigError(f"Illegal client matching pattern: {pattern}")
 
 

@@ -205,7 +205,6 @@ def _value(config: ClientSecurityConfig, name: str) -> Any:
 
 
 def _both(config: ClientSecurityConfig, one: str, other: str) -> None:
-    """Raise ConfigError where one is given without the other."""
     for given, missing in ((one, other), (other, one)):
         if _value(config, given) is not None and _value(config, missing) is None:
             raise ConfigError(f"{given} needs {missing} beside it")

@@ -22,7 +22,7 @@ OF_ONE_BROKER: Final = "sasl."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBrokerConfig:
-    """Options without effect: replicas, threads, Kerberos. They are checked, kept and described."""
+    """Options without effect (replicas, threads, Kerberos): checked, kept and described."""
 
     leader_rate: int = option(
         "leader.replication.throttled.rate",

@@ -25,7 +25,7 @@ ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What holds for one group whose members are assigned by the coordinator (KIP-848), in milliseconds."""
+    """Options of one consumer group (KIP-848), in milliseconds."""
 
     session_timeout_ms: int = as_in(BrokerConfig, "group_consumer_session_timeout_ms", SESSION_TIMEOUT)
     heartbeat_interval_ms: int = as_in(BrokerConfig, "group_consumer_heartbeat_interval_ms", HEARTBEAT_INTERVAL)
@@ -36,7 +36,7 @@ OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in option
 
 
 def bounds(broker: BrokerConfig, name: str) -> tuple[int, int]:
-    """Return the least and the largest value that this broker lets a group have."""
+    """Return the broker's bounds of a group's option."""
     match name:
         case "consumer.session.timeout.ms":
             return broker.group_consumer_min_session_timeout_ms, broker.group_consumer_max_session_timeout_ms
@@ -46,13 +46,13 @@ def bounds(broker: BrokerConfig, name: str) -> tuple[int, int]:
 
 
 def of_broker(broker: BrokerConfig, name: str) -> int:
-    """Return what holds for a group that has nothing of its own."""
+    """Return the default of a group's option."""
     value: int = getattr(broker, OPTIONS[name].falls_back_to or "")
     return value
 
 
 def in_force(broker: BrokerConfig, own: GroupOptions, name: str) -> int:
-    """Return what holds for a group: its own value, as near to it as the broker's bounds are now, or the broker's."""
+    """Return the effective value: the group's own, clamped to the broker's bounds, or the default."""
     if name not in own:
         return of_broker(broker, name)
     low, high = bounds(broker, name)

@@ -104,7 +104,7 @@ HIGHEST: Final = {
 
 
 class Feature(NamedTuple):
-    """The levels of a feature that a release supports; a new cluster has the highest one."""
+    """Supported levels of a feature; a new cluster has the highest one."""
 
     lowest: int
     highest: int
@@ -124,24 +124,20 @@ FEATURES: Final = {
 
 
 def highest_version(api_key: int, release: str) -> int | None:
-    """Return the highest version of an API in ``release``; None where it had no such API."""
     found = _as_of(HIGHEST.get(api_key, ""), release)
     return None if found is None else int(found)
 
 
 def features(release: str) -> dict[str, Feature]:
-    """Return the features that ``release`` supports, by name."""
     found = {name: _as_of(levels, release) for name, levels in FEATURES.items()}
     return {name: Feature(*map(int, levels.split("-"))) for name, levels in found.items() if levels is not None}
 
 
 def is_at_least(release: str, other: str) -> bool:
-    """Tell whether ``release`` is ``other`` or a later one."""
     return RELEASES.index(release) >= RELEASES.index(other)
 
 
 def _as_of(entries: str, release: str) -> str | None:
-    """Return what the last entry says that is not later than ``release``."""
     found = None
     for entry in entries.split():
         since, _, value = entry.partition(":")

@@ -44,7 +44,6 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 
 def option_of(rest: str) -> Option | None:
-    """Return the option that the end of an override's name means, or None."""
     mechanism, _, inner = rest.partition(".")
     if rest in LIMITS:
         return replace(_LIMIT, name=rest)
@@ -54,8 +53,7 @@ def option_of(rest: str) -> Option | None:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the listener, in small letters, and the rest of ``listener.name.<listener>.<rest>``; a listener's name may
-    have dots of its own."""
+    """Split ``listener.name.<listener>.<rest>``; a listener's name may contain dots."""
     text = name.removeprefix(PREFIX)
     ends = [i for i, letter in enumerate(text) if letter == "."]
     for end in ends:
@@ -87,7 +85,7 @@ def gather(given: Mapping[str, Any]) -> Overrides:
 
 
 def overlaid(base: ListenerConfig, said: Mapping[str, Any], listener: str, mechanism: str = "") -> ListenerConfig:
-    """Return the options of a listener: those of ``base``, less what is said of it, and of a mechanism there."""
+    """Return the options of a listener: ``base`` under its overrides, and those of a mechanism."""
     values: dict[str, Any] = {o.attribute: getattr(base, o.attribute) for o in _OPTIONS.values()}
     for prefix in ("", f"{mechanism.lower()}.") if mechanism else ("",):
         for declared in _OPTIONS.values():

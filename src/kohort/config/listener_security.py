@@ -21,12 +21,10 @@ class SecurityProtocol(Enum):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether bytes are encrypted."""
         return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a client logs in before it asks for anything."""
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
@@ -52,7 +50,7 @@ CALLBACKS: Final = ValueRule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerConfig:
-    """One listener's side of a secured connection."""
+    """A listener's side of a secured connection."""
 
     ssl_keystore_location: str | None = option(
         "ssl.keystore.location", None, "File with the broker's certificate and key: PEM, PKCS12 or JKS."

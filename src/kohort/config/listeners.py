@@ -22,7 +22,7 @@ EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class Listener(NamedTuple):
-    """One address that a broker listens on, its name in capitals, and what is spoken there."""
+    """One address of a broker: its name in capitals and its protocol."""
 
     name: str
     protocol: SecurityProtocol
@@ -30,7 +30,6 @@ class Listener(NamedTuple):
     port: int
 
     def at(self, host: str, port: int) -> Listener:
-        """Return this listener at another address."""
         return Listener(self.name, self.protocol, host, port)
 
     def __str__(self) -> str:
@@ -38,12 +37,12 @@ class Listener(NamedTuple):
 
 
 def address_text(host: str, port: int) -> str:
-    """Return ``host:port``, with brackets around an address of IPv6."""
+    """Return ``host:port``, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_listener(text: str, option: str) -> tuple[str, int]:
-    """Host and port of one plaintext address. Raises ConfigError, naming ``option``, for anything else."""
+    """Host and port of one plaintext address. Raises ConfigError naming ``option``."""
     name, host, port = parse_endpoint(text, option)
     if name not in {"", DEFAULT_LISTENER}:
         raise ConfigError(f"{option}={text!r}: expected HOST:PORT, or PLAINTEXT://HOST:PORT")
@@ -60,8 +59,7 @@ def parse_endpoint(text: str, option: str) -> tuple[str, str, int]:
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """Return what the broker listens on. Raises ConfigError for listeners that cannot be together, or have no
-    protocol."""
+    """Return the listeners. Raises ConfigError for conflicts or a missing protocol."""
     protocols = protocols_of(config)
     if not config.listeners:
         return [_listener(f"listeners={DEFAULT_LISTENER!r}", protocols, config.listen_host, config.listen_port)]
@@ -108,7 +106,7 @@ def inter_broker_listener(config: BrokerConfig) -> str | None:
 
 
 def check_listeners(config: BrokerConfig) -> None:
-    """Raise ConfigError, in words, for what is said of listeners and cannot be."""
+    """Raise ConfigError for contradictory listener options."""
     names = {listener.name for listener in listeners_of(config)}
     advertised = {listener.name for listener in advertised_of(config)}
     if strangers := config.listener_overrides.keys() - {name.lower() for name in names}:
@@ -132,7 +130,7 @@ def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> Lis
 
 
 def believes_every_token(config: BrokerConfig, name: str) -> bool:
-    """Tell whether whoever comes to a listener with logins may name himself: by OAUTHBEARER without signatures."""
+    """True if clients may choose their name: by OAUTHBEARER without signatures."""
     if OAUTHBEARER not in listener_config(config, name).sasl_enabled_mechanisms:
         return False
     return not demands_signed_tokens(listener_config(config, name, OAUTHBEARER))
@@ -161,7 +159,6 @@ def _listener(
 
 
 def _families(*hosts: str) -> set[int]:
-    """Return which of IPv4 and IPv6 hosts are written in; 0 for a name."""
     found: set[int] = set()
     for host in hosts:
         try:
@@ -172,7 +169,7 @@ def _families(*hosts: str) -> set[int]:
 
 
 def protocols_of(config: BrokerConfig) -> dict[str, SecurityProtocol]:
-    """Return what each listener would speak, by its name. Raises ConfigError."""
+    """Return the security protocol of each listener. Raises ConfigError."""
     option, found = "listener.security.protocol.map", {}
     for text in config.listener_security_protocol_map:
         name, colon, protocol = text.partition(":")
@@ -188,7 +185,7 @@ OPTION = "max.connections.per.ip.overrides"
 
 
 def parse_overrides(given: list[str]) -> dict[str, int]:
-    """``ADDRESS:COUNT`` as address and count. Raises ConfigError for anything else; names are not looked up."""
+    """Parse ``ADDRESS:COUNT``. Raises ConfigError; names are not resolved."""
     overrides = {}
     for text in given:
         address, _, count = text.rpartition(":")
@@ -211,7 +208,7 @@ def check_limits(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """How many connections a listener takes, and how many per second."""
+    """Connection limits of a listener."""
 
     most: int = INT_MAX
     rate: int = INT_MAX

@@ -18,7 +18,7 @@ INT_MAX: Final = 0x7FFFFFFF
 
 
 class ValueRule(NamedTuple):
-    """What a value must be that no bounds and no list of choices can say, and the words for it."""
+    """A check beyond bounds and choices, with its message."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -62,7 +62,7 @@ class Option:
     falls_back_to: str | None = None
 
     def parse(self, text: Any) -> Any:
-        """Return the value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
+        """Parse ``text``. Raises ConfigError with the option, the value and the allowed ones."""
         try:
             value = self._convert(text)
         except (TypeError, ValueError):
@@ -72,7 +72,7 @@ class Option:
         return value
 
     def as_spelled(self, given: Any) -> Any:
-        """Spell a choice as the table has it, whatever its case: ``sasl_ssl`` is ``SASL_SSL``."""
+        """Return a choice in the table's case: ``sasl_ssl`` is ``SASL_SSL``."""
         if isinstance(given, str) and self.choices and self.type is not list:
             return next((choice for choice in self.choices if choice.lower() == given.strip().lower()), given)
         return given
@@ -98,7 +98,6 @@ class Option:
         return _sendable(text)
 
     def check(self, value: Any) -> None:
-        """Raise ConfigError if ``value`` is out of bounds."""
         low_bad = self.low is not None and value is not None and value < self.low
         high_bad = self.high is not None and value is not None and value > self.high
         values = value if isinstance(value, list) else [value]
@@ -110,11 +109,11 @@ class Option:
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}, in {self.bits} bits")
 
     def told(self) -> str:
-        """Return what the option is for, and why it does nothing here if that is so."""
+        """Return the purpose of the option, and why it has no effect if so."""
         return f"{self.doc} No effect here: {self.no_effect}." if self.no_effect else self.doc
 
     def allowed(self) -> str:
-        """Return what may be given, in words."""
+        """Return the allowed values in words."""
         if self.rule is not None:
             return self.rule.words
         if self.choices:
@@ -130,7 +129,6 @@ class Option:
 
 
 def _listed(given: Any) -> list[Any]:
-    """Return a list of texts, or of what a program made (assignors); what else JSON may hold is refused."""
     items = list(given)
     if any(item is None or isinstance(item, int | float | bytes | list | dict) for item in items):
         raise TypeError("neither texts nor objects")
@@ -138,7 +136,6 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _sendable(text: Any) -> str:
-    """Text that can be sent: a number's too, but no bytes, and nothing that UTF-8 does not know."""
     if isinstance(text, bytes | bytearray | memoryview):
         raise TypeError("bytes")
     value = str(text)
@@ -197,7 +194,7 @@ def _field(declared: Option) -> Any:
 
 
 def options_of(config: type) -> tuple[Option, ...]:
-    """Return the table behind a configuration class, in the order of its declaration."""
+    """Return the option table of a configuration class, in declaration order."""
     return _table_of(config)
 
 
@@ -222,12 +219,10 @@ def _gathering(config: type) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def gathered_prefixes(config: type) -> tuple[str, ...]:
-    """Return the prefixes under which a configuration takes any name."""
     return tuple(f.metadata["prefix"] for f in _gathering(config))
 
 
 def attribute_of(config: type, name: str) -> str:
-    """Return the attribute that holds an option, by Kafka's name."""
     return _by_name(config)[name].attribute
 
 
@@ -254,5 +249,5 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
 
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
-    """Return the error for a name that no table has, with the nearest that one has."""
+    """Return the error for an unknown name, with the nearest known one."""
     return ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")

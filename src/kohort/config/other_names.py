@@ -52,7 +52,7 @@ INSTEAD: Final[Mapping[str, str]] = {
 
 
 def instead_of(name: str) -> str:
-    """Return the end of the error that refuses ``name``; empty where nobody else has such an option."""
+    """Return the hint for an option of another client; empty without one."""
     found = INSTEAD.get(name)
     if found is None:
         return ""

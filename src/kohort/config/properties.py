@@ -42,7 +42,6 @@ def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
 
 
 def build_properties(properties: Mapping[str, str]) -> str:
-    """Return a file of names and values, one to a line."""
     return "".join(f"{javaproperties.join_key_value(name, value)}\n" for name, value in properties.items())
 
 
@@ -73,5 +72,4 @@ def fill_in(text: str, environ: Mapping[str, str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return what ``fill_in`` gives back as ``text``."""
     return _PLACE.sub(lambda match: f"${match[0]}", text)

@@ -106,10 +106,7 @@ Taken = Callable[[str, Any], "tuple[str, Any] | None"]
 
 
 def translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options by our own names.
-
-    Raises ConfigError for one that is refused, and for two spellings of the same with different values.
-    """
+    """Return the options by Kafka's names. Raises ConfigError for a refused one or a conflict of two spellings."""
     found: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for name, value in given.items():
@@ -129,7 +126,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether values of an option, by any of its names, are shown to nobody."""
+    """True if the values of an option, by any of its names, are secret."""
     return SAME.get(name, name) in HIDDEN_NAMES
 
 
@@ -158,7 +155,7 @@ def _login_handler(name: str, value: Any) -> None:
 
 
 def _provider(name: str, value: Any) -> tuple[str, Any]:
-    """Take a function by its place, ``MODULE:FUNCTION``, where none can be given: in files, and in Spark."""
+    """Load the function ``MODULE:FUNCTION``: the form of a callback in files and in Spark."""
     if not isinstance(value, str):
         return name, value
     module, colon, function = value.partition(":")

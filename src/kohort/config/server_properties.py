@@ -83,15 +83,13 @@ KAFKAS_OWN: Final = frozenset({"DefaultKafkaPrincipalBuilder", "DefaultSslEngine
 
 @dataclass(slots=True)
 class ServerProperties:
-    """What a file says: options for BrokerConfig, the data folder, and what was passed over."""
-
     options: dict[str, Any] = field(default_factory=dict)
     data_dir: str | None = None
     ignored: list[str] = field(default_factory=list)
 
 
 def understand(given: Mapping[str, Any]) -> ServerProperties:
-    """Kafka's options in our terms. Raises ConfigError for an unknown name, and for security that is not served."""
+    """Translate Kafka's broker options. Raises ConfigError for unknown names and unsupported security."""
     found = ServerProperties()
     ours = {option.name: option for option in options_of(BrokerConfig)}
     controllers = _controllers(given)
@@ -126,20 +124,18 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
 
 
 def _controllers(given: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of listeners that are a controller's."""
     names = str(given.get("controller.listener.names", "")).split(",")
     return frozenset({CONTROLLER, *(name.strip().upper() for name in names)})
 
 
 def _without(controllers: frozenset[str], value: str) -> list[str]:
-    """Return the listeners to serve; a controller's beside them, as in a combined Kafka node, is passed over."""
+    """Return the listeners without the controller's, as in a combined Kafka node."""
     listeners = [one.strip() for one in value.split(",") if one.strip()]
     return [one for one in listeners if one.upper().partition("://")[0] not in controllers or "://" not in one]
 
 
 def _listeners(value: str, controllers: frozenset[str]) -> dict[str, Any]:
-    """Return the options that say where to listen: a single plaintext listener is said the short way, so that host and
-    port can be set by themselves later."""
+    """Return the listener options; one plaintext listener becomes host and port."""
     listeners = _without(controllers, value)
     if not listeners:
         raise ConfigError(f"listeners={value!r}: expected NAME://HOST:PORT, with commas between")
@@ -150,7 +146,6 @@ def _listeners(value: str, controllers: frozenset[str]) -> dict[str, Any]:
 
 
 def _add_override(found: ServerProperties, name: str, value: Any, controllers: frozenset[str]) -> None:
-    """Add what is said of one listener, unless it is a controller's or has no meaning here."""
     listener, rest = split_name(name)
     if listener.upper() in controllers or rest in IGNORED_OF_LISTENERS or _is_there_anyway(name, rest, value):
         found.ignored.append(name)
@@ -159,7 +154,6 @@ def _add_override(found: ServerProperties, name: str, value: Any, controllers: f
 
 
 def _is_there_anyway(name: str, rest: str, value: Any) -> bool:
-    """Tell whether an option asks for what is done here in any case; raises ConfigError where that is not served."""
     if rest not in NOT_SERVED:
         return False
     if str(value).rpartition(".")[2] not in KAFKAS_OWN:
@@ -190,8 +184,7 @@ JAAS: Final = "sasl.jaas.config"
 
 
 def with_mechanisms(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a broker whose listeners offer the mechanisms of its first users, unless something else is said
-    of how clients log in."""
+    """Enable the SASL mechanisms of the first users, unless the options configure logins."""
     (added,) = (o for o in options_of(BrokerConfig) if o.name == ADD_SCRAM)
     users = given.get(added.name) or given.get(added.attribute)
     said = any(name.replace("_", ".").endswith((MECHANISMS, JAAS)) for name in given)

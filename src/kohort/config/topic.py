@@ -13,7 +13,7 @@ from kohort.errors import ConfigError
 
 
 def _are_replicas(given: Any) -> bool:
-    """Tell whether the list is what Kafka takes for throttled replicas: ``*``, or ``PARTITION:NODE`` each."""
+    """``*``, or ``PARTITION:NODE`` each, as Kafka takes for throttled replicas."""
     return given == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", one) for one in given)
 
 
@@ -23,7 +23,7 @@ OFF: Final = ValueRule(lambda value: value is False, "false: there is no tiered 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """How the log of a topic's partitions is kept."""
+    """Options of a topic's logs."""
 
     cleanup_policy: list[str] = as_in(BrokerConfig, "log_cleanup_policy", "cleanup.policy")
     segment_bytes: int = as_in(BrokerConfig, "log_segment_bytes", "segment.bytes")
@@ -113,7 +113,7 @@ _FALLBACKS: Final = tuple((o.attribute, o.falls_back_to) for o in options_of(Top
 
 
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
-    """Return the configuration of a topic for which nothing is set."""
+    """Return the options of a topic without overrides."""
     return topic_config(broker, {})
 
 
@@ -124,7 +124,6 @@ def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> Topic
 
 
 def _parsed(given: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the values of what is given, by attribute. Raises ConfigError for what is no option, or no value of it."""
     values = {}
     for name, text in given.items():
         if name not in _BY_NAME:
@@ -135,8 +134,7 @@ def _parsed(given: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def usable_overrides(stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
-    """Return what of ``stored``, which may come from another version or a damaged file, is an option; and what is wrong
-    with the rest."""
+    """Return the valid options in ``stored``, and the problems of the others."""
     usable: dict[str, str] = {}
     problems = []
     for name, text in stored.items():

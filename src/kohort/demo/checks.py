@@ -16,8 +16,6 @@ from kohort.spark.pipeline.running.run import RunReport
 
 
 class DemoRun(NamedTuple):
-    """Records ``first`` to ``last`` (both included) of a partition, seen by a member in one poll."""
-
     member: str
     partition: int
     first: int
@@ -30,8 +28,6 @@ class DemoRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How often the records of a topic were delivered."""
-
     deliveries: int
     distinct: int
     missing: dict[int, list[tuple[int, int]]]
@@ -39,12 +35,10 @@ class Seen:
 
     @property
     def again(self) -> int:
-        """Deliveries of a record that had been delivered before."""
         return self.deliveries - self.distinct
 
 
 def read_notes(paths: Iterable[Path]) -> list[DemoRun]:
-    """Return the runs that members noted. A line cut short by a kill was never committed, and is left out."""
     runs = []
     for path in sorted(paths):
         for line in path.read_text().splitlines():
@@ -73,7 +67,6 @@ def count_seen(runs: Iterable[DemoRun], ends: Mapping[int, int]) -> Seen:
 
 
 def _cover(runs: list[DemoRun], end: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return how many offsets below ``end`` the runs cover, and the gaps as (first, last)."""
     gaps = []
     at = covered = 0
     for run in sorted(runs, key=lambda r: r.first):
@@ -94,8 +87,6 @@ _ORIGIN: Final = ("kohort-error.topic", "kohort-error.partition", "kohort-error.
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A sentence that must hold, whether it does, and the figures."""
-
     name: str
     holds: bool
     found: str
@@ -123,7 +114,7 @@ def check_lag(group: str, lag: Mapping[str, int]) -> Check:
 
 
 def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
-    """Return rows in = rows out + dead letters for every sink, as the pipeline counted and as the files say."""
+    """Check rows in = rows out + dead letters for every sink, by the pipeline and by the files."""
     ledger = report.ledger
     aside = sum(ledger.quarantined.values()) + ledger.undecoded
     checks = []
@@ -143,7 +134,7 @@ def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
 
 
 def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
-    """Read the dead-letter topic back: each row once, with the reasons that the files give."""
+    """Check the dead-letter topic: each row once, with the expected reason."""
     reasons, origins = read_dead_letters(bootstrap, topic)
     total = sum(reasons.values())
     holds = dict(reasons) == expected.dead_letters and len(origins) == total
@@ -154,7 +145,6 @@ def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
 
 
 def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tuple[str, ...]]]:
-    """Return how many dead letters have each reason, and where they came from."""
     reasons: Counter[str] = Counter()
     origins = set()
     with Consumer(bootstrap_servers=bootstrap, client_id="demo-check", max_poll_records=5000) as consumer:
@@ -171,7 +161,7 @@ def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tup
 
 
 def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, dict[str, float]]]:
-    """Return the table of results in Parquet against the same table computed from the files alone."""
+    """Compare the Parquet table with the same table computed from the files."""
     found = read_results(path)
     problems = compare_delays(expected.delays, found)
     flights = sum(int(row["flights"]) for row in found.values())
@@ -181,7 +171,6 @@ def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, di
 
 
 def read_results(path: Path) -> dict[Group, dict[str, float]]:
-    """Return the delays as the pipeline wrote them."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(path).to_pylist()
@@ -190,5 +179,4 @@ def read_results(path: Path) -> dict[Group, dict[str, float]]:
 
 
 def write_report(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the whole report as JSON beside the data."""
     path.write_text(json.dumps(content, indent=1, default=str))

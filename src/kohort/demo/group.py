@@ -24,8 +24,6 @@ Holds = Callable[[list[JournalEntry]], bool]
 
 
 class DemoJournal:
-    """Every entry of a group from the beginning, in order."""
-
     def __init__(self, bootstrap: str, group: str) -> None:
         self._group = group
         self._consumer = Consumer(bootstrap_servers=bootstrap, client_id="demo-journal", auto_offset_reset="earliest")
@@ -34,16 +32,13 @@ class DemoJournal:
 
     @property
     def entries(self) -> list[JournalEntry]:
-        """The entries that were read, in order."""
         return self._reader.entries
 
     def read_more(self) -> None:
-        """Wait a moment for entries, and keep them."""
         for record in self._consumer.poll(_POLL_MS):
             self._reader.add(record.key, record.value)
 
     def read_all(self) -> list[JournalEntry]:
-        """Read everything that the journal holds now."""
         partition = TopicPartition(TOPIC, 0)
         end = self._consumer.end_offsets([partition])[partition]
         while self._consumer.position(partition) < end:
@@ -91,8 +86,6 @@ WAIT_S: Final = 180.0
 
 @dataclass(slots=True)
 class Killed:
-    """The member that was killed: when, and when the coordinator noticed."""
-
     name: str
     pid: int
     at_ms: int
@@ -104,7 +97,6 @@ class Killed:
 
     @property
     def told(self) -> str:
-        """When it was noticed, in words; on a slow machine it may have been heard of too late before it was killed."""
         if self.notice_ms < 0:
             return f"was out of the group already, {-self.notice_ms / 1000:.1f} s before its SIGKILL"
         return f"was noticed {self.notice_ms / 1000:.1f} s after its SIGKILL"
@@ -112,8 +104,6 @@ class Killed:
 
 @dataclass(slots=True)
 class GroupPart:
-    """Runs the members; ``advance`` is called while rows are loaded, and does what is due."""
-
     bootstrap: str
     topic: str
     processes: Processes
@@ -126,7 +116,6 @@ class GroupPart:
     """Set when the demo ends before its time, so that nobody waits for the group any more."""
 
     def start_members(self, count: int = 3) -> None:
-        """Start members and wait until each has its partitions."""
         self.notes.mkdir(parents=True, exist_ok=True)
         for number in range(1, count + 1):
             self.start_member(f"member-{number}")
@@ -157,7 +146,6 @@ class GroupPart:
         return self.killed
 
     def notice(self) -> bool:
-        """Tell whether the coordinator has noticed the kill, and the others have taken over."""
         if self.killed is None:
             return False
         self.journal.read_more()
@@ -176,7 +164,6 @@ class GroupPart:
                 raise ApiTimeout(f"group {GROUP}: the killed member was not noticed within {WAIT_S:.0f} s")
 
     def add_one(self) -> None:
-        """Add a member that was never there, and wait until it has its share."""
         self.added = "member-4"
         self.start_member(self.added)
         self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
@@ -192,23 +179,19 @@ class GroupPart:
             time.sleep(0.2)
 
     def leave(self) -> None:
-        """End the members one after the other; each says goodbye."""
         for child in self.members.values():
             self.processes.end(child)
 
     def seen(self) -> Seen:
-        """Return what the members noted, against the log."""
         return count_seen(read_notes(self.notes.glob("*.jsonl")), end_offsets(self.bootstrap, self.topic))
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """Return where each partition of a topic ends."""
     with Admin(bootstrap_servers=bootstrap, client_id="demo-check") as admin:
         return {tp.partition: end for tp, end in _ends(admin, topic).items()}
 
 
 def lag_of(bootstrap: str, group: str, topics: list[str]) -> dict[str, int]:
-    """Return how many records of each topic a group has yet to commit."""
     lag = {}
     with Admin(bootstrap_servers=bootstrap, client_id="demo-check") as admin:
         for topic in topics:

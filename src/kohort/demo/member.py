@@ -26,8 +26,6 @@ POLL_MS: Final = 200
 
 
 class DemoMember:
-    """Polls, notes, commits."""
-
     def __init__(self, consumer: Consumer, notes: Path) -> None:
         self._consumer = consumer
         self._notes = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -37,7 +35,6 @@ class DemoMember:
         self.stopping = False
 
     def run(self) -> None:
-        """Until told to stop or orphaned."""
         while not self.stopping and os.getppid() == self._parent:
             table = self._consumer.poll_arrow(POLL_MS, columns=("partition", "offset"))
             if table.num_rows:
@@ -64,7 +61,6 @@ class DemoMember:
 
 
 def notes_of(table: pa.Table) -> bytes:
-    """Return a line of JSON for each run of offsets in a poll."""
     lines = []
     for batch in table.to_batches():
         if not batch.num_rows:
@@ -79,7 +75,6 @@ def notes_of(table: pa.Table) -> bytes:
 
 
 def main() -> int:
-    """Join the group and stay until SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)

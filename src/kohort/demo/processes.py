@@ -33,8 +33,6 @@ class ProcessFailed(KohortError):
 
 @dataclass(slots=True)
 class Child:
-    """One process and where its stderr goes."""
-
     name: str
     process: subprocess.Popen[bytes]
     log: Path
@@ -57,7 +55,7 @@ class Child:
 
 @dataclass(slots=True)
 class Processes:
-    """All of them; ends them when its block ends, members before the broker."""
+    """All child processes; the block ends them, members before the broker."""
 
     folder: Path
     children: list[Child] = field(default_factory=list)
@@ -97,7 +95,6 @@ class Processes:
             raise ProcessFailed(f"broker: not the line that kohort serve prints when ready: {line!r}") from None
 
     def end(self, child: Child) -> None:
-        """Ask it to stop (SIGTERM); kill it if it does not."""
         if child.process.poll() is None:
             child.process.terminate()
         try:
@@ -113,7 +110,6 @@ class Processes:
 
 
 def read_line(child: Child, timeout_s: float) -> bytes:
-    """Return the first line of a child's stdout. Raises ProcessFailed if it ends or stays silent."""
     stdout = child.process.stdout
     if stdout is None:
         raise ProcessFailed(f"{child.name}: its output is not read")
@@ -132,7 +128,7 @@ def read_line(child: Child, timeout_s: float) -> bytes:
 
 
 class Beside(Protocol):
-    """Somebody who looks on. None of this raises but KeyboardInterrupt: the demo's verdict is its own."""
+    """Hooks of a program that runs beside the demo. It raises only KeyboardInterrupt."""
 
     def begun(self, bootstrap: str) -> None:
         """Hear that the broker is there."""
@@ -148,8 +144,6 @@ class Beside(Protocol):
 
 
 class NobodyBeside:
-    """Nobody looks on."""
-
     def begun(self, bootstrap: str) -> None:
         """Do nothing."""
 
@@ -176,7 +170,6 @@ def records_of(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
 
 
 def key_of(row: dict[str, Any]) -> bytes:
-    """``EWR 2013-01-01T10``: the airport and the hour."""
     return f"{row['origin']} {row['time_hour'][:13]}".encode()
 
 

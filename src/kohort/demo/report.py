@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class _Rate(TextColumn):
-    """Rows a second so far."""
-
     def __init__(self) -> None:
         super().__init__("")
 
@@ -33,8 +31,6 @@ class _Rate(TextColumn):
 
 
 class Say:
-    """Where the demo speaks to."""
-
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=quiet, quiet=quiet, highlight=False)
 
@@ -46,14 +42,12 @@ class Say:
 
     @contextmanager
     def progress(self, name: str, rows: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar with the rate; the block is given a function that moves it on."""
         columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TaskProgressColumn())
         with Progress(*columns, _Rate(), TimeElapsedColumn(), console=self._console) as bar:
             task = bar.add_task(name, total=rows)
             yield lambda done: bar.advance(task, done)
 
     def results(self, found: Mapping[Group, Mapping[str, float]]) -> None:
-        """Print the table of results, one line for each origin and weather; hours are in the Parquet."""
         merged: dict[tuple[str, str], list[Mapping[str, float]]] = {}
         for (origin, _, weather), row in found.items():
             merged.setdefault((origin, weather), []).append(row)
@@ -91,7 +85,6 @@ class Say:
 
 
 def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
-    """Return the mean over groups, weighted by their flights; a group without arrivals has no mean and no weight."""
     known = [r for r in rows if r[name] is not None]
     weight = sum(r["flights"] for r in known)
     return sum(r[name] * r["flights"] for r in known) / weight if weight else 0.0

@@ -40,8 +40,6 @@ BROKER_SETTINGS: Final = {
 
 @dataclass(slots=True)
 class DemoResult:
-    """All that came of it."""
-
     checks: list[Check] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     report: dict[str, Any] = field(default_factory=dict)
@@ -92,8 +90,6 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 class _Demo:
-    """The chapters; each leaves what the next needs."""
-
     def __init__(self, folder: Path, processes: Processes, say: Say, beside: Beside) -> None:
         self._folder = folder
         self._beside = beside
@@ -144,7 +140,7 @@ class _Demo:
         self._outcome.checks.append(checks.check_loaded(topic, table.num_rows, acknowledged, on_log))
 
     def _load_under_a_kill(self, group: GroupPart, tables: SourceTables) -> None:
-        """Load flights while three members consume them; a third of the way one is killed, later one is added."""
+        """Load flights under three consumers; kill one after a third, add one later."""
         self._say.head(f"Three consumers of {GROUP}; one is killed and one is added while flights arrive")
         group.start_members(3)
         self._say.line("member-1, member-2 and member-3 share the 6 partitions")
@@ -219,7 +215,6 @@ class _Demo:
         self._say.results(found)
 
     def _explain(self, group: GroupPart, entries: list[JournalEntry]) -> None:
-        """Every rebalance with its cause; the kill must be among them, by name."""
         sentences = [explain(rebalance).sentence for rebalance in rebalances(entries)]
         self._outcome.sentences = sentences
         self._say.rebalances(GROUP, sentences)

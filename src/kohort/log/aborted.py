@@ -33,10 +33,7 @@ PAGE_ITSELF: Final = 2
 
 
 class AbortedTransaction(NamedTuple):
-    """What a producer wrote from ``first_offset`` to its marker at ``last_offset`` was taken back.
-
-    ``last_stable_offset`` is where reading could go on to once that was known.
-    """
+    """An aborted transaction: its first offset, the offset of its marker, and the last stable offset behind it."""
 
     producer_id: int
     first_offset: int
@@ -52,7 +49,7 @@ def build_entry(aborted: AbortedTransaction) -> bytes:
 
 
 def parse_page(data: bytes) -> Page:
-    """Return the entries of a piece of a file. Raises ValueError for what is none, or not in order."""
+    """Parse consecutive entries of a file. Raises ValueError if they are malformed or out of order."""
     if len(data) % ENTRY_BYTES:
         raise ValueError(f"{len(data)} bytes are not a whole number of entries")
     if any(data[::ENTRY_BYTES]) or any(data[1::ENTRY_BYTES]):
@@ -64,7 +61,7 @@ def parse_page(data: bytes) -> Page:
 
 
 class AbortedPages:
-    """The pages that were used lately, of all partitions of a process; a page belongs to an object and has a number."""
+    """Least recently used pages of all partitions of a process, by owner and page number."""
 
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
         self.limit = most_entries
@@ -79,14 +76,13 @@ class AbortedPages:
         return page
 
     def put(self, of: object, number: int, page: Page) -> None:
-        """Keep a page; those that were not used for the longest go for it."""
+        """Keep a page; the least recently used pages make room."""
         self.forget(of, number)
         self._pages[of, number] = page
         self.used += len(page) + PAGE_ITSELF
         self._make_room()
 
     def add(self, of: object, number: int, entry: AbortedTransaction) -> None:
-        """Keep an entry behind the others of its page, where that is kept."""
         page = self._pages.get((of, number))
         if page is not None:
             page.append(entry)
@@ -111,8 +107,6 @@ _stable: Final = attrgetter("last_stable_offset")
 
 
 class _OfSegment:
-    """How many entries a segment has, and where its last marker lies."""
-
     __slots__ = ("base_offset", "count", "last_marker", "name")
 
     def __init__(self, name: str, base_offset: int) -> None:
@@ -127,7 +121,7 @@ class _OfSegment:
 
 
 class AbortedTransactions:
-    """Those of one partition, in the order of their markers. Whatever reads them raises StorageError."""
+    """Aborted transactions of one partition, in the order of their markers. Reads raise StorageError."""
 
     __slots__ = ("_folder", "_segments", "_storage", "pages")
 
@@ -150,7 +144,7 @@ class AbortedTransactions:
         return f"{self._folder}/{segment_name}.{ENDING}"
 
     def load(self, segment_name: str) -> None:
-        """Take in the entries of a segment; the segments are given in order. Raises ValueError for a bad file."""
+        """Load the entries of the next segment. Raises ValueError for a malformed file."""
         found = _OfSegment(self._name(segment_name), int(segment_name))
         found.last_marker = self._segments[-1].last_marker if self._segments else -1
         file = self._storage.open(found.name)
@@ -167,7 +161,7 @@ class AbortedTransactions:
             self._segments.append(found)
 
     def begin_anew(self, segment_name: str) -> None:
-        """Forget what a segment's file says: its markers are about to be read."""
+        """Delete the file of a segment whose markers are about to be replayed."""
         self._storage.delete(self._name(segment_name))
 
     def add(self, aborted: AbortedTransaction, segment_name: str) -> None:
@@ -195,9 +189,9 @@ class AbortedTransactions:
             file.close()
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return those that have something in the offsets ``start`` to ``end`` (which is not one of them).
+        """Return the aborted transactions with batches in ``[start, end)``.
 
-        It is looked no further than to the first entry by which all before ``end`` was decided.
+        The search ends at the first entry whose last stable offset reaches ``end``.
         """
         segments = self._segments
         if not segments or start > segments[-1].last_marker:
@@ -213,11 +207,10 @@ class AbortedTransactions:
         return found
 
     def holds(self, producer_id: int, offset: int) -> bool:
-        """Tell whether what the producer wrote at ``offset`` was taken back."""
+        """True if the producer's batch at ``offset`` was aborted."""
         return any(a.producer_id == producer_id for a in self.between(offset, offset + 1))
 
     def forget(self, start: int, end: int) -> None:
-        """Forget offsets whose segments are gone, or hold nothing any more that was aborted."""
         gone = [segment for segment in self._segments if start <= segment.base_offset < end]
         self._segments = [segment for segment in self._segments if segment not in gone]
         if self.pages is not None:
@@ -228,14 +221,12 @@ class AbortedTransactions:
     # ---------------------------------------------------------------- reading
 
     def _page_reaching(self, segment: _OfSegment, offset: int) -> int:
-        """Return the number of the page with the first marker at ``offset`` or later."""
         if segment.count <= PAGE_ENTRIES:
             return 0
         before_last = range(segment.pages - 1)
         return bisect_left(before_last, offset, key=lambda number: self._last_marker_of(segment, number))
 
     def _last_marker_of(self, segment: _OfSegment, number: int) -> int:
-        """Return where the last marker of a page lies that is not the last page."""
         page = None if self.pages is None else self.pages.get(segment, number)
         if page is None:
             page = self._read(segment, (number + 1) * PAGE_ENTRIES - 1, 1)
@@ -251,7 +242,6 @@ class AbortedTransactions:
         return page
 
     def _read(self, segment: _OfSegment, first: int, count: int) -> Page:
-        """Return ``count`` entries of the file from the one numbered ``first`` on."""
         file = self._storage.open(segment.name)
         try:
             data = file.read(first * ENTRY_BYTES, count * ENTRY_BYTES)

@@ -31,7 +31,7 @@ from kohort.wire.record_batch import (
 
 @dataclass(slots=True, eq=False)
 class LogSlice:
-    """Whole batches of one segment, as they are stored."""
+    """Stored batches of one segment, read on demand."""
 
     lend: Callable[[int, int], Buffer]
     """Reads bytes of the segment, by position and size; raises StorageError."""
@@ -47,7 +47,7 @@ class LogSlice:
 
     @property
     def at_hand(self) -> Buffer | None:
-        """All of it, where it is read already."""
+        """The whole slice if its bytes are already read, else None."""
         begun, size = len(self.begun), self.size
         if begun < size:
             return None
@@ -63,7 +63,6 @@ class LogSlice:
         return data
 
     def load(self) -> Buffer:
-        """Return all of it. Raises StorageError."""
         at_hand = self.at_hand
         return self.read(0, self.size) if at_hand is None else at_hand
 
@@ -127,7 +126,6 @@ def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[byte
 
 
 def incomplete(header: BatchHeader, present: int) -> str:
-    """Return what is wrong with a batch that ends before its length."""
     return f"batch incomplete: {present} of {header.size} bytes"
 
 
@@ -155,14 +153,13 @@ UNSIGNED: Final = (1 << 64) - 1
 
 
 def misplaced(base_offset: int, last_offset: int, expected: int) -> CorruptRecord:
-    """Return what is wrong with a batch whose neighbours say otherwise."""
     return CorruptRecord(f"batch of offsets {base_offset} to {last_offset} where {expected} is next")
 
 
 def check_place(header: BatchHeader, expected: int, segment_base: int, before: int | None = None) -> None:
     """Raise CorruptRecord for a batch that cannot follow one that ends before ``expected``.
 
-    ``before`` is where the next segment begins, if that is known.
+    ``before``: first offset of the next segment, if known.
     """
     if header.last_offset_delta < 0 or header.base_offset < expected:
         raise misplaced(header.base_offset, header.last_offset, expected)
@@ -197,7 +194,7 @@ def true_base(header: BatchHeader, expected: int, after: int | None, segment_bas
 
 
 class Search:
-    """Looks for batches in one segment file by their places; what contradicts its neighbours is not handed out."""
+    """Search of one segment file by the positions of its batches, checked against their neighbours."""
 
     __slots__ = ("_file", "_reach", "_size", "_window", "_window_at")
 
@@ -210,7 +207,7 @@ class Search:
         self._window_at = 0
 
     def look(self, at: int, size: int) -> Buffer:
-        """Read a piece of the file, which is then at hand."""
+        """Read a piece of the file into the window."""
         self._window, self._window_at = self._file.lend(at, min(size, self._size - at)), at
         return self._window
 
@@ -264,11 +261,9 @@ class Search:
         return at, expected
 
     def _shows(self, at: int) -> bool:
-        """Tell whether the header at ``at`` is at hand."""
         return self._window_at <= at <= self._window_at + len(self._window) - HEADER_BYTES
 
     def _problem(self, at: int, expected: int) -> CorruptRecord | None:
-        """Return what is wrong with the batch at ``at``, if it is not just one behind a gap."""
         try:
             base, last, size = self.place(at)
             if expected <= base <= last < (self._reach if base == expected else self._base_of(at + size)):
@@ -278,12 +273,10 @@ class Search:
         return _at(at, misplaced(base, last, expected))
 
     def _base_of(self, at: int) -> int:
-        """Return where the batch at ``at`` begins by its own account; ``reach`` behind the last."""
         return min(self.place(at)[0], self._reach) if at < self._size else self._reach
 
     def place(self, at: int) -> tuple[int, int, int]:
-        """Return the first and the last offset and the size of the batch at ``at``; CorruptRecord for what cannot be
-        one."""
+        """Return first offset, last offset and size of the batch at ``at``. Raises CorruptRecord."""
         if not self._shows(at):
             self.look(at, SEARCH_BYTES)
         here, left = at - self._window_at, self._size - at

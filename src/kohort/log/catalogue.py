@@ -30,7 +30,7 @@ COMPACTED_IN_KAFKA: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """What is written of one topic. Made anew with every change: its text is kept."""
+    """The catalogue's entry of one topic; immutable, so that its JSON is built once."""
 
     name: str
     topic_id: bytes
@@ -54,7 +54,7 @@ class TopicEntry:
 
 @dataclass(slots=True)
 class Catalogue:
-    """What is written of all of them."""
+    """All topics of a data folder, and the ids that survive them."""
 
     topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
@@ -65,7 +65,6 @@ class Catalogue:
     """Whose topics these are, for when ``meta.properties`` is lost; "" where that was never written."""
 
     def save(self, storage: Storage) -> None:
-        """Write it, and return when it is on the disk."""
         head = {
             "version": VERSION,
             "cluster_id": self.cluster_id,
@@ -78,8 +77,7 @@ class Catalogue:
 
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
-    """Return the catalogue as written, or made from the folders where there is none. Raises StorageError if it is
-    damaged."""
+    """Load the catalogue, or rebuild it from the folders. Raises StorageError if it is malformed."""
     advice = "Mend it, or remove it to have the topics found by their folders; their options are lost then"
     found = read_json(storage, CATALOGUE_FILE, _parse, advice)
     return _from_folders(storage, notes) if found is None else found
@@ -137,7 +135,7 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:
-    """Return the topic id that a folder carries, or None if it carries none that can be read."""
+    """Return the topic id in a folder's ``partition.metadata``; None without a valid one."""
     data = storage.read(f"{folder}/{PARTITION_METADATA_FILE}")
     if data is None:
         return None

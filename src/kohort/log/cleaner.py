@@ -53,23 +53,20 @@ class Cleaner:
         return self._wake_at_ms if self.config.log_cleaner_enable else None
 
     def clean_until(self, tp: TopicPartition) -> int:
-        """Up to where a log is compacted, as far as is known."""
         return self._clean_until.get(tp, 0)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Forget a log that is about to go."""
         if self._now is not None and self._now.log.tp == tp:
             self._abandon()
         self._clean_until.pop(tp, None)
         self._not_before.pop(tp, None)
 
     def close(self) -> None:
-        """Leave what is under way."""
         if self._now is not None:
             self._abandon()
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Do a step of what is under way, or look for what is due; returns what to tell."""
+        """Run a step of the compaction in progress, or select the next log."""
         if not self.config.log_cleaner_enable or now_ms < self._wake_at_ms:
             return []
         if self._now is None:
@@ -81,7 +78,6 @@ class Cleaner:
         return self._step(self._now, now_ms)
 
     def _next(self, now_ms: int) -> Compaction | None:
-        """Return the log that needs it most, if one needs it."""
         best: tuple[float, PartitionLog, Dirty] | None = None
         wall_ms = self._wall.at(now_ms)
         for log in self._logs():
@@ -138,10 +134,10 @@ class Cleaner:
             return {}
 
     def keep_only(self, known: Iterable[TopicPartition]) -> None:
-        """At start: forget logs that are no more, so that a new topic of an old name begins dirty."""
+        """At the start, drop deleted logs: a recreated topic begins dirty."""
         names = set(known)
         self._clean_until = {tp: offset for tp, offset in self._clean_until.items() if tp in names}
 
     def write_checkpoint(self) -> None:
-        """Write down how far each log is compacted. Losing it costs work, not records."""
+        """Write the checkpoint. Its loss costs work, no records."""
         self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self._clean_until), durable=False)

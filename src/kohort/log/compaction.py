@@ -36,7 +36,7 @@ LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Dirty(NamedTuple):
-    """What could be compacted: the offsets ``start`` to ``end``; ``ratio`` is its share of what lies before ``end``."""
+    """The compactable offsets ``start`` to ``end``; ``ratio``: their share of the bytes before ``end``."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class Dirty(NamedTuple):
 
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
-    """Return the dirty part of ``log``, which was compacted up to ``clean_until``."""
+    """Return the dirty part of a log that is compacted up to ``clean_until``."""
     start = log.log_start_offset
     if start < clean_until <= log.log_end_offset:  # beyond the end: the tail was lost, and nothing is sure
         start = clean_until
@@ -62,7 +62,6 @@ def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
 
 
 def _with_ends(segments: tuple[Segment, ...], end: int) -> list[tuple[Segment, int]]:
-    """Return the segments that begin before ``end``, each with the offset where the next begins."""
     held = [segment for segment in segments if segment.base_offset < end]
     ends = [segment.base_offset for segment in held[1:]] + [end] * bool(held)
     return list(zip(held, ends, strict=True))
@@ -80,7 +79,6 @@ def _first_untouchable(log: PartitionLog, segments: tuple[Segment, ...], start: 
 
 
 def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
-    """Tell whether the oldest dirty segment has waited too long, by the time of its first batch."""
     if lag_ms >= LONG_MAX:
         return False
     first = min((t for segment in dirty if (t := segment.first_timestamp()) > 0), default=now_ms)
@@ -96,15 +94,13 @@ FLUSH_STEPS: Final = 6000
 
 
 class Chunk(NamedTuple):
-    """Some whole batches of a segment."""
-
     data: memoryview
     batches: list[tuple[int, BatchHeader]]
     is_last: bool
 
 
 class Compaction:
-    """One compaction of one log, under way. ``step`` until it says that it is done; or ``abandon`` it."""
+    """One compaction of one log. Call ``step`` until it returns True, or ``abandon``."""
 
     def __init__(self, log: PartitionLog, storage: Storage, dirty: Dirty, memory_bytes: int, now_ms: int) -> None:
         self.log = log
@@ -122,7 +118,7 @@ class Compaction:
         self._work = self._run()
 
     def step(self) -> bool:
-        """Do a moment's work; whether that was the last. Raises StorageError, CorruptLog for a batch that is bad."""
+        """Run one step; True after the last. Raises StorageError, CorruptLog for a bad batch."""
         self.steps += 1
         try:
             next(self._work)
@@ -133,7 +129,7 @@ class Compaction:
         return False
 
     def abandon(self) -> None:
-        """Leave the log as it is, without what was being written."""
+        """Drop the unfinished segment; the log stays as it is."""
         self._work.close()
         if self._making is not None:
             self._making.drop()
@@ -142,11 +138,9 @@ class Compaction:
 
     @property
     def freed_bytes(self) -> int:
-        """By how much the log is smaller."""
         return self._bytes[0] - self._bytes[1]
 
     def __str__(self) -> str:
-        """Return what was done, in words."""
         return (
             f"compacted up to offset {self.clean_until}: {self._bytes[0]} bytes became {self._bytes[1]},"
             f" {self._records[0]} records {self._records[1]}, in {self.steps} steps"
@@ -170,7 +164,6 @@ class Compaction:
             yield from self._compact(group, record_filter)
 
     def _note_keys(self, latest: dict[bytes, int]) -> Iterator[None]:
-        """Read the dirty part until it ends or the budget does."""
         room = self._memory_bytes
         for segment in self._segments(self._dirty.start):
             for chunk in self._chunks(segment, self._dirty.start):
@@ -187,7 +180,6 @@ class Compaction:
         self.clean_until = self._dirty.end
 
     def _segments(self, from_offset: int) -> list[Segment]:
-        """Return the segments that hold offsets from ``from_offset`` up to the dirty part's end."""
         segments = self.log.segments
         return [
             segment
@@ -196,8 +188,6 @@ class Compaction:
         ]
 
     def _chunks(self, segment: Segment, from_offset: int) -> Iterator[Chunk]:
-        """Yield the batches of a segment from the one that holds ``from_offset``. Raises StorageError once it is
-        deleted."""
         before = self._end_of(segment)
         at = 0
         if from_offset > segment.base_offset:
@@ -214,17 +204,15 @@ class Compaction:
             yield Chunk(memoryview(data), batches, at >= segment.size)
 
     def _check_present(self, segment: Segment) -> None:
-        """Retention goes on meanwhile; the next attempt does without what it took."""
+        """Raise StorageError if retention has deleted the segment; the next attempt skips it."""
         if all(segment is not present for present in self.log.segments):
             raise StorageError(f"{segment.log_name} was deleted meanwhile")
 
     def _end_of(self, segment: Segment) -> int:
-        """Return where the segment after it begins: the active one is never compacted."""
         self._check_present(segment)
         return min(other.base_offset for other in self.log.segments if other.base_offset > segment.base_offset)
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """Yield all segments before ``clean_until``, those together that fit one segment."""
         group: list[Segment] = []
         size = 0
         segments = self.log.segments
@@ -241,7 +229,6 @@ class Compaction:
             yield group
 
     def _compact(self, group: list[Segment], record_filter: RecordFilter) -> Iterator[None]:
-        """Write what is left of ``group`` to one segment and put that in its place."""
         base_offset, folder = group[0].base_offset, self.log.folder
         forget_cleaned(self._storage, folder, base_offset)
         made = Segment(self._storage, folder, base_offset, group[0].limits, self._now_ms)
@@ -272,7 +259,6 @@ class Compaction:
     def _left_of(
         self, batch: memoryview, header: BatchHeader, record_filter: RecordFilter, *, is_end: bool
     ) -> FilteredBatch:
-        """Return what is written in the place of a batch."""
         left = filter_batch(batch, header, record_filter)
         if left.batch is not None:
             return left
@@ -294,23 +280,23 @@ class Compaction:
             self._bytes[1] += size
 
     def _pause_after(self, unpacked_bytes: int) -> Iterator[None]:
-        """End the step when it has unpacked enough: a small chunk can hold much."""
         self._unpacked += unpacked_bytes
         if self._unpacked >= SLICE_BYTES:
             self._unpacked = 0
             yield
 
     def _ends_a_producer(self, header: BatchHeader) -> bool:
-        """Tell whether this is the last batch of a producer that is remembered: its sequence is read from it at a
-        start."""
+        """True for the last batch of a known producer: a start reads its sequence from it."""
         producer = self.log.producers.get(header.producer_id) if header.producer_id >= 0 else None
         return (
             producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset
         )
 
     def _is_all_of_a_producer(self, header: BatchHeader) -> bool:
-        """Tell whether a marker bears the epoch of a producer of whom no batch is remembered: a start learns the epoch
-        from it. Kafka leaves an empty batch in its place, from which a start learns nothing."""
+        """True for a marker of a producer without remembered batches.
+
+        A start reads the producer's epoch from it. Kafka leaves an empty batch, from which a start reads no epoch.
+        """
         producer = self.log.producers.get(header.producer_id)
         return producer is not None and not producer.batches and producer.epoch == header.producer_epoch
 
@@ -326,7 +312,6 @@ class Compaction:
 
 
 def _note_batch(latest: dict[bytes, int], body: bytes, header: BatchHeader) -> int:
-    """Note the last offset of each key of a batch; returns what new keys cost."""
     cost = 0
     for record in keyed_records(body, header):
         if record.key is not None:

@@ -46,7 +46,7 @@ from kohort.wire.varints import varint_bytes
 
 
 class EndedTransactions:
-    """Transactions along one walk over a log. As many are remembered as are open at the same place."""
+    """Transactions along one walk over a log, from its start."""
 
     __slots__ = ("_met",)
 
@@ -55,13 +55,11 @@ class EndedTransactions:
         """Producers of whose transaction something was met, and not yet its end."""
 
     def meet(self, header: BatchHeader) -> None:
-        """Note that a batch of records is there."""
         if header.is_transactional:
             self._met.add(header.producer_id)
 
     def end(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Note what a control batch ends; whether nothing of that was met. What is no marker ends nothing, and is
-        always needed."""
+        """Take a control batch; True if no batch of its transaction was met. Other control batches are kept."""
         if not header.record_count:
             return True
         try:
@@ -81,7 +79,7 @@ NO_TIMESTAMP: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """By what one compaction judges."""
+    """The keys, offsets and times by which one compaction filters records."""
 
     latest: Mapping[bytes, int]
     """The last offset of each key in the part that was looked at."""
@@ -95,7 +93,7 @@ class RecordFilter:
 
 
 class FilteredBatch(NamedTuple):
-    """What is left of a batch; ``batch`` is None where nothing is, and the one given where all stays."""
+    """The filtered batch: None if it is empty, the same object if unchanged."""
 
     batch: bytes | memoryview | None
     max_timestamp: int
@@ -104,12 +102,11 @@ class FilteredBatch(NamedTuple):
 
 
 def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
-    """Tell whether a batch belongs to a transaction that was aborted."""
     return header.is_transactional and not header.is_control and aborted.holds(header.producer_id, header.base_offset)
 
 
 def filter_batch(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
-    """Return what ``record_filter`` leaves of one whole batch. Raises CorruptRecord."""
+    """Filter one whole batch. Raises CorruptRecord."""
     if header.is_control:
         return _filter_marker(batch, header, record_filter)
     record_filter.ended.meet(header)
@@ -143,7 +140,6 @@ def _filter_marker(batch: bytes | memoryview, header: BatchHeader, record_filter
 
 
 def _whole(batch: bytes | memoryview, header: BatchHeader, unpacked_bytes: int = 0) -> FilteredBatch:
-    """Return a batch of which all stays."""
     return FilteredBatch(batch, header.max_timestamp, header.record_count, unpacked_bytes)
 
 
@@ -160,7 +156,6 @@ def _stays(record: KeyedRecord, header: BatchHeader, record_filter: RecordFilter
 def _rebuilt(
     body: bytes, header: BatchHeader, kept: list[KeyedRecord], record_filter: RecordFilter, *, sets_horizon: bool
 ) -> tuple[bytes, int]:
-    """Return the batch of the records that stay, and its latest timestamp."""
     base_timestamp, attributes = header.base_timestamp, header.attributes
     if sets_horizon:
         base_timestamp = record_filter.now_ms + record_filter.delete_retention_ms
@@ -187,15 +182,15 @@ def _time_of(record: KeyedRecord, header: BatchHeader) -> int:
 
 
 def _moved(body: bytes, record: KeyedRecord, timestamp_delta: int) -> bytes:
-    """Return the record with another timestamp delta, as its batch's base timestamp becomes the delete horizon."""
+    """Rewrite the timestamp delta: the base timestamp of the batch becomes its delete horizon."""
     delta, rest = varint_bytes(timestamp_delta), body[record.rest : record.end]
     return b"".join((varint_bytes(1 + len(delta) + len(rest)), b"\x00", delta, rest))
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Return a batch without records in the place of one that lost all of them.
+    """Return a batch without records in place of one that lost all of them.
 
-    It has no timestamp, where Kafka leaves the old one: nothing that bears the time is there to be found.
+    It has no timestamp, where Kafka keeps the old one: no record bears it.
     """
     kept_bits = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
     assert not kept_bits & CODEC_BITS, "an empty batch is not compressed"

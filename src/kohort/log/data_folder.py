@@ -32,13 +32,13 @@ CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def build_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Return a checkpoint of offsets: a version (0), a count, then ``topic partition offset`` by line."""
+    """Build a checkpoint: a version (0), a count, then ``topic partition offset`` by line."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """Return the offsets of such a file; raises ValueError for anything else."""
+    """Parse a checkpoint of offsets. Raises ValueError."""
     lines = data.decode("ascii").split("\n")
     if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
         raise ValueError("its lines are not a version, a count, and as many entries")
@@ -56,7 +56,7 @@ def build_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_partition_metadata(data: bytes) -> bytes:
-    """Return the topic id of a partition's folder; raises ValueError for anything else."""
+    """Parse the topic id of a partition's folder. Raises ValueError."""
     fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("it has no version 0 and topic_id")
@@ -67,8 +67,6 @@ VERSION: Final = "1"
 
 
 class DataFolderIdentity(NamedTuple):
-    """The ids that a broker shows."""
-
     cluster_id: str
     node_id: int
 
@@ -110,7 +108,7 @@ def ensure_identity(
 
 
 def _is_said(name: str, value: str) -> bool:
-    """Tell whether it is a line that somebody wrote: what is no text, or says nothing, is damage."""
+    """True for a plausible line; the rest is damage."""
     return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
 
 
@@ -127,12 +125,11 @@ def _what_was_lost(
 
 
 def new_topic_id(rng: Rng) -> bytes:
-    """Return an id for a topic."""
     return _uuid(rng)
 
 
 def _uuid(rng: Rng) -> bytes:
-    """Return a version 4 UUID; like Kafka's, never one whose text begins with a dash, as an option would."""
+    """Return a version 4 UUID. Like Kafka's, its text never begins with a dash, as an option does."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         value = bits.to_bytes(16, "big")

@@ -21,7 +21,7 @@ EPOCH_MAX: Final = 0x3FFFFFFF
 
 
 class LeaderEpochs:
-    """Epochs and their start offsets, both growing."""
+    """Leader epochs and their start offsets, both increasing."""
 
     __slots__ = ("_entries",)
 
@@ -38,7 +38,7 @@ class LeaderEpochs:
         return self._entries[-1][0] if self._entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let ``epoch`` begin at ``start_offset``; whether that is news. An epoch without records is replaced."""
+        """Begin ``epoch`` at ``start_offset``; True if it is new. An epoch without records is replaced."""
         if epoch > EPOCH_MAX or (self._entries and epoch <= self._entries[-1][0]):
             return False
         while self._entries and self._entries[-1][1] >= start_offset:
@@ -47,14 +47,14 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at ``end_offset`` or later; whether there were any."""
+        """Drop epochs from ``end_offset`` on; True if there were any."""
         kept = [entry for entry in self._entries if entry[1] < end_offset]
         changed = len(kept) < len(self._entries)
         self._entries = kept
         return changed
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Forget epochs that ended before ``start_offset``; the one that holds it begins there now."""
+        """Drop epochs that end before ``start_offset``; the epoch that contains it begins there."""
         held = [entry for entry in self._entries if entry[1] <= start_offset]
         if not held:
             return False
@@ -78,13 +78,12 @@ class LeaderEpochs:
         return found, self._entries[after][1]
 
     def build(self) -> bytes:
-        """Return the bytes of the checkpoint file."""
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
     def parse(cls, data: bytes) -> LeaderEpochs:
-        """Return the epochs of a checkpoint file; raises ValueError for anything else."""
+        """Parse a checkpoint file. Raises ValueError."""
         lines = data.decode("ascii").split("\n")
         if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
             raise ValueError("its lines are not a version, a count, and as many entries")
@@ -100,8 +99,6 @@ class LeaderEpochs:
 
 
 class EpochsFile:
-    """The checkpoint of the leader epochs of one log."""
-
     __slots__ = ("_epochs", "_name", "_storage", "is_saved")
 
     def __init__(self, storage: Storage, folder: str, epochs: LeaderEpochs) -> None:
@@ -111,12 +108,11 @@ class EpochsFile:
         """False while the file lacks the latest epoch."""
 
     def save(self) -> None:
-        """Write the file. Raises StorageError where the disk refuses."""
         self._storage.replace(self._name, self._epochs.build(), durable=False)
         self.is_saved = True
 
     def save_if_room(self) -> list[Note]:
-        """Write the file, or leave it to the next append; return lines for the log."""
+        """Write the file; on a full disk the next append does. Return notes."""
         try:
             self.save()
         except StorageError as error:

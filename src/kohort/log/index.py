@@ -32,7 +32,7 @@ RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 
 
 class OffsetIndex:
-    """From an offset to a position at or before the batch that holds it."""
+    """Maps an offset to a position at or before its batch."""
 
     __slots__ = ("_offsets", "_positions", "saved")
 
@@ -50,11 +50,10 @@ class OffsetIndex:
 
     @property
     def last_position(self) -> int:
-        """Position of the last entry, 0 if there is none."""
         return self._positions[-1] if self._positions else 0
 
     def append(self, relative_offset: int, position: int) -> None:
-        """Add an entry, if both numbers grow: an entry that was damaged on the disk may be ahead of it."""
+        """Add an entry if both numbers increase: a damaged entry on disk may be ahead."""
         if not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1]):
             self._offsets.append(relative_offset)
             self._positions.append(position)
@@ -65,21 +64,18 @@ class OffsetIndex:
             yield self._offsets[i], self._positions[i]
 
     def lookup(self, relative_offset: int) -> int:
-        """Return the greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is
-        indexed."""
+        """Return the greatest indexed position at or before ``relative_offset``, else 0."""
         i = bisect_right(self._offsets, relative_offset) - 1
         return self._positions[i] if i >= 0 else 0
 
     def unsaved(self) -> bytes:
-        """Return the bytes of the entries that the file lacks."""
         pairs = zip(self._offsets[self.saved :], self._positions[self.saved :], strict=True)
         flat = list(chain.from_iterable(pairs))
         return struct.pack(f">{len(flat)}i", *flat)
 
     @classmethod
     def parse(cls, data: Buffer, log_size: int) -> OffsetIndex:
-        """Return the index of a file; raises ValueError, saying why, if it cannot be one of a log of ``log_size``
-        bytes."""
+        """Parse the index file of a log of ``log_size`` bytes. Raises ValueError with the reason."""
         if len(data) % OFFSET_ENTRY_SIZE:
             raise ValueError(f"its {len(data)} bytes are no multiple of {OFFSET_ENTRY_SIZE}")
         flat = struct.unpack(f">{len(data) // 4}i", data)
@@ -97,7 +93,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """From a timestamp to the offset up to which everything is older or as old."""
+    """Maps a timestamp to the offset before which all batches are older."""
 
     __slots__ = ("_offsets", "_timestamps", "saved")
 
@@ -112,11 +108,10 @@ class TimeIndex:
 
     @property
     def last(self) -> tuple[int, int] | None:
-        """The last entry: the latest timestamp and the relative offset of its batch's end."""
         return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
 
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Add an entry if its timestamp is later than all before it, and its offset not before theirs."""
+        """Add an entry if its timestamp is the latest and its offset does not go back."""
         last = self.last
         if timestamp_ms >= 0 and (last is None or (timestamp_ms > last[0] and relative_offset >= last[1])):
             self._timestamps.append(timestamp_ms)
@@ -131,13 +126,12 @@ class TimeIndex:
         return self._offsets[i] if i >= 0 else None
 
     def unsaved(self) -> bytes:
-        """Return the bytes of the entries that the file lacks."""
         pairs = zip(self._timestamps[self.saved :], self._offsets[self.saved :], strict=True)
         return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs)
 
     @classmethod
     def parse(cls, data: Buffer) -> TimeIndex:
-        """Return the index of a file; raises ValueError, saying why, if it cannot be one."""
+        """Parse the file. Raises ValueError with the reason."""
         if len(data) % TIME_ENTRY_SIZE:
             raise ValueError(f"its {len(data)} bytes are no multiple of {TIME_ENTRY_SIZE}")
         index = cls()

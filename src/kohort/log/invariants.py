@@ -11,7 +11,7 @@ from kohort.wire.record_batch import check_crc, parse_marker
 
 
 def check_invariants(log: PartitionLog) -> None:
-    """Raise AssertionError that names what does not hold. Reads the whole log."""
+    """Raise AssertionError naming the broken invariant. Reads the whole log."""
     segments = log.segments
     assert segments, f"{log}: no segment to append to"
     bases = [segment.base_offset for segment in segments]
@@ -36,10 +36,6 @@ def check_invariants(log: PartitionLog) -> None:
 
 
 def _check_segment(log: PartitionLog, segment: Segment, unended: set[int]) -> int:
-    """Check the batches of a segment against each other and against its indexes; where it ends.
-
-    ``unended`` are the producers of whose transaction a batch was met and not yet its marker.
-    """
     end, size, latest, ends = segment.base_offset, 0, -1, {}
     for position, header in segment.headers():
         assert position == size, f"{log}: {segment} has a hole at {size}"

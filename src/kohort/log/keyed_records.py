@@ -31,12 +31,12 @@ class KeyedRecord(NamedTuple):
 
 
 def body_of(batch: Buffer, header: BatchHeader) -> bytes:
-    """Return the records of one whole batch, decompressed. Raises CorruptRecord."""
+    """Return the decompressed records of one whole batch. Raises CorruptRecord."""
     return decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], BODY_MAX_BYTES)
 
 
 def keyed_records(body: Buffer, header: BatchHeader) -> Iterator[KeyedRecord]:
-    """Yield the records of ``body`` in order. Raises CorruptRecord where they do not add up to the header's count."""
+    """Yield the records of ``body``. Raises CorruptRecord if they contradict the header's count."""
     if not 0 <= header.record_count <= len(body) // SMALLEST_RECORD:
         raise CorruptRecord(f"a count of {header.record_count} records in {len(body)} bytes", offset=header.base_offset)
     at = 0

@@ -14,8 +14,6 @@ from kohort.wire.record_batch import BatchHeader
 
 
 class LogCounters:
-    """Appends, segments, retention and compaction."""
-
     __slots__ = (
         "batches",
         "bytes",
@@ -40,26 +38,23 @@ class LogCounters:
         """By how much compaction has made logs smaller."""
 
     def copy(self) -> LogCounters:
-        """Return them as they are now."""
         copied = LogCounters()
         for name in self.__slots__:
             setattr(copied, name, getattr(self, name))
         return copied
 
     def appended(self, header: BatchHeader) -> None:
-        """Count a batch that was appended."""
         self.batches += 1
         self.records += header.record_count
         self.bytes += header.size
 
     def deleted(self, segments: int, size: int) -> None:
-        """Count segments that are gone."""
         self.deleted_segments += segments
         self.deleted_bytes += size
 
 
 class KnownAtStart(NamedTuple):
-    """What the checkpoints of the data folder say of a log before it is opened."""
+    """Checkpoints of a log, read before it is opened."""
 
     clean: bool = False
     """The broker was stopped cleanly."""
@@ -70,7 +65,7 @@ class KnownAtStart(NamedTuple):
 
 
 class LogListener(NamedTuple):
-    """Who is told what happens to a log."""
+    """Callbacks and shared limits of a log."""
 
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
     """Takes the time at which ``flush_if_due`` is to be called."""

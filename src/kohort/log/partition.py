@@ -48,7 +48,7 @@ class AppendResult(NamedTuple):
 
 
 class GroupCommit:
-    """The flush of a log that is under way, if there is one."""
+    """The flush of a log in flight, if any."""
 
     def __init__(self) -> None:
         self._under_way: list[tuple[Segment, int]] = []
@@ -60,7 +60,7 @@ class GroupCommit:
         return bool(self._under_way)
 
     def begin(self, segments: Sequence[Segment], end_offset: int) -> None:
-        """Take ``segments``, which end at ``end_offset``, to the disk. Raises StorageError if that cannot be begun."""
+        """Flush ``segments``, which end at ``end_offset``. Raises StorageError if it cannot begin."""
         assert not self._under_way, "one at a time"
         self._failed_to = 0
         for segment in segments:
@@ -69,13 +69,12 @@ class GroupCommit:
         self._end_offset = end_offset
 
     def check(self, offset: int) -> None:
-        """Raise StorageError if ``offset`` was to be taken to the disk by a flush that failed, the last one begun."""
+        """Raise StorageError if the last flush failed and was to cover ``offset``."""
         if offset < self._failed_to:
             raise StorageError("the disk refused a flush")
 
     def through(self) -> int | None:
-        """Return the offset up to which the flush has brought the log to the disk, once; None while it goes on, or
-        failed."""
+        """Return, once, the offset up to which the flush completed; None while in flight or after a failure."""
         waiting = [(segment, size) for segment, size in self._under_way if not segment.is_flushed_to(size)]
         if not self._under_way or any(segment.is_flushing for segment, _ in waiting):
             return None
@@ -93,7 +92,7 @@ _base_offset: Final = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """One partition. It is recovered when it is made; ``notes`` says what that took."""
+    """The log of one partition, recovered by its constructor; ``notes`` reports the recovery."""
 
     def __init__(
         self,
@@ -104,7 +103,6 @@ class PartitionLog:
         known: KnownAtStart = NOTHING_KNOWN,
         listener: LogListener = NOBODY,
     ) -> None:
-        """Raises StorageError where the disk refuses."""
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
@@ -151,7 +149,7 @@ class PartitionLog:
 
     @config.setter
     def config(self, config: TopicConfig) -> None:
-        """New options bear on batches from now on, and on segments from the next retention check."""
+        """New options apply to later batches, and to segments at the next retention check."""
         self._configure(config)
         for segment in self._segments:
             segment.limits = self._limits
@@ -160,12 +158,11 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that may be read."""
         return self._start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """Offset of the next record."""
         return self._next_offset
 
     high_watermark = log_end_offset
@@ -173,7 +170,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where everything is decided: who reads committed records reads no further."""
+        """First offset of the earliest open transaction, else the log's end: the end of committed reads."""
         first_open = self.producers.first_open
         return self._next_offset if first_open is None else max(first_open, self._start_offset)
 
@@ -187,13 +184,13 @@ class PartitionLog:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, oldest first; the last is the one appended to."""
+        """Segments, oldest first; the last is appended to."""
         return tuple(self._segments)
 
     # ---------------------------------------------------------------- append
 
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
-        """Store one batch and say where. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
+        """Append one batch. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
         header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=from_client)
         if from_client and self.opens_batches:
             batch, header = at_once(self._opened(batch, header))
@@ -201,16 +198,15 @@ class PartitionLog:
 
     @property
     def opens_batches(self) -> bool:
-        """Whether what a producer sends is opened, which may take long: ``prepare`` before ``append_prepared``."""
+        """True if producers' batches are decompressed: ``prepare`` before ``append_prepared``."""
         return self._compacts or self._codec is not None
 
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
-        """Check a producer's batch, and open it where that is wanted, in steps. Raises ApiError."""
+        """Check a producer's batch, and decompress it where needed, in steps. Raises ApiError."""
         header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=True)
         return (yield from self._opened(batch, header))
 
     def append_prepared(self, prepared: PreparedBatch, now_ms: int) -> AppendResult:
-        """Store a batch that was prepared. Raises ApiError as ``append``."""
         return self._store(*prepared, now_ms, from_client=True)
 
     def _opened(self, batch: Buffer, header: BatchHeader) -> Steps[PreparedBatch]:
@@ -241,7 +237,7 @@ class PartitionLog:
         return AppendResult(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
-        """Append the marker that ends a producer's transaction. Raises ApiError; then it may be appended once more."""
+        """Append the marker that ends a producer's transaction. Raises ApiError; it may be retried."""
         self.producers.check_marker(marker)
         wall_ms = self._wall.at(now_ms)
         appended = self.append(build_marker(marker, wall_ms), now_ms, from_client=False)
@@ -273,15 +269,12 @@ class PartitionLog:
             self._epochs_file.save()
 
     def begin_leader_epoch(self) -> None:
-        """Another leads from here on: what is appended next is of a later epoch. Raises ApiError if it is not kept."""
+        """Begin the next leader epoch. Raises ApiError if it cannot be persisted."""
         self.epochs.assign(self.leader_epoch + 1, self._next_offset)
         self._guarded(self._epochs_file.save)
 
     def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
-        """Begin a flush where ``flush.messages`` says so; for a repeat too, as the first may have failed.
-
-        Returns whether the answer to the batch that ends with ``last_offset`` has to wait for the disk.
-        """
+        """Begin a flush where ``flush.messages`` demands it; return whether the response waits for it."""
         if self._unflushed_records >= self._config.flush_messages:
             self._wanted_to = self._next_offset
             self._guarded(self._begin_flush)
@@ -292,12 +285,12 @@ class PartitionLog:
         return last_offset < self._wanted_to and not self.has_reached_disk(last_offset)
 
     def awaited_offset(self, now_ms: int) -> int | None:
-        """Return up to where answers wait for the disk, and begin a flush if the last one failed; None if none do."""
+        """Return the offset that responses await on disk, else None; retry a failed flush."""
         last = self._wanted_to - 1
         return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
 
     def roll(self, now_ms: int) -> None:
-        """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
+        """Close the segment and begin another at the log's end. The old one is flushed in the background."""
         self._roll(self._wall.at(now_ms))
 
     def _roll(self, wall_ms: int) -> None:
@@ -312,7 +305,6 @@ class PartitionLog:
     # ---------------------------------------------------------------- read
 
     def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
-        """Return the bytes of ``slices``, and the errors."""
         found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, at_hand=max_bytes)
         return self._guarded(lambda: [one.load() for one in found])
 
@@ -353,13 +345,12 @@ class PartitionLog:
         return found
 
     def _index_of(self, offset: int) -> int:
-        """Return which segment holds ``offset``."""
         if offset >= self._segments[-1].base_offset:
             return len(self._segments) - 1
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def bytes_available(self, offset: int) -> int:
-        """About how many bytes a read from ``offset`` could give; 0 exactly when there is nothing."""
+        """Approximate bytes readable from ``offset``; 0 exactly when there are none."""
         if not self._start_offset <= offset < self._next_offset:
             return 0
         i = self._index_of(offset)
@@ -367,15 +358,12 @@ class PartitionLog:
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
     def taken_back(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that have something in the offsets ``start`` to ``end``."""
         return self._guarded(lambda: self.aborted.between(start, end))
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """Return the first record that is not earlier than ``timestamp_ms``."""
         return self._guarded(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
 
     def max_timestamp(self) -> FoundOffset | None:
-        """Return the first record that bears the latest timestamp."""
         return self._guarded(lambda: find_max_timestamp(self._segments, self._start_offset))
 
     def _guarded(self, action: Callable[[], R]) -> R:
@@ -385,13 +373,12 @@ class PartitionLog:
             raise self._refused("other", "a request is refused", error) from error
 
     def _refused(self, duty: str, what: str, error: StorageError) -> ApiError:
-        """Return the answer to who asks for what the disk refuses. The broker's log is told of it, too."""
         if self._tell is not None:
             self._tell(warning(f"{what}: {error}", ("disk", duty)).about(self.tp))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not reached (5.12)."""
+        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) for an unknown one."""
         if self.epochs.latest is None:
             return (0, self._next_offset) if epoch == 0 else (-1, -1)
         return self.epochs.end_of(epoch, self._next_offset)
@@ -399,7 +386,7 @@ class PartitionLog:
     # ---------------------------------------------------------------- retention
 
     def delete_records_before(self, offset: int) -> int:
-        """Let the log start at ``offset`` (-1: its end) if that is later; returns the start. Nothing is freed yet."""
+        """Advance the log start to ``offset`` (-1: the end); return it. Retention frees the bytes."""
         offset = self._next_offset if offset == -1 else offset
         if not 0 <= offset <= self._next_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} ends at {self._next_offset}, before {offset}")
@@ -409,7 +396,6 @@ class PartitionLog:
         return self._start_offset
 
     def retain(self, now_ms: int) -> list[Note]:
-        """Delete the segments that no rule keeps; says which."""
         notes, wall_ms = [], self._wall.at(now_ms)
         policy = self._config.cleanup_policy
         rules = [(below_start(self._segments, self._start_offset), "below the log's start")]
@@ -468,7 +454,6 @@ class PartitionLog:
     # ---------------------------------------------------------------- disk
 
     def flush(self) -> None:
-        """Return when all that was appended is on the disk."""
         for segment in self._unflushed_segments():
             segment.flush()
         self.recovery_point = self._next_offset
@@ -479,14 +464,13 @@ class PartitionLog:
         return self._segments[self._index_of(self.recovery_point) :]
 
     def _begin_flush(self) -> None:
-        """Unless one is under way: then all that comes meanwhile shares the next."""
         if not self._commit.is_under_way:
             self._commit.begin(self._unflushed_segments(), self._next_offset)
             self._unflushed_records = 0
             self._flush_due_ms = None
 
     def has_reached_disk(self, offset: int) -> bool:
-        """Tell whether the record at ``offset`` is on the disk; if not, a flush for it is begun or under way.
+        """True if the record at ``offset`` is flushed; if not, a flush is in flight.
 
         Raises ApiError if that flush failed; the next append begins another.
         """
@@ -503,26 +487,26 @@ class PartitionLog:
         return False
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Start a flush if ``flush.ms`` have passed since the first unflushed append."""
+        """Start a flush if ``flush.ms`` passed since the first unflushed append."""
         if self._flush_due_ms is not None and now_ms >= self._flush_due_ms:
             self._flush_due_ms = None
             for segment in self._unflushed_segments():
                 segment.start_flush()
 
     def advance_recovery_point(self) -> None:
-        """Move the recovery point over the segments that have reached the disk meanwhile."""
+        """Advance the recovery point over flushed segments."""
         i = self._index_of(self.recovery_point)
         while i + 1 < len(self._segments) and self._segments[i].is_flushed:
             i += 1
             self.recovery_point = max(self.recovery_point, self._segments[i].base_offset)
 
     def release(self) -> None:
-        """Give back the files and indexes of segments that nobody used since the last call."""
+        """Close files and indexes that are unused since the last call."""
         for segment in self._segments:
             segment.release()
 
     def take_notes(self) -> list[Note]:
-        """Return what was mended since the last call."""
+        """Return the repairs since the last call."""
         notes, self.notes = self.notes, []
         for segment in self._segments:
             notes += [note.about(self.tp) for note in segment.notes]
@@ -530,7 +514,6 @@ class PartitionLog:
         return notes
 
     def close(self) -> None:
-        """Flush, and write what spares the next start a recovery."""
         if self._next_offset > self.recovery_point:
             self.flush()
         if self._next_offset:
@@ -539,6 +522,6 @@ class PartitionLog:
             segment.close()
 
     def drop(self) -> None:
-        """Close everything without a word: the folder is about to go."""
+        """Close without flushing: the folder is about to be deleted."""
         for segment in self._segments:
             segment.drop()

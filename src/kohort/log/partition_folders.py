@@ -36,7 +36,7 @@ class PartitionFolders:
         """By folder, the logs of deleted topics whose folders still have their names."""
 
     def see(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
-        """See that the folder of a known partition is there and is its own."""
+        """Check that the folder of a known partition exists and has its topic id."""
         folder = str(tp)
         found = folder_topic_id(self._storage, folder) if folder in folders else None
         if found is not None and found != topic_id:
@@ -49,14 +49,13 @@ class PartitionFolders:
             self._make_if_room(topic_id, tp)
 
     def _make_if_room(self, topic_id: bytes, tp: TopicPartition) -> None:
-        """Make a folder at the start. On a full disk the partition alone goes without: its appends are refused."""
+        """Make the folder at the start. On a full disk the partition's appends fail."""
         try:
             self._make(topic_id, str(tp))
         except StorageError as error:
             self._notes.append(warning(f"{tp}: {error}; make room and start again, or appends to it may be refused"))
 
     def make(self, topic_id: bytes, tp: TopicPartition, now_ms: int) -> None:
-        """Make the folder of a new partition, out of whose way goes whatever is called so."""
         folder = str(tp)
         leaving = self._leaving.get(folder)
         if leaving is not None:
@@ -66,13 +65,13 @@ class PartitionFolders:
         self._make(topic_id, folder)
 
     def leave(self, logs: Iterable[PartitionLog]) -> None:
-        """These logs are of a topic that was deleted: ``give_up`` follows. No checkpoint names them any more."""
+        """Exclude the logs of a deleted topic from checkpoints; ``give_up`` follows."""
         for log in logs:
             self._leaving[log.folder] = log
             self._upkeep.forget(log.tp)
 
     def give_up(self, logs: Iterable[PartitionLog], now_ms: int, pace: Pace) -> Steps[None]:
-        """Close the logs of a deleted topic and have their folders removed. What is refused is left to the start."""
+        """Close the logs of a deleted topic and remove their folders. The next start retries failures."""
         refused = None
         for log in logs:
             if self._leaving.get(log.folder) is log:
@@ -91,13 +90,11 @@ class PartitionFolders:
         self.doom(log.folder, now_ms)
 
     def doom(self, folder: str, now_ms: int) -> None:
-        """Rename a folder, to be removed by one of the next ticks."""
         doomed = doomed_folder(folder, self._rng.getrandbits(128))
         self._storage.rename_folder(folder, doomed)
         self._upkeep.remove(doomed, now_ms)
 
     def close(self) -> None:
-        """Close what is still open here."""
         for log in self._leaving.values():
             log.drop()
 

@@ -37,8 +37,6 @@ NONE: Final = -1
 
 
 class ProducedBatch(NamedTuple):
-    """One batch of a producer, as it lies in the log."""
-
     base_sequence: int
     last_sequence: int
     base_offset: int
@@ -47,7 +45,7 @@ class ProducedBatch(NamedTuple):
 
 
 class Room(Protocol):
-    """How many may be remembered, of all partitions."""
+    """Limit of remembered producers over all partitions."""
 
     @property
     def is_full(self) -> bool: ...
@@ -57,8 +55,6 @@ class Room(Protocol):
 
 
 class Producer:
-    """The state of one producer id."""
-
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "last_timestamp_ms", "open_since")
 
     def __init__(self, epoch: int) -> None:
@@ -78,7 +74,7 @@ class Producer:
 
 
 class Producers:
-    """All producers of a partition, by id, those that were silent for the longest first."""
+    """All producers of a partition by id, the longest idle first."""
 
     __slots__ = ("_by_id", "_open", "room")
 
@@ -100,7 +96,6 @@ class Producers:
 
     @property
     def first_open(self) -> int | None:
-        """The first offset of the earliest transaction that is open, or None."""
         return next(iter(self._open.values()), None)
 
     def check(self, header: BatchHeader, now_ms: int, *, in_sequence: bool = True) -> ProducedBatch | None:
@@ -123,11 +118,10 @@ class Producers:
         return repeated
 
     def is_open(self, producer_id: int) -> bool:
-        """Tell whether the producer has a transaction open here."""
         return producer_id in self._open
 
     def check_marker(self, marker: Marker) -> None:
-        """Raise ApiError for a marker of a producer that was fenced, or of a coordinator that was replaced."""
+        """Raise ApiError for a marker of a fenced producer or a replaced coordinator."""
         producer = self._by_id.get(marker.producer_id)
         if producer is None:
             return
@@ -139,7 +133,7 @@ class Producers:
             )
 
     def record(self, header: BatchHeader, base_offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """Remember a batch that was appended, or read again from the log."""
+        """Remember an appended or replayed batch."""
         if header.producer_id < 0 or header.is_control:
             return
         producer = self._in_epoch(header.producer_id, header.producer_epoch)
@@ -149,7 +143,7 @@ class Producers:
         producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Remember what producers wrote before the batch that a snapshot names, as far as it is in ``headers``."""
+        """Remember earlier batches of producers, from ``headers`` before the snapshot."""
         earlier: dict[int, tuple[ProducedBatch, ...]] = {}
         for header in headers:
             producer = self._by_id.get(header.producer_id)
@@ -164,7 +158,7 @@ class Producers:
             producer.batches = (*batches, *producer.batches)[-RETAINED_BATCHES:]
 
     def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
-        """Return what a marker that lies at ``offset`` takes back, if it does."""
+        """Return the transaction that a marker at ``offset`` aborts, if any."""
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.committed:
             return None
@@ -185,8 +179,7 @@ class Producers:
         self._open.pop(marker.producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """Return the producer in its epoch; what it wrote in an earlier one is forgotten, but for its open
-        transaction."""
+        """Return the producer in this epoch. Of earlier epochs only an open transaction remains."""
         before = self._by_id.pop(producer_id, None)
         if before is not None and before.epoch == epoch:
             self._by_id[producer_id] = before  # behind all others
@@ -197,7 +190,7 @@ class Producers:
         return producer
 
     def expire(self, now_ms: int, after_ms: int, most: int | None = None) -> int:
-        """Forget producers that were silent for ``after_ms`` and have no transaction open, up to ``most``; how many."""
+        """Forget up to ``most`` producers idle for ``after_ms`` without an open transaction; return their number."""
         gone: list[int] = []
         for pid, producer in self._by_id.items():
             if now_ms - producer.last_seen_ms < after_ms or len(gone) == most:
@@ -209,7 +202,6 @@ class Producers:
         return len(gone)
 
     def build_snapshot(self) -> bytes:
-        """Return the bytes of a snapshot file."""
         entries = bytearray(struct.pack(">i", len(self._by_id)))
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else ProducedBatch(-1, -1, -1, -1, -1)
@@ -229,7 +221,7 @@ class Producers:
 
     @classmethod
     def parse_snapshot(cls, data: bytes) -> Producers:
-        """Return the producers of a snapshot file; raises ValueError for anything else."""
+        """Parse a snapshot file. Raises ValueError."""
         if len(data) < _snapshot_head.size:
             raise ValueError(f"{len(data)} bytes are too few")
         version, crc, count = _snapshot_head.unpack_from(data)
@@ -295,21 +287,15 @@ SNAPSHOTS_KEPT: Final = 2
 
 
 class ProducerSnapshots:
-    """Those of one partition, oldest first."""
-
     __slots__ = ("_folder", "_offsets", "_storage")
 
     def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
-        """``offsets`` are those found at the start."""
         self._storage = storage
         self._folder = folder
         self._offsets = sorted(offsets)
 
     def take(self, producers: Producers, offset: int) -> None:
-        """Write down the producers as of ``offset``, the log's end; of older snapshots the last one stays.
-
-        Raises StorageError.
-        """
+        """Write a snapshot at ``offset``, the log's end; keep one older. Raises StorageError."""
         self._storage.replace(self._name(offset), producers.build_snapshot(), durable=False)
         if offset not in self._offsets:
             self._offsets.append(offset)
@@ -318,7 +304,7 @@ class ProducerSnapshots:
             self._storage.delete(self._name(self._offsets.pop(0)))
 
     def forget_before(self, offset: int) -> None:
-        """Let those go that were taken before ``offset``. Raises StorageError."""
+        """Delete snapshots before ``offset``. Raises StorageError."""
         while self._offsets and self._offsets[0] < offset:
             self._storage.delete(self._name(self._offsets[0]))
             self._offsets.pop(0)
@@ -337,7 +323,7 @@ NO_LIMIT: Final = -1
 
 
 class ProducerRoom:
-    """The room of one process. What is counted is an upper bound: partitions that went are seen by looking again."""
+    """Producers of one process against their limit. The count is an upper bound until the next recount."""
 
     def __init__(
         self,
@@ -382,21 +368,17 @@ class ProducerRoom:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be remembered that may as well be forgotten."""
         return self.limit != NO_LIMIT and self.at_most >= self.limit
 
     def count(self) -> None:
-        """Look how many there are."""
         self.at_most = sum(map(len, self._all_producers()))
 
     def expire(self, now_ms: int) -> None:
-        """Forget those that were silent for ``producer.id.expiration.ms``."""
         for producers in self._all_producers():
             producers.expire(now_ms, self.expire_after_ms)
         self.count()
 
     def _make_room(self, now_ms: int) -> None:
-        """Forget those that were silent for half of the time, a quarter, and so on, until there is room."""
         self.count()
         surplus = self.at_most - (self.limit - self.limit // SPARE - 1)
         after_ms = self.expire_after_ms

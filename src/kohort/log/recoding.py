@@ -39,8 +39,6 @@ CHECK_US: Final = 2
 
 
 class PreparedBatch(NamedTuple):
-    """A producer's batch that may be appended, and its header."""
-
     batch: Buffer
     header: BatchHeader
 
@@ -79,7 +77,6 @@ def opened(
 
 
 def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:
-    """Raise RecordsRefused if records have no key, as every record of a compacted topic must."""
     pace = Pace()
     refused: list[tuple[int, str]] = []
     count = 0

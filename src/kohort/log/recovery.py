@@ -38,8 +38,6 @@ LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 
 @dataclass(frozen=True, slots=True)
 class LogToRecover:
-    """Where a log is and what is known of it before it is opened."""
-
     storage: Storage
     folder: str
     limits: SegmentLimits
@@ -54,7 +52,7 @@ class LogToRecover:
 
 @dataclass(slots=True)
 class Recovered:
-    """A log that can be used. There is always a last segment to append to."""
+    """A usable log. Its last segment is appended to."""
 
     segments: list[Segment]
     next_offset: int
@@ -72,8 +70,6 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Files:
-    """The files of a partition's folder by what they are."""
-
     segments: dict[int, int]
     indexes: dict[int, list[tuple[str, int]]]
     snapshots: list[int]
@@ -81,7 +77,7 @@ class _Files:
 
 
 def recover(source: LogToRecover, now_ms: int) -> Recovered:
-    """Open the log at ``source``; StorageError only where the disk refuses."""
+    """Open the log at ``source``. Raises StorageError where the disk refuses."""
     if not source.clean:
         return _recover(source, now_ms)
     try:
@@ -147,8 +143,7 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
 
 
 def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
-    """Return the marker in a control batch. One that is whole and says nothing ends nothing; what follows it is
-    good."""
+    """Return the marker of a control batch, None for a malformed one: the batches behind it are good."""
     try:
         return parse_marker(segment.batch(position, header), header)
     except CorruptRecord as error:
@@ -157,7 +152,7 @@ def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list
 
 
 def _begin_epoch(source: LogToRecover, epochs: LeaderEpochs, next_offset: int) -> bool:
-    """Forget epochs that were cut. After an unclean stop a later one than any before begins; whether it did."""
+    """Truncate the epochs; after an unclean stop begin the next one. Return whether it began."""
     latest = epochs.latest
     epochs.truncate_end(next_offset + 1)
     return latest is not None and not source.clean and epochs.assign(latest + 1, next_offset)
@@ -167,7 +162,6 @@ def _begin_epoch(source: LogToRecover, epochs: LeaderEpochs, next_offset: int) -
 
 
 def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
-    """Tell the files apart; leftovers and indexes without a log go, what is not ours stays and is named."""
     found = _Files({}, {}, [])
     foreign = []
     for name, size in source.storage.files(source.folder).items():
@@ -198,7 +192,7 @@ def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
 
 
 def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
-    """Return the segments, oldest first. An empty one counts only as the last, where the log goes on."""
+    """Return the segments, oldest first. Only the last one may be empty: appends continue there."""
     segments = [
         Segment(source.storage, source.folder, base, source.limits, now_ms, size)
         for base, size in files.segments.items()
@@ -216,17 +210,13 @@ def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[N
 
 
 def _drop_indexes(source: LogToRecover, files: _Files, segment: Segment) -> None:
-    """Delete the indexes of an empty log, which has no use for them (Kafka preallocates them).
-
-    New entries must not follow old ones.
-    """
+    """Delete the indexes of an empty log (Kafka preallocates them): new entries must not follow old ones."""
     for name, size in files.indexes.get(segment.base_offset, []):
         if size:
             source.storage.delete(f"{source.folder}/{name}")
 
 
 def _floor(segments: list[Segment], offset: int) -> int:
-    """Index of the segment that holds ``offset``, or of the first; of the one before where that one is empty."""
     found = max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
     return found if segments[found].size or not found else found - 1
 
@@ -244,8 +234,10 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
 
 
 def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
-    """Return the epochs that the batches bear, but for what cannot be read. As they grow, a segment is read through
-    only where the next one begins with another."""
+    """Return the epochs of the batches.
+
+    Epochs increase, so a segment is read whole only where the next segment begins with another epoch.
+    """
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
@@ -268,9 +260,9 @@ def _first_epoch(segment: Segment) -> int | None:
 def _read_snapshot(
     source: LogToRecover, snapshots: list[int], limit: int | None, notes: list[Note]
 ) -> tuple[Producers, int]:
-    """Return the latest good snapshot up to ``limit``, and the offset from which batches must be read again.
+    """Return the latest valid snapshot up to ``limit``, and the offset of the first batch to replay.
 
-    Later ones go: they may speak of what is cut.
+    Later snapshots are deleted: they may cover batches that recovery cuts.
     """
     for offset in sorted(snapshots, reverse=True):
         name = f"{segment_name(offset)}.snapshot"
@@ -285,7 +277,7 @@ def _read_snapshot(
 
 
 def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
-    """Look through the last bytes before the snapshot of ``offset`` for the batches that it does not name."""
+    """Read the last bytes before the snapshot for the batches that it omits."""
     holding = [segment for segment in segments if segment.size and segment.base_offset < offset]
     if not holding or not len(producers):
         return
@@ -301,10 +293,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 def _read_aborted(
     source: LogToRecover, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
 ) -> AbortedTransactions | None:
-    """Return the entries of the first ``believed`` segments; those of the others are about to be made anew.
-
-    None where a file cannot be read: then all of them are.
-    """
+    """Load the entries of the first ``believed`` segments; None if a file is malformed: rebuild all."""
     aborted = AbortedTransactions(source.storage, source.folder)
     problem = ""
     for i, segment in enumerate(segments):
@@ -328,9 +317,9 @@ def _read_aborted(
 def _open_clean(
     segments: list[Segment], ended_at: int | None, replay_from: int, replay: Replay, notes: list[Note]
 ) -> int:
-    """Find where the log ends by the last index. Raises CorruptLog where that does not add up.
+    """Find the end of the log by the last index. Raises CorruptLog on a contradiction.
 
-    A clean stop leaves a snapshot of the producers that bears the end of the log, ``ended_at``.
+    A clean stop leaves a producer snapshot named after the log's end, ``ended_at``.
     """
     last = segments[-1]
     next_offset = last.end_offset()
@@ -346,9 +335,9 @@ def _open_clean(
 
 
 def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[Note]) -> None:
-    """Read again, in the first ``count`` segments, what the snapshot does not cover; without one that is everything.
+    """Replay the batches of the first ``count`` segments that the snapshot does not cover.
 
-    These segments reached the disk whole. One that is damaged since is left as it is: later segments are good.
+    These segments were flushed. A segment that was damaged later stays: the segments behind it are good.
     """
     for i in range(count):
         if segments[i].size and segments[i + 1].base_offset > replay_from:
@@ -365,9 +354,9 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
 def _recover_unflushed(
     source: LogToRecover, segments: list[Segment], first: int, replay: Replay, notes: list[Note]
 ) -> int:
-    """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end.
+    """Check every batch from ``segments[first]`` on, cut at the first bad one, and return the log's end.
 
-    A batch whose base offset alone is damaged is mended: nothing of it is lost.
+    A batch whose base offset alone is damaged is repaired.
     """
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
@@ -397,7 +386,6 @@ def _recover_unflushed(
 
 
 def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
-    """Go on in the empty last segment, unless the one before it has grown past its name."""
     last = segments[-1]
     if expected <= last.base_offset:
         return last.base_offset
@@ -407,12 +395,11 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
 
 
 class _Check:
-    """One pass over a segment: hands out good batches, then knows where and why it stopped."""
+    """One pass over a segment: yields its good batches, then holds the position and reason of the stop."""
 
     def __init__(
         self, segment: Segment, limit: int | None, source: LogToRecover, replay: Replay, notes: list[Note]
     ) -> None:
-        """``limit`` is where the next segment begins, if there is one."""
         self._segment = segment
         self._limit = limit
         self._place = source
@@ -434,7 +421,7 @@ class _Check:
             self.problem = error.problem
 
     def _with_next(self) -> Iterator[tuple[int, BatchHeader, int | None]]:
-        """Yield each batch with the base offset of the one behind it: None where that is torn, or the log ends."""
+        """Yield each batch with the base offset of the next one; None at a torn batch or the log's end."""
         held = None
         try:
             for found in checked_headers(self._segment.file(), self._segment.size):
@@ -449,7 +436,6 @@ class _Check:
             yield *held, self._place.ended_at if self._limit is None else self._limit
 
     def _in_place(self, position: int, header: BatchHeader, after: int | None) -> BatchHeader:
-        """Return the header, its base offset mended where its neighbours prove another. Raises CorruptRecord."""
         base_offset = true_base(
             header, self.next_offset, after, self._segment.base_offset, contiguous=self._place.contiguous
         )

@@ -33,7 +33,7 @@ OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """What bounds a segment; a topic's options."""
+    """The topic options that bound a segment."""
 
     segment_bytes: int
     segment_ms: int
@@ -42,12 +42,12 @@ class SegmentLimits:
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the name of a segment's files without their ending: twenty digits."""
+    """Return the stem of a segment's files: twenty digits."""
     return f"{base_offset:020d}"
 
 
 class Segment:
-    """A run of batches from ``base_offset`` on. Offsets given to it are those of the partition."""
+    """Batches from ``base_offset`` on. Offsets are those of the partition."""
 
     __slots__ = (
         "_created_ms",
@@ -111,13 +111,11 @@ class Segment:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all of it is known to be on the disk."""
         if self._file is not None:
             self._flushed = max(self._flushed, self._file.flushed)
         return self._flushed >= self.size
 
     def is_flushed_to(self, size: int) -> bool:
-        """Tell whether its first ``size`` bytes are known to be on the disk."""
         return self.is_flushed or self._flushed >= size
 
     @property
@@ -127,11 +125,11 @@ class Segment:
     # ---------------------------------------------------------------- writing
 
     def make(self) -> None:
-        """See that the log file exists, though it be empty: its name is what remembers the base offset."""
+        """Create the log file, even if empty: its name persists the base offset."""
         self._open()
 
     def append(self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write a batch that ends with ``last_offset``. A StorageError leaves everything as it was."""
+        """Append a batch that ends with ``last_offset``. A StorageError changes nothing."""
         position = self.size
         offsets, _ = self._indexes()
         self._open().append(buffers)
@@ -139,7 +137,7 @@ class Segment:
         self._note_batch(offsets, position, size, last_offset, max_timestamp)
 
     def _note_batch(self, offsets: OffsetIndex, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Keep the indexes up as Kafka does: an entry for the first batch after each interval of bytes."""
+        """Add index entries as Kafka does: for the first batch after each interval of bytes."""
         if self._first_timestamp is None:
             self._first_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
@@ -155,8 +153,7 @@ class Segment:
         self._times.maybe_append(self._max_timestamp, self._max_timestamp_end - self.base_offset)
 
     def must_roll(self, batch_size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Tell whether a batch belongs into a new segment: bytes, time between batches, full indexes, or far
-        offsets."""
+        """True if the batch needs a new segment: by bytes, time, full indexes, or offset distance."""
         if not self.size:
             return False
         limits = self.limits
@@ -171,15 +168,14 @@ class Segment:
         )
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """Age of the segment by the timestamps of its first batch and of the next, or by the clock without them."""
+        """Age by the timestamps of the first and the next batch; without timestamps, by the clock."""
         first = self.first_timestamp()
         if first >= 0 and timestamp >= 0:
             return timestamp - first
         return now_ms - self._created_ms
 
     def first_timestamp(self) -> int:
-        """Return the latest timestamp of the first batch; -1 if it has none or cannot be read, or if there is no
-        batch."""
+        """Return the latest timestamp of the first batch, else -1."""
         if self._first_timestamp is None:
             if not self.size:
                 return -1
@@ -190,12 +186,12 @@ class Segment:
         return self._first_timestamp
 
     def seal(self) -> None:
-        """Close the segment for appends: take indexes and log to the disk, in that order and without waiting."""
+        """Flush indexes, then the log, in the background: no appends follow."""
         self.save_indexes(start_flush=True)
         self.start_flush()
 
     def save_indexes(self, *, start_flush: bool = False) -> None:
-        """Bring the index files up to date; the time index ends with the segment's latest timestamp, as in Kafka."""
+        """Write the indexes. As in Kafka, the time index ends with the segment's latest timestamp."""
         if not self.size or self._offsets is None or self._times is None:
             return
         self._append_time()
@@ -215,7 +211,7 @@ class Segment:
             file.close()
 
     def flush(self) -> None:
-        """Return when all of the log file is on the disk. The indexes can be made anew, and do not wait for it."""
+        """Flush the log file. Indexes can be rebuilt, and are not waited for."""
         if not self.is_flushed:
             self._open().flush()
 
@@ -254,14 +250,13 @@ class Segment:
         return LogSlice(self.lend, start, size, next_offset, begun), start + size == self.size
 
     def lend(self, position: int, size: int) -> Buffer:
-        """Return some of its bytes, for a reader who found them. Raises StorageError, also where the segment is
-        gone."""
+        """Read bytes for a slice. Raises StorageError, also if the segment was deleted."""
         if self._gone:
             raise StorageError(f"{self._path('log')} was removed while it was read")
         return self._open().lend(position, size)
 
     def _find(self, search: Search, offset: int) -> int:
-        """Position of the batch that holds ``offset``, or of the next one if none does; the size if there is none."""
+        """Position of the batch at ``offset``, else of the next one, else the size."""
         for indexed, position in self._indexes()[0].floors(offset - self.base_offset):
             base_offset, last_offset, _ = search.place(position)
             if last_offset == self.base_offset + indexed:
@@ -274,7 +269,7 @@ class Segment:
         self._ends[offset] = position
 
     def bytes_from(self, offset: int) -> int:
-        """About how many bytes lie from ``offset`` on: exact for sequential readers, else up to an interval more."""
+        """Bytes from ``offset`` on: exact for sequential readers, else up to an index interval more."""
         position = self._ends.get(offset)
         if position is None:
             position = self._indexes()[0].lookup(offset - self.base_offset) if offset > self.base_offset else 0
@@ -307,28 +302,25 @@ class Segment:
             raise CorruptLog(f"{self._path('log')}: {error.problem}") from error
 
     def index_entries(self) -> list[tuple[int, int]]:
-        """Last offset and position of each indexed batch."""
         return [(self.base_offset + relative, position) for relative, position in self._indexes()[0]]
 
     def batch(self, position: int, header: BatchHeader) -> bytes:
-        """Return the bytes of one batch."""
         return self._open().read(position, header.size)
 
     # ---------------------------------------------------------------- time
 
     @property
     def max_timestamp(self) -> int:
-        """The latest timestamp of all batches; -1 if none has one."""
         if self.size and not self._times_known:
             self._indexes()
         return self._max_timestamp
 
     def aged_from_ms(self) -> int:
-        """Return from when on retention counts: the latest timestamp, or when we first saw a segment that has none."""
+        """Return the start of retention: the latest timestamp, or the time of opening without one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield the batches from ``from_offset`` on whose latest timestamp is ``timestamp_ms`` or more, in order."""
+        """Yield the batches from ``from_offset`` on with a latest timestamp of ``timestamp_ms`` or later."""
         end = self._indexes()[1].lookup(timestamp_ms)
         start = from_offset if end is None else max(from_offset, self.base_offset + end)
         for position, header in self.headers(start):
@@ -336,7 +328,7 @@ class Segment:
                 yield position, header
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, found from the last index entry on; raises CorruptLog."""
+        """Return the offset after the last batch, from the last index entry on. Raises CorruptLog."""
         end = self.base_offset
         if self.size:
             indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
@@ -354,7 +346,6 @@ class Segment:
     # ---------------------------------------------------------------- files
 
     def file(self) -> StorageFile:
-        """Return the log file, for recovery."""
         return self._open()
 
     def _path(self, ending: str) -> str:
@@ -367,7 +358,6 @@ class Segment:
         return self._file
 
     def _indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Return both indexes, read at first use; made anew if a file is missing or cannot be one."""
         self._used = True
         if self._offsets is None or self._times is None:
             try:
@@ -385,7 +375,6 @@ class Segment:
         return self._offsets, self._times
 
     def _good_headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        """Up to the first that is bad: what lies before it can be found, and who reads on meets it."""
         try:
             yield from self._walk(0)
         except CorruptLog as error:
@@ -409,7 +398,7 @@ class Segment:
             raise ValueError(f"{segment_name(self.base_offset)}.{ending} is no index of its log: {error}") from None
 
     def rebuild_indexes(self, batches: Iterator[tuple[int, BatchHeader]]) -> None:
-        """Make both indexes from the batches of the whole segment, and put them in place of the files."""
+        """Build both indexes from all batches of the segment, and replace their files."""
         offsets, self._times = OffsetIndex(), TimeIndex()
         self._max_timestamp, self._max_timestamp_end, self._first_timestamp, self._since_entry = (
             -1,
@@ -425,7 +414,7 @@ class Segment:
             self._put(index, ending)
 
     def _put(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
-        """Put a new index in place of its file. Without room on the disk it stays in memory, and no file remains."""
+        """Replace the index file. On a full disk the index stays in memory, and the file is deleted."""
         try:
             self._storage.replace(self._path(ending), index.unsaved(), durable=False)
         except StorageError as error:
@@ -435,19 +424,18 @@ class Segment:
             index.saved = len(index)
 
     def move(self, position: int, base_offset: int) -> None:
-        """Give the batch at ``position`` the base offset that it was written with, which its CRC does not cover."""
+        """Repair the base offset of the batch at ``position``, which its CRC does not cover."""
         self._open().overwrite(position, base_offset.to_bytes(8, "big"))
         self._flushed = min(self._flushed, position)
 
     def truncate(self, size: int) -> None:
-        """Cut the log file, the indexes of which must not reach beyond ``size``."""
         self._open().truncate(size)
         self.size = size
         self._flushed = 0
         self._ends.clear()
 
     def release(self) -> bool:
-        """Close files and drop indexes if nobody used them since the last call; whether it did."""
+        """Close files and indexes if unused since the last call; return whether it did."""
         used, self._used = self._used, False
         if used or not self.is_open or self.is_flushing:
             return False
@@ -455,7 +443,6 @@ class Segment:
         return True
 
     def close(self) -> None:
-        """Write the indexes and give everything back."""
         self.save_indexes()
         self._offsets = self._times = None
         self._ends.clear()
@@ -465,7 +452,7 @@ class Segment:
             self._file = None
 
     def drop(self) -> None:
-        """Give everything back and write nothing; nobody reads on."""
+        """Close without writing."""
         self._gone = True
         self._offsets = self._times = None
         if self._file is not None:
@@ -473,14 +460,13 @@ class Segment:
             self._file = None
 
     def delete(self) -> None:
-        """Remove the files."""
         self.drop()
         for ending in ("log", "index", "timeindex", "txnindex"):
             self._storage.delete(self._path(ending))
         self.size = 0
 
     def start_delete(self) -> None:
-        """Have the files removed, without waiting for the disk: a gigabyte takes its time."""
+        """Delete the files in the background: a gigabyte takes time."""
         self.drop()
         for ending in ("log", "index", "timeindex", "txnindex"):
             self._storage.start_delete(self._path(ending))

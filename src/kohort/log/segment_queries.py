@@ -18,15 +18,13 @@ from kohort.wire.record_batch import LOG_APPEND_TIME, BatchHeader, read_batch
 
 
 class FoundOffset(NamedTuple):
-    """A record found by its time."""
-
     offset: int
     timestamp_ms: int
     leader_epoch: int
 
 
 def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> FoundOffset | None:
-    """Return the first record from ``start_offset`` on that is not earlier than ``timestamp_ms``."""
+    """Return the first record from ``start_offset`` on at or after ``timestamp_ms``."""
     for segment in segments:
         if segment.size and segment.max_timestamp >= timestamp_ms:
             for position, header in segment.first_reaching(timestamp_ms, start_offset):
@@ -39,7 +37,6 @@ def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: i
 
 
 def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundOffset | None:
-    """Return the first record that bears the latest timestamp of the log."""
     latest = max((_latest(segment, start_offset) for segment in segments), default=-1)
     if latest >= 0:
         return find_by_time(segments, latest, start_offset)
@@ -47,7 +44,6 @@ def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundO
 
 
 def _first_without_time(segment: Segment, start_offset: int) -> FoundOffset | None:
-    """Return the first record of a segment whose batches all have the time -1."""
     for _, header in segment.headers(start_offset) if segment.size else ():
         if header.record_count:
             return FoundOffset(max(header.base_offset, start_offset), -1, header.partition_leader_epoch)
@@ -55,8 +51,6 @@ def _first_without_time(segment: Segment, start_offset: int) -> FoundOffset | No
 
 
 def _latest(segment: Segment, start_offset: int) -> int:
-    """Return the latest timestamp in a segment; where the log starts inside it, the index knows of records that are
-    gone."""
     if segment.base_offset >= start_offset or not segment.size:
         return segment.max_timestamp
     latest = -1
@@ -94,7 +88,7 @@ def _first_record(
 
 
 def below_start(segments: Sequence[Segment], start_offset: int) -> int:
-    """Return segments of which no record may be read any more (DeleteRecords)."""
+    """Count the segments wholly below the log start (DeleteRecords)."""
     gone = 0
     while gone + 1 < len(segments) and segments[gone + 1].base_offset <= start_offset:
         gone += 1
@@ -102,14 +96,14 @@ def below_start(segments: Sequence[Segment], start_offset: int) -> int:
 
 
 def too_old(segments: Sequence[Segment], now_ms: int, retention_ms: int) -> int:
-    """Return segments whose latest record is older than ``retention_ms``; a negative one keeps all."""
+    """Count the oldest segments beyond ``retention_ms``; negative: none."""
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda segment: now_ms - segment.aged_from_ms() > retention_ms)
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """Return segments without which the log still has ``retention_bytes``; a negative number keeps all."""
+    """Count the oldest segments beyond ``retention_bytes``; negative: none."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -132,7 +126,7 @@ def _leading(segments: Sequence[Segment], may_go: Callable[[Segment], bool]) -> 
 
 
 def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
-    """Yield a note for each pair of segments between which offsets are missing; for logs that nothing compacts."""
+    """Yield a note for each pair of segments with missing offsets between them. Not for compacted logs."""
     for segment, following in pairwise(segments):
         try:
             end = segment.end_offset()
@@ -145,14 +139,14 @@ def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
 
 
 def gap_at_the_end(next_offset: int, recovery_point: int) -> Iterator[Note]:
-    """Yield a note where the log ends before its recovery point."""
+    """Yield a note if the log ends before its recovery point."""
     if next_offset < recovery_point:
         missing = f"offsets {next_offset} to {recovery_point - 1} are missing"
         yield warning(f"{missing}: they were on the disk, by {RECOVERY_POINTS_FILE}")
 
 
 def end_of(segment: Segment) -> int | None:
-    """Return the offset after the last of a segment; None where a damaged batch hides it."""
+    """Return the end offset of a segment; None behind a damaged batch."""
     try:
         return segment.end_offset()
     except CorruptLog:

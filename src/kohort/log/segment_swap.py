@@ -29,20 +29,20 @@ NAME_DIGITS: Final = 20
 
 
 def forget_cleaned(storage: Storage, folder: str, base_offset: int) -> None:
-    """Remove what an attempt that came to nothing has left."""
+    """Delete the files of an unfinished compaction."""
     for ending in ("log", *INDEXES):
         storage.delete(f"{folder}/{segment_name(base_offset)}.{ending}{CLEANED}")
 
 
 def begin_swap(storage: Storage, folder: str, made: Segment) -> None:
-    """Declare ``made``, closed and flushed, the truth. Raises StorageError, and then nothing has happened."""
+    """Rename ``made``, closed and flushed, to ``.swap``. A StorageError changes nothing."""
     name = f"{folder}/{made.log_name}"
     storage.rename(f"{name}{CLEANED}", f"{name}{SWAP}")
     made.suffix = SWAP
 
 
 def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Segment) -> None:
-    """Let the old files go and give the new ones their names. What fails is left for the next start."""
+    """Delete the old files and rename the new ones. The next start finishes a failure."""
     for segment in old:
         segment.start_delete()
     stem = f"{folder}/{segment_name(made.base_offset)}"
@@ -53,7 +53,7 @@ def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Seg
 
 
 def finish_interrupted(storage: Storage, folder: str) -> list[Note]:
-    """At start: put every swap file in its place; what was done, in words."""
+    """At the start, finish each ``.swap`` file; return notes."""
     notes = []
     for name in storage.files(folder):
         stem = name.removesuffix(f".log{SWAP}")
@@ -78,7 +78,6 @@ def _finish(storage: Storage, folder: str, base_offset: int) -> str:
 
 
 def _end_of(storage: Storage, name: str, base_offset: int) -> int:
-    """Return where the segment in ``name`` ends; its own name is replaced whatever it holds."""
     end = base_offset + 1
     file = storage.open(name)
     try:

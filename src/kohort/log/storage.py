@@ -24,58 +24,54 @@ LENT_MOST: Final = 32 << 20
 
 
 class StorageFile(Protocol):
-    """One file that grows at its end."""
+    """A file that grows at its end."""
 
     @property
-    def size(self) -> int:
-        """Bytes that are in the file."""
-        ...
+    def size(self) -> int: ...
 
     @property
     def flushed(self) -> int:
-        """How many of them, from the beginning, are known to outlive a loss of power."""
+        """Leading bytes known to survive a power loss."""
         ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end and return where they begin; on StorageError the file is as before."""
+        """Append all buffers and return their position. A StorageError leaves the file unchanged."""
         ...
 
     def read(self, at: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``at``; fewer only where the file ends."""
+        """Up to ``size`` bytes from ``at``; fewer only at the end of the file."""
         ...
 
     def lend(self, at: int, size: int) -> Buffer:
-        """Read as ``read`` does; what is large may lie in a buffer that is used again once nobody looks into it."""
+        """Read as ``read`` does; a large result may be a view of a reusable buffer."""
         ...
 
     def overwrite(self, at: int, data: Buffer) -> None:
-        """Write over bytes that are there: only recovery does, to mend them."""
+        """Overwrite existing bytes: for repairs by recovery."""
         ...
 
-    def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes."""
-        ...
+    def truncate(self, size: int) -> None: ...
 
     def flush(self) -> None:
-        """Return when everything appended so far is on the disk."""
+        """Wait until all appended bytes are on disk."""
         ...
 
     def start_flush(self) -> None:
-        """Have it flushed soon without waiting, files in the order asked; ``flushed`` tells when it was."""
+        """Flush in the background, files in the order of the calls; ``flushed`` reports it."""
         ...
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush that was started is still under way; one that is not, and did not flush, has failed."""
+        """True while a started flush is in flight; False with unflushed bytes: it failed."""
         ...
 
     def close(self) -> None:
-        """Give the handle back; nothing is lost and nothing is flushed."""
+        """Close the handle without a flush; no byte is lost."""
         ...
 
 
 class Room(NamedTuple):
-    """How much fits on the disk of a storage: bytes, -1 where that is not known."""
+    """Limit of remembered producers over all partitions."""
 
     total_bytes: int
     usable_bytes: int
@@ -85,60 +81,50 @@ class Storage(Protocol):
     """A folder of files and of folders of files."""
 
     @property
-    def place(self) -> str:
-        """The folder by its absolute name."""
-        ...
+    def place(self) -> str: ...
 
-    def room(self) -> Room:
-        """Return the room on the folder's disk. Raises StorageError where the disk says nothing."""
-        ...
+    def room(self) -> Room: ...
 
-    def folders(self) -> list[str]:
-        """Return the folders, sorted."""
-        ...
+    def folders(self) -> list[str]: ...
 
     def files(self, folder: str = "") -> dict[str, int]:
-        """Return names (without the folder) and sizes of the files in ``folder``, or at the root; none if it is
-        missing."""
+        """Return names and sizes of the files in ``folder``, or at the root; empty if it is missing."""
         ...
 
-    def make_folder(self, folder: str) -> None:
-        """Make ``folder`` unless it is there."""
-        ...
+    def make_folder(self, folder: str) -> None: ...
 
     def rename_folder(self, folder: str, new: str) -> None: ...
 
     def delete_folder(self, folder: str) -> None:
-        """Remove ``folder`` and all it holds; nothing happens if it is missing."""
+        """Delete ``folder`` and its files; a missing one is ignored."""
         ...
 
     def start_delete_folder(self, folder: str) -> None:
-        """Have ``folder`` removed soon, without waiting; what a stop interrupts is still there at the next start."""
+        """Delete ``folder`` in the background; after a stop the next start finds it."""
         ...
 
     def open(self, name: str) -> StorageFile:
-        """Open the file ``name``, an empty one if it is missing; its folder must be there."""
+        """Open the file ``name``, created if missing; its folder must exist."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """Return all of a small file, or None if it is missing."""
+        """Return a small file, or None if it is missing."""
         ...
 
     def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
-        """Give the file ``name`` this content, atomically; ``durable`` waits for the disk, ``private`` lets nobody else
-        read it."""
+        """Replace the file ``name`` atomically. ``durable`` waits for the disk, ``private`` sets owner-only access."""
         ...
 
     def rename(self, name: str, new: str) -> None:
-        """Call the file ``name`` by another name of its folder, atomically; a file of that name is replaced."""
+        """Rename the file within its folder, atomically, over an existing one."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a file; nothing happens if it is missing."""
+        """Delete a file; a missing one is ignored."""
         ...
 
     def start_delete(self, name: str) -> None:
-        """Remove a file that may be large without waiting for the disk: its name is free at once."""
+        """Delete a large file in the background: its name is free at once."""
         ...
 
 
@@ -199,7 +185,7 @@ class MemoryFile:
 
 
 class MemoryStorage:
-    """Files in memory, for ``--memory`` and for tests; making a broker on it again is a restart."""
+    """Files in memory, for ``--memory`` and tests. A second broker on it is a restart."""
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, bytearray]] = {"": {}}
@@ -279,8 +265,7 @@ MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowEr
 
 
 def read_json(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """Return what ``parse`` makes of a file; None where there is none. Raises StorageError, with ``advice``, if it
-    fails."""
+    """Parse a JSON file with ``parse``; None without a file. Raises StorageError with ``advice``."""
     data = storage.read(name)
     if data is None:
         return None

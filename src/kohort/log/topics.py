@@ -51,7 +51,6 @@ class TopicConfigs:
         return len(self._by_overrides)
 
     def of(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """Return the configuration of a topic with valid overrides. Raises ConfigError."""
         given = tuple(sorted(overrides.items()))
         known = self._by_overrides.get(given)
         if known is None:
@@ -62,7 +61,6 @@ class TopicConfigs:
         return known
 
     def check(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """Return the configuration of a topic to create or alter. Raises ApiError INVALID_CONFIG."""
         try:
             config = self.of(overrides)
             check_lags(config)
@@ -81,8 +79,6 @@ RECONFIGURE_US: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that is wanted."""
-
     name: str
     partitions: int
     overrides: Mapping[str, str | None]
@@ -91,8 +87,6 @@ class NewTopic:
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """A topic and the logs of its partitions."""
-
     name: str
     topic_id: bytes
     overrides: dict[str, str]
@@ -143,17 +137,14 @@ class Topics:
 
     @property
     def place(self) -> str:
-        """The folder of the logs."""
         return self._storage.place
 
     def room(self) -> Room:
-        """Return the room on its disk. Raises StorageError where the disk says nothing."""
         return self._storage.room()
 
     # ---------------------------------------------------------------- start
 
     def _recover(self, now_ms: int) -> None:
-        """Open every log of the catalogue; say what the folder holds besides."""
         folders = set(self._storage.folders())
         self._finish_deletions(folders, now_ms)
         recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
@@ -187,7 +178,6 @@ class Topics:
         return Topic(entry.name, entry.topic_id, usable, self._configs.of(usable), entry.internal)
 
     def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
-        """Go on with a deletion that a stop interrupted."""
         for folder in sorted(folders):
             if is_doomed(folder):
                 self._upkeep.remove(folder, now_ms)
@@ -221,7 +211,6 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return the log of a partition, or None if there is no such."""
         found = self._topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             return None
@@ -230,18 +219,16 @@ class Topics:
     # ---------------------------------------------------------------- changes
 
     def check_new(self, new: NewTopic) -> TopicConfig:
-        """Return the options that a topic would be made with; raises what ``create`` would raise
-        (``validate_only``)."""
+        """Return the options of a new topic. Raises what ``create`` raises (``validate_only``)."""
         self._names.check_new(new.name)
         _check_partitions(new.partitions)
         return self.check_config(new.overrides)
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """Return the options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
         return self._configs.check(overrides)
 
     def reconfigure(self, config: BrokerConfig) -> Steps[None]:
-        """Put changed options of the broker in force: for new topics at once, for logs and duties in steps."""
+        """Apply changed broker options: to new topics at once, to logs and timers in steps."""
         self._configs = TopicConfigs(config)
         self.producer_room.expire_after_ms = config.producer_id_expiration_ms
         self._upkeep.reconfigure(config)
@@ -262,7 +249,7 @@ class Topics:
         *,
         internal: bool = False,
     ) -> Topic:
-        """Make a topic; it is durable when this returns. Raises ApiError with Kafka's codes."""
+        """Create a topic, durably. Raises ApiError with Kafka's codes."""
         (made,) = at_once(self.create_all([NewTopic(name, partitions, overrides, internal)], now_ms))
         if isinstance(made, ApiError):
             raise made
@@ -307,7 +294,6 @@ class Topics:
         return [failed.get(result.name, result) if isinstance(result, Topic) else result for result in results]
 
     def _begin(self, new: NewTopic) -> Topic | ApiError:
-        """Check a topic, and keep its name for it."""
         try:
             config = self.check_new(new)
         except ApiError as error:
@@ -326,7 +312,7 @@ class Topics:
             log.drop()
 
     def _give_back(self, topic: Topic, error: StorageError) -> ApiError:
-        """Return the disk refused a topic that is written down: whatever is written next no longer has it."""
+        """Undo a topic in the catalogue whose folders the disk refused."""
         self._unmake(topic)
         del self._catalogue.topics[topic.name]
         self._catalogue.deleted.append(topic.topic_id)
@@ -335,7 +321,6 @@ class Topics:
     def _make_partitions(
         self, topic: Topic, made: list[PartitionLog], total: int, now_ms: int, pace: Pace
     ) -> Steps[None]:
-        """Make partitions of ``topic`` and add them to ``made``, until both hold ``total``."""
         present = 0 if made is topic.partitions else len(topic.partitions)
         while (partition := present + len(made)) < total:
             tp = TopicPartition(topic.name, partition)
@@ -345,14 +330,14 @@ class Topics:
                 yield
 
     def delete(self, name: str, now_ms: int = 0) -> Topic:
-        """Forget a topic for good and return it; its folders are emptied by the next ticks."""
+        """Delete a topic and return it; later ticks delete its folders."""
         (gone,) = at_once(self.delete_all([name], now_ms))
         if isinstance(gone, ApiError):
             raise gone
         return gone
 
     def delete_all(self, names: Sequence[str], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Forget topics for good, all at once, then give up their folders; or why one is not deleted."""
+        """Delete topics at once, then their folders; the error of each that fails."""
         results: list[Topic | ApiError] = [self._topics.get(name) or _unknown(name) for name in names]
         gone = {topic.name: topic for topic in results if isinstance(topic, Topic)}
         ids = [topic.topic_id for topic in gone.values()]
@@ -387,11 +372,11 @@ class Topics:
         return [refused.get(result.name, result) if isinstance(result, Topic) else result for result in results]
 
     def add_partitions(self, name: str, total: int, now_ms: int = 0) -> Topic:
-        """Let a topic have ``total`` partitions, which must be more than it has. Raises ApiError."""
+        """Grow a topic to ``total`` partitions. Raises ApiError unless ``total`` is larger."""
         return at_once(self.add_partitions_in_steps(name, total, now_ms))
 
     def add_partitions_in_steps(self, name: str, total: int, now_ms: int) -> Steps[Topic]:
-        """Let a topic have ``total`` partitions, in steps; all new ones can be seen at the end, or none."""
+        """Grow a topic in steps; all new partitions become visible at the end, or none."""
         topic = self._known(name)
         present = len(topic.partitions)
         if total <= present:
@@ -426,7 +411,7 @@ class Topics:
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
-        """Give a topic these options and no others; they bear on its logs at once."""
+        """Replace the overrides of a topic; its logs obey at once."""
         topic = self._known(name)
         config = self.check_config(overrides)
         kept = {option: value for option, value in overrides.items() if value is not None}
@@ -438,7 +423,7 @@ class Topics:
         return topic
 
     def next_producer_id(self) -> int:
-        """Return an id that no producer had before, nor has after a crash: ids are reserved by the thousand."""
+        """Return a unique producer id, also after a crash: ids are reserved by the thousand."""
         if self._next_producer_id >= self._block_end:
             block_end = self._block_end + PRODUCER_ID_BLOCK
             self._save(self._catalogue.topics, self._catalogue.deleted, block_end)
@@ -459,7 +444,6 @@ class Topics:
         self._names.add(topic.name)
 
     def _save(self, topics: dict[str, TopicEntry], deleted: list[bytes], next_producer_id: int | None = None) -> None:
-        """Write the catalogue; only what is written is true."""
         if next_producer_id is None:
             next_producer_id = self._catalogue.next_producer_id
         catalogue = Catalogue(topics, deleted, next_producer_id, self.cluster_id)
@@ -481,20 +465,17 @@ class Topics:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When ``tick`` has something to do."""
         return self._upkeep.wake_at_ms
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Do what is due: flush, retain, expire, write checkpoints, give back files. Says what went or was mended."""
+        """Run due work: flush, retention, expiry, checkpoints, release of files. Return notes."""
         return self._upkeep.tick(now_ms)
 
     def tell(self, refused: Note) -> None:
-        """Have the broker's log say what the disk refused."""
         self._refusals.append(refused)
 
     def take_refusals(self) -> list[Note]:
-        """Return what the disk refused to those who asked since the last call: their answers had
-        KAFKA_STORAGE_ERROR."""
+        """Return the disk errors since the last call, answered with KAFKA_STORAGE_ERROR."""
         refusals, self._refusals = self._refusals, []
         return refusals
 
@@ -502,7 +483,7 @@ class Topics:
         return (log for topic in self for log in topic.partitions)
 
     def close(self) -> list[str]:
-        """Flush and close every log and mark the stop as clean; returns what went wrong, and then it was not."""
+        """Close every log and mark the stop as clean; return the problems, which make it unclean."""
         problems = []
         self._upkeep.close()
         self._folders.close()

@@ -36,7 +36,7 @@ LOOK_US: Final = 3
 
 
 class Upkeep:
-    """The timers of all logs of a broker."""
+    """Timers of all logs of a broker."""
 
     def __init__(
         self,
@@ -68,38 +68,32 @@ class Upkeep:
         self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Put changed options of the broker in force."""
         self._cleaner.config = config
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When something is due."""
         return earliest(self._timers.wake_at_ms, self._flushes.wake_at_ms, self._cleaner.wake_at_ms)
 
     def flush_at(self, tp: TopicPartition, at_ms: int) -> None:
-        """Look at this log's ``flush.ms`` then."""
         self._flushes.set(tp, at_ms)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Forget a log that is about to go."""
         self._flushes.cancel(tp)
         self._cleaner.forget(tp)
 
     def recovered(self, logs: Iterable[PartitionLog]) -> None:
-        """These are all the logs there are."""
         self._cleaner.keep_only(log.tp for log in logs)
 
     def close(self) -> None:
-        """Leave what is under way."""
         self._cleaner.close()
 
     def remove(self, folder: str, now_ms: int) -> None:
-        """Delete a folder of a deleted topic with one of the next ticks."""
+        """Delete the folder of a deleted topic in a later tick."""
         self._doomed.append(folder)
         self._timers.set(REMOVAL, now_ms)
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Do what is due; says what went, what was mended, and what failed."""
+        """Run due work; return notes."""
         notes = self._tried(FLUSH, self._flush, now_ms)
         for duty in list(self._timers.pop_due(now_ms)):
             interval_ms, action = self._every[duty]
@@ -141,11 +135,10 @@ class Upkeep:
         return []
 
     def write_checkpoints(self) -> None:
-        """Write the offsets that spare the next start some work, where they changed."""
+        """Write changed offsets that shorten the next start."""
         at_once(self.write_checkpoints_in_steps())
 
     def write_checkpoints_in_steps(self) -> Steps[None]:
-        """Write the checkpoints in steps."""
         pace = Pace()
         points, starts = {}, {}
         for log in list(self._logs()):
@@ -164,7 +157,6 @@ class Upkeep:
         self._cleaner.write_checkpoint()
 
     def _remove_one(self, now_ms: int) -> list[Note]:
-        """Have one folder emptied; the others wait for the next ticks."""
         folder = self._doomed.pop()
         if self._doomed:
             self._timers.set(REMOVAL, now_ms)

@@ -39,8 +39,6 @@ _after_max_timestamp: Final = CRC_STARTS_AT + _summed.size
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """The options of a topic that bear on a batch."""
-
     max_message_bytes: int
     segment_bytes: int
     log_append_time: bool
@@ -85,9 +83,9 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
 
 
 def intact_header(batch: Buffer) -> BatchHeader:
-    """Return the header of the one batch that ``batch`` must be, for who acts on it before it is appended.
+    """Return the header of the one batch in ``batch``, before it is appended.
 
-    Raises ApiError: CORRUPT_MESSAGE, which has the producer send it again, where it was damaged on its way.
+    Raises ApiError CORRUPT_MESSAGE, which the producer retries, if it was damaged.
     """
     header = _one_batch(batch)
     _check_crc(batch, header)
@@ -95,7 +93,6 @@ def intact_header(batch: Buffer) -> BatchHeader:
 
 
 def _one_batch(batch: Buffer) -> BatchHeader:
-    """Return the header, where the batch is as long as it says."""
     try:
         header = parse_batch_header(batch)
     except CorruptRecord as error:
@@ -110,7 +107,6 @@ def _one_batch(batch: Buffer) -> BatchHeader:
 
 
 def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
-    """Return what to say of bytes that do not begin with a batch's header."""
     if len(batch) > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
         return _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
     if not len(batch):
@@ -121,10 +117,7 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    """Refuse a batch whose length was damaged, or that lost its end: sent again, it may arrive whole.
-
-    Kafka says INVALID_RECORD, after which a producer gives up.
-    """
+    """Reject a damaged or cut batch as retriable. Kafka answers INVALID_RECORD, and the producer gives up."""
     return _corrupt(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
 
 
@@ -178,7 +171,7 @@ def _check_timestamp(timestamp_ms: int, rules: BatchRules, now_ms: int) -> None:
 def with_append_time(
     batch: Buffer, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int
 ) -> list[Buffer]:
-    """``batch`` under its place in the log and with the time of its append: new type, time and CRC, the rest a view."""
+    """Return ``batch`` at its offset with the append time: new type, time and CRC, the rest a view."""
     attributes = header.attributes | TIMESTAMP_TYPE_BIT
     summed = _summed.pack(attributes, header.last_offset_delta, header.base_timestamp, now_ms)
     rest = memoryview(batch)[_after_max_timestamp:]

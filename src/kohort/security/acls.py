@@ -11,7 +11,7 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """Who is behind a connection. Kafka's own listeners make ``User`` alone; ACLs may name other types."""
+    """A principal of Kafka. Listeners make ``User``; ACLs may name other types."""
 
     type: str
     name: str
@@ -25,12 +25,10 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 def user(name: str) -> Principal:
-    """Return the principal of a user."""
     return Principal(USER, name)
 
 
 def parse_principal(text: str) -> Principal:
-    """Return the principal that ``Type:name`` names. Raises ValueError, with Kafka's words."""
     kind, colon, name = text.partition(":")
     if not colon:
         raise ValueError(
@@ -49,7 +47,7 @@ NOT_ASKED: Final = -0x80000000
 
 
 class ResourceType(IntEnum):
-    """What may be done something to."""
+    """Types of resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -62,7 +60,7 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What may be done."""
+    """Operations of ACLs."""
 
     UNKNOWN = 0
     ANY = 1
@@ -93,8 +91,6 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2
@@ -102,7 +98,7 @@ class Permission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One rule: somebody may, or may not, do something to a resource, from a host."""
+    """One rule: allow or deny an operation on a resource for a principal and a host."""
 
     resource_type: ResourceType
     name: str
@@ -113,7 +109,6 @@ class Acl(NamedTuple):
     permission: Permission
 
     def __str__(self) -> str:
-        """Return the text that Kafka's audit has."""
         return (
             f"StandardAcl(resourceType={self.resource_type.name}, resourceName={self.name}, "
             f"patternType={self.pattern.name}, principal={self.principal}, host={self.host}, "
@@ -122,7 +117,7 @@ class Acl(NamedTuple):
 
 
 class AclChoice(NamedTuple):
-    """Which ACLs are meant: null and ANY let everything through; MATCH is whatever applies to the name."""
+    """A filter of ACLs: null and ANY match all; MATCH matches whatever applies to the name."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -133,7 +128,6 @@ class AclChoice(NamedTuple):
     permission: Permission = Permission.ANY
 
     def takes(self, acl: Acl) -> bool:
-        """Tell whether ``acl`` is among them."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.operation in (Operation.ANY, acl.operation)

@@ -21,14 +21,13 @@ ANY_NAME: Final = "hardcode"
 
 
 class Decision(NamedTuple):
-    """Whether it may be done, and by which rule: one of the words above, or an ACL."""
+    """The verdict and its reason: a constant above, or an ACL."""
 
     allowed: bool
     rule: str | Acl
 
     @property
     def because(self) -> str:
-        """The rule, as Kafka's audit has it."""
         return f"MatchingAcl(acl={self.rule})" if isinstance(self.rule, Acl) else self.rule
 
 
@@ -47,8 +46,6 @@ _Resource = dict[str, list[_Rule]]
 
 
 class Authorizer:
-    """What a set of ACLs allows."""
-
     def __init__(
         self, acls: Iterable[Acl] = (), super_users: Iterable[Principal] = (), *, allow_if_no_acl: bool = False
     ) -> None:
@@ -72,7 +69,7 @@ class Authorizer:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Decision:
-        """Decide on one operation: who denies goes first, then who allows, then what no ACL speaks of."""
+        """Decide on one operation: deny rules first, then allow rules, then the default."""
         if principal in self._super_users:
             return Decision(True, SUPER_USER)
         allowed_by = GIVEN_BY[operation]
@@ -150,7 +147,6 @@ def _is_covered(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
 
 
 def _network(host: str) -> IPv4Network | IPv6Network | None:
-    """Return the network that ``host`` writes as ``10.1.0.0/16``; None where it is none."""
     if "/" not in host:
         return None
     try:

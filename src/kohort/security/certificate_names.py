@@ -19,13 +19,13 @@ RULE: Final = "RULE:"
 
 
 class NameRule(NamedTuple):
-    """One rule; without ``rewrite`` it takes every name as it is."""
+    """One rule; without ``rewrite`` it takes the name as it is."""
 
     rewrite: Rewrite | None
     letters: str
 
     def name(self, subject: str) -> str | None:
-        """Return whose the subject is; None if the rule is not about it."""
+        """Return the user's name; None if the rule does not match."""
         if self.rewrite is None:
             return subject
         name = self.rewrite.of(subject)
@@ -35,7 +35,7 @@ class NameRule(NamedTuple):
 
 
 class NameRules:
-    """The rules of a listener. Raises ConfigError for text that makes none."""
+    """The mapping rules of a listener. Raises ConfigError for malformed text."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[NameRule] = []
@@ -48,11 +48,9 @@ class NameRules:
                 at = self._read_rule(at)
 
     def name(self, subject: str) -> str | None:
-        """Return the user's name for a certificate's subject; None if no rule is about it."""
         return next((name for rule in self._rules if (name := rule.name(subject)) is not None), None)
 
     def _read_rule(self, begin: int) -> int:
-        """Read the rule that begins there; return where it ends."""
         if self._text.startswith(DEFAULT, begin):
             at = begin + len(DEFAULT)
             self._rules.append(NameRule(None, ""))
@@ -74,7 +72,6 @@ class NameRules:
         return at + len(rest)
 
     def _until_slash(self, begin: int, at: int) -> tuple[str, int]:
-        """Return the text up to the next slash without a backslash before it, and where it goes on."""
         end = at
         while end < len(self._text):
             if self._text[end] == "/":
@@ -88,5 +85,4 @@ class NameRules:
 
 @lru_cache(maxsize=64)
 def name_rules(text: str) -> NameRules:
-    """Return the rules that a text makes. Raises ConfigError."""
     return NameRules(text)

@@ -156,7 +156,7 @@ def _attributes(name: Element) -> Iterator[tuple[str, Element]]:
 
 
 def _name(name: Element) -> str:
-    """Write a name as RFC 2253 has it: the last part first."""
+    """Write a name as in RFC 2253: the last part first."""
     parts = []
     for relative in _elements(name.content):
         attributes = [tuple(_elements(attribute.content)) for attribute in _elements(relative.content)]

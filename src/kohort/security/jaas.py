@@ -35,23 +35,22 @@ ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class JaasEntry:
-    """One login module: the simple name of its class, and its options."""
+    """One login module: the simple class name and its options."""
 
     module: str
     options: Mapping[str, Secret] = field(default_factory=dict)
 
     def get(self, key: str) -> str | None:
-        """Return the text of an option, or None."""
         value = self.options.get(key)
         return None if value is None else value.reveal()
 
     def under(self, prefix: str) -> dict[str, Secret]:
-        """Return the options whose names begin so, without that beginning: the users of ``user_``."""
+        """Return the options with this prefix, without it: the users of ``user_``."""
         return {key.removeprefix(prefix): value for key, value in self.options.items() if key.startswith(prefix)}
 
 
 def parse_jaas(config: Secret, option: str = OPTION) -> JaasEntry:
-    """Read one entry. Raises ConfigError in the words that people know from Kafka."""
+    """Parse one entry. Raises ConfigError in Kafka's words."""
     tokens = _tokens(config.reveal(), option)
     if not tokens:
         raise ConfigError(f"{option}: Login module not specified in JAAS config")
@@ -77,7 +76,6 @@ def parse_jaas(config: Secret, option: str = OPTION) -> JaasEntry:
 
 
 def _tokens(text: str, option: str) -> list[tuple[str, bool]]:
-    """Return the words of an entry, each with whether it is a mark of the grammar."""
     text = COMMENT.sub(lambda found: found[1] or " ", text)
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:

@@ -26,14 +26,13 @@ NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 
 
 def refused(api: Api, request: Message, version: int, code: ErrorCode) -> Message | None:
-    """Return the response; None where this version of the API has no place for an error."""
+    """Return the error response; None if this version has no field for an error."""
     top = not (api.key == METADATA or (api.key == FETCH and code not in OF_SESSIONS))
     given = _filled(api.response, request, version, code, top=top)
     return api.response(**given) if given else None
 
 
 def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, *, top: bool) -> dict[str, Any]:
-    """Return the fields of a response or of an element of one; none if there is no place for the error."""
     specs = {f.name: f for f in kind.FIELDS if version in f.versions}
     if CODE in specs and top:
         return {CODE: int(code)}
@@ -49,7 +48,6 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
 
 
 def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) -> dict[str, Any]:
-    """Return an element of a response for an element of the request; none if it has no place for the error."""
     names = [f.name for f in kind.FIELDS if version in f.versions]
     found: dict[str, Any] = {name: int(code) for name in CODES if name in names}
     if isinstance(thing, Message):
@@ -71,7 +69,6 @@ def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) ->
 
 
 def _things(asked: Message, version: int) -> Iterable[Any]:
-    """Return what a request, or an element of one, asks about: its first array of this version with something in."""
     for spec in asked.FIELDS:
         value = getattr(asked, spec.name)
         if spec.kind == "array" and value and version in spec.versions:
@@ -80,7 +77,6 @@ def _things(asked: Message, version: int) -> Iterable[Any]:
 
 
 def _element(spec: FieldSpec) -> type[Message] | None:
-    """Return the class of the elements of an array of structs; None for another field."""
     of = spec.of
     return of if spec.kind == "array" and isinstance(of, type) and issubclass(of, Message) else None
 
@@ -104,7 +100,6 @@ class SeenRequest:
     connection: ConnectionId
 
     def matches(self, api: str | None, client_id: str | None) -> bool:
-        """Tell whether it is of this API and of this client; None means any."""
         return api in (None, self.api) and client_id in (None, self.client_id)
 
 
@@ -119,11 +114,9 @@ class Rule:
     struck: int = 0
 
     def takes(self, seen: SeenRequest) -> bool:
-        """Tell whether the rule is for this request, and not used up."""
         return self.left != 0 and seen.matches(self.api, self.client_id)
 
     def count(self) -> None:
-        """Count one more request to which it happened."""
         self.struck += 1
         if self.left is not None:
             self.left -= 1
@@ -135,7 +128,7 @@ Effect = Callable[[SeenRequest, Api, Request], Answer | None]
 
 @dataclass(slots=True)
 class Hold:
-    """Requests kept waiting: neither served nor answered, until they are let go."""
+    """Parked requests, until they are released."""
 
     rule: Rule | None = None
     kept: list[tuple[int, Request]] = field(default_factory=list)
@@ -143,8 +136,6 @@ class Hold:
 
 @dataclass(slots=True, eq=False)
 class Awaited:
-    """Someone waits until ``count`` requests have arrived."""
-
     api: str
     client_id: str | None
     count: int
@@ -152,7 +143,7 @@ class Awaited:
 
 
 class Script:
-    """The rules in the order in which they were made; the first that takes a request decides."""
+    """Rules in order of creation; the first match decides."""
 
     def __init__(self, lose_answer: Callable[[int, ConnectionId], None]) -> None:
         self.seen: deque[SeenRequest] = deque(maxlen=SEEN_MOST)
@@ -212,7 +203,6 @@ class Script:
         return rule
 
     def drop(self, rule: Rule | None = None) -> None:
-        """Forget one rule, or all."""
         self._rules = [one for one in self._rules if rule is not None and one[0] is not rule]
 
     # ------------------------------------------------------------ what was seen
@@ -239,14 +229,14 @@ class Script:
 
 
 def known(api: str) -> str:
-    """Return the name of an API. Raises UsageError for what is none, with the nearest that is one."""
+    """Return the name of an API. Raises UsageError with the nearest one."""
     if api not in API_NAMES:
         raise UsageError(f"there is no API {api!r}{did_you_mean(api, API_NAMES)}")
     return api
 
 
 def code_of(error: ErrorCode | str | int) -> ErrorCode:
-    """Return an error code by its number or its name in the protocol. Raises UsageError for what is none."""
+    """Return an error code by number or name. Raises UsageError."""
     try:
         return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):

@@ -40,11 +40,9 @@ class MovableClock:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it moves only when told."""
         return self._frozen_at_ms is not None
 
     def now_ms(self) -> int:
-        """Return the time, in milliseconds since 1970."""
         since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
         return since + self._ahead_ms
 
@@ -114,8 +112,7 @@ class StagedBroker(Broker):
         return served
 
     def _end_waits(self, served: Server | ClusterServer) -> None:
-        """While time stands still no fetch would ever have waited long enough, nor would anybody see what the disk has;
-        and what a client sends next on the same connection would wait behind it."""
+        """Complete parked fetches: with a frozen clock no fetch would ever time out."""
         for server in _servers_of(served).values():
             server.give(EndWaits())
         self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_waits, served)

@@ -38,7 +38,6 @@ class Api:
         return 0 if self.key == PRODUCE else self.low
 
     def serves(self, version: int) -> bool:
-        """Tell whether a request of this version is answered."""
         return self.low <= version <= self.high
 
 
@@ -47,7 +46,6 @@ HIGHEST_SERVED: Final = {INIT_PRODUCER_ID: 5}
 
 
 def _declared() -> Iterator[type[Message]]:
-    """Yield every message that is declared with an API key, whichever module of the package declares it."""
     for module in pkgutil.iter_modules(messages.__path__, f"{messages.__name__}."):
         for declared in vars(importlib.import_module(module.name)).values():
             if isinstance(declared, type) and issubclass(declared, Message) and declared.API_KEY is not None:
@@ -65,7 +63,6 @@ def _api(request: type[Message], response: type[Message]) -> Api:
 
 
 def _apis() -> dict[int, Api]:
-    """Return the APIs by key: a request and a response that have it in common."""
     declared = {message.__name__: message for message in _declared()}
     requests = sorted((m for n, m in declared.items() if n.endswith("Request")), key=lambda m: m.API_KEY or 0)
     apis = (_api(m, declared[f"{m.__name__.removesuffix('Request')}Response"]) for m in requests)
@@ -77,7 +74,7 @@ APIS: Final[dict[int, Api]] = _apis()
 
 
 def api_of(message: Message | type[Message]) -> Api:
-    """Return the API that a request or a response belongs to. Raises KeyError for a message that belongs to none."""
+    """Return the API of a request or response. Raises KeyError."""
     key = message.API_KEY
     if key is None:
         raise KeyError(f"{message!r} is neither a request nor a response")
@@ -85,5 +82,4 @@ def api_of(message: Message | type[Message]) -> Api:
 
 
 def response_of(request: type[Message]) -> type[Message]:
-    """Return the class of the answers to ``request``."""
     return api_of(request).response

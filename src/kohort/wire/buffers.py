@@ -11,7 +11,7 @@ STEP_BYTES: Final = 1 << 20
 
 
 class Buffers:
-    """Buffers for large pieces. They are used again, and no more of them is kept than ``kept_most``."""
+    """Reusable buffers for large pieces; at most ``kept_most`` bytes are kept."""
 
     def __init__(self, kept_most: int) -> None:
         self._kept: list[bytearray] = []
@@ -22,7 +22,7 @@ class Buffers:
         return sum(map(len, self._kept))
 
     def take(self, size: int) -> memoryview:
-        """Room for ``size`` bytes, at the beginning of a buffer that nobody looks into."""
+        """Return ``size`` bytes at the beginning of a free buffer."""
         fitting = [b for b in self._kept if len(b) >= size]
         for buffer in sorted(fitting, key=len):
             if is_free(buffer):
@@ -34,13 +34,12 @@ class Buffers:
         return memoryview(buffer)[:size]
 
     def _make_room(self, size: int) -> None:
-        """Let go of the oldest, free or not: those in use live on with who uses them."""
         while self._kept and self.kept_bytes + size > self._kept_most:
             self._kept.pop(0)
 
 
 def is_free(buffer: bytearray) -> bool:
-    """Tell whether no view looks into ``buffer``: only then may its size change, and it is changed back at once."""
+    """True if no view of ``buffer`` exists: only then can its size change, which is undone at once."""
     try:
         last = buffer.pop()
     except BufferError:

@@ -28,8 +28,6 @@ Records = Buffer | list[Buffer]
 
 @dataclass(frozen=True, slots=True)
 class _Instead:
-    """Readers and writers of some messages, in place of the compiled ones."""
-
     messages: Collection[type[Message]]
     reader_of: Callable[[type[Message], int], Reader]
     writer_of: Callable[[type[Message], int], Writer]
@@ -69,7 +67,7 @@ def decode(
 
 
 def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
-    """Decode to the end of ``body`` in steps. All arrays together may hold as much as one elsewhere."""
+    """Decode to the end of ``body`` in steps, under one bound for all arrays."""
     if is_replaced(message):
         return decode(message, version, body, start)
     read = _step_readers.get((message, version))
@@ -98,12 +96,12 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
-    """Return a frame of ``head`` and ``message``: their length, and what ``encode`` gives and raises."""
+    """Return a frame of ``head`` and ``message``. Raises as ``encode``."""
     return _write(message, version, [b"", head])
 
 
 def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
-    """``parts`` and then ``message``; where there are parts, the first is the place for the length of all others."""
+    """Write ``message`` behind ``parts``; the first part is the place of the length."""
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:
@@ -120,7 +118,6 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
 
 
 def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps[list[Buffer]]:
-    """Encode as ``encode_framed`` does, in steps."""
     cls = type(message)
     if is_replaced(cls):
         return encode_framed(head, message, version)
@@ -150,7 +147,7 @@ def encode_elements_in_steps(
 def _written(
     write: StepWriter, held: object, parts: list[Buffer], whole: list[Buffer], about: tuple[type[Message], int]
 ) -> Steps[None]:
-    """Add to ``whole`` the buffers in ``parts``, and what ``write`` makes of ``held``, in steps."""
+    """Append the buffers of ``parts`` and of ``held`` to ``whole``, in steps."""
     try:
         for _ in write(held, parts.extend):
             whole += coalesce(parts)
@@ -167,7 +164,6 @@ def _unwritable(message: type[Message], version: int, error: Exception) -> Proto
 
 
 def is_replaced(message: type[Message]) -> bool:
-    """Tell whether ``message`` is written by something else than the compiled writers."""
     return any(message in instead.messages for instead in _instead)
 
 
@@ -193,7 +189,7 @@ def replaced(
     reader_of: Callable[[type[Message], int], Reader],
     writer_of: Callable[[type[Message], int], Writer],
 ) -> Iterator[None]:
-    """Within this, ``messages`` are read and written by what these give: for who plays both sides of the wire."""
+    """Within this block, ``messages`` use these readers and writers: for programs with both sides of the wire."""
     compiled_readers = {key: _readers.pop(key) for key in list(_readers) if key[0] in messages}
     compiled_writers = {key: _writers.pop(key) for key in list(_writers) if key[0] in messages}
     _instead.append(_Instead(messages, reader_of, writer_of))
@@ -210,7 +206,6 @@ def replaced(
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
-    """``encode``, joined."""
     buffers = encode(message, version)
     return buffers[0] if len(buffers) == 1 and type(buffers[0]) is bytes else b"".join(buffers)
 
@@ -235,7 +230,6 @@ def coalesce(parts: Sequence[Buffer]) -> list[Buffer]:
 
 
 def check_version(message: type[Message], version: int) -> None:
-    """Raise UnsupportedVersion for a version that the message does not have."""
     if version not in message.VERSIONS:
         low, high = message.VERSIONS
         raise UnsupportedVersion(f"{message.__name__} has versions {low} to {high}, not {version}")

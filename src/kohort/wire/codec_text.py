@@ -45,12 +45,10 @@ class CodeText:
         self.lines.extend(CodeLine("    " * (depth + 1) + line, path) for line in lines)
 
     def new(self, letter: str) -> str:
-        """Return a local name that nothing else has."""
         self.names += 1
         return f"{letter}{self.names}"
 
     def bind(self, letter: str, value: Any) -> str:
-        """Return a name by which the function sees ``value``."""
         name = self.new(letter)
         self.scope[name] = value
         return name
@@ -80,7 +78,6 @@ def field_error(message: type[Message], error: BaseException, problem: str) -> P
 
 
 def _culprit(line: CodeLine, names: dict[str, Any]) -> str:
-    """Find the first of several fields packed together that does not fit."""
     for spec in line.run:
         try:
             struct.pack(f">{spec.code}", getattr(names[line.owner], spec.name))
@@ -90,7 +87,6 @@ def _culprit(line: CodeLine, names: dict[str, Any]) -> str:
 
 
 def join(path: str, name: str) -> str:
-    """Return the path of a field inside the struct at ``path``."""
     return f"{path}.{name}" if path else name
 
 
@@ -98,7 +94,6 @@ def join(path: str, name: str) -> str:
 
 
 def uvarint(body: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Return the unsigned varint at ``at``, of at most 32 bits, and where it ends."""
     value = 0
     for shift in (0, 7, 14, 21, 28):
         byte = body[at]
@@ -158,7 +153,6 @@ ARRAY_LAYOUTS: Final = {code: ArrayLayouts(code) for code in "bhHiq?"}
 
 
 def plain_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
-    """Return the fields that this version writes in place, in order."""
     return [f for f in message.FIELDS if version in f.versions and (f.tag is None or not flexible)]
 
 
@@ -169,7 +163,6 @@ def tagged_fields(message: type[Message], version: int, flexible: bool) -> list[
 
 
 def holds_records(message: type[Message]) -> bool:
-    """Tell whether record batches travel in this message."""
     return any(f.kind == "records" or (isinstance(f.of, type) and holds_records(f.of)) for f in message.FIELDS)
 
 

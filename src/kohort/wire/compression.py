@@ -62,7 +62,6 @@ US_PER_KIB: Final = {Codec.GZIP: 30.0, Codec.SNAPPY: 2.0, Codec.LZ4: 2.0, Codec.
 
 
 def codec_of(value: int) -> Codec:
-    """Return the codec of a number off the wire. Raises CorruptRecord for one that does not exist."""
     codec = _codecs.get(value)
     if codec is None:
         raise CorruptRecord(f"compression codec {value} does not exist")
@@ -79,7 +78,6 @@ def compress(codec: Codec, data: Buffer) -> bytes:
 
 
 def compress_in_steps(codec: Codec, data: Buffer) -> Steps[bytes]:
-    """Compress as ``compress`` does, in steps."""
     if codec is Codec.NONE:
         return bytes(data)
     view, pace = memoryview(data), Pace()
@@ -100,7 +98,7 @@ def compress_in_steps(codec: Codec, data: Buffer) -> Steps[bytes]:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """Return what ``data`` holds. Raises TooLarge past ``max_bytes``, CorruptRecord for what is not such a blob."""
+    """Decompress ``data``. Raises TooLarge above ``max_bytes``, CorruptRecord if it is malformed."""
     if codec is Codec.NONE and len(data) > max_bytes:
         raise TooLarge(f"{len(data)} bytes of records, more than the {max_bytes} accepted")
     held = decompressed(codec, data, max_bytes)
@@ -108,7 +106,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
 
 
 def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
-    """Return the same, not copied once more: ``data`` itself, of any size, where it is not compressed."""
+    """Decompress without another copy: ``data`` itself where it is not compressed."""
     if codec is Codec.NONE:
         return data
     try:
@@ -125,7 +123,7 @@ def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
 
 
 def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes: int, codec: Codec) -> memoryview:
-    """Decompress into a fixed buffer; where it is too small, into a larger one, up to ``max_bytes`` and one more."""
+    """Decompress into a fixed buffer, then into larger ones up to ``max_bytes`` and one more."""
     room = max(len(data) * FIRST_GUESS, SMALLEST_BUFFER)
     while True:
         room = min(room, max_bytes)
@@ -149,7 +147,7 @@ def _xerial_block(data: memoryview) -> tuple[bytes, bytes]:
 
 
 def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
-    """Xerial chunks, however many; anything else is taken for one raw block, as some clients send."""
+    """Decompress Xerial chunks; any other blob is one raw block, as some clients send it."""
     view = memoryview(data)
     if bytes(view[:8]) != XERIAL_MAGIC:
         return _decompress_block(view, max_bytes)
@@ -181,7 +179,7 @@ def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4_block(data: memoryview) -> tuple[bytes, bytes]:
-    """Return a block of an LZ4 frame, after its size; stored as it is where that is smaller."""
+    """Return a block of an LZ4 frame after its size; uncompressed where that is smaller."""
     block = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(block) >= len(data):
         return (len(data) | LZ4_STORED).to_bytes(4, "little"), bytes(data)

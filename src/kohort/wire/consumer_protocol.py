@@ -48,7 +48,7 @@ LENGTH_BYTES: Final = 2
 
 @dataclass(slots=True)
 class Subscription:
-    """What a member wants, and what it still owns."""
+    """A member's subscription and owned partitions."""
 
     topics: list[str]
     user_data: bytes | None = None
@@ -59,14 +59,14 @@ class Subscription:
 
 @dataclass(slots=True)
 class Assignment:
-    """What the leader gives a member."""
+    """A member's assignment by the leader."""
 
     partitions: list[TopicPartition] = field(default_factory=list)
     user_data: bytes | None = None
 
 
 def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Return the blob of a subscription: topics sorted, owned partitions by topic, as Java writes them."""
+    """Encode a subscription: topics sorted, owned partitions by topic, as Java does."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -78,7 +78,7 @@ def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSIO
 
 
 def parse_subscription(blob: bytes) -> Subscription:
-    """Return the subscription in a member's metadata. Raises ProtocolError for bytes that are none."""
+    """Parse a member's metadata. Raises ProtocolError."""
     message = _parse(ConsumerProtocolSubscription, blob)
     return Subscription(
         topics=message.topics,
@@ -90,18 +90,17 @@ def parse_subscription(blob: bytes) -> Subscription:
 
 
 def parse_subscribed_topics(blob: bytes) -> list[str]:
-    """Only the topics, for a broker that must not care for what else a newer or stranger client put there."""
+    """Parse only the topics: a broker ignores newer fields."""
     message = _parse(ConsumerProtocolSubscription, blob, version=0)
     return message.topics
 
 
 def topics_field(blob: bytes) -> tuple[int, int]:
-    """Return the number of topics in a subscription, and where the bytes of that field begin; 0 where it is cut off."""
+    """Return the number of topics and the position of the field; 0 if it is cut off."""
     return int.from_bytes(blob[_version.size : _version.size + COUNT_BYTES], signed=True), _version.size
 
 
 def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """Return the blob of an assignment, grouped by topic."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=_grouped(assignment.partitions), user_data=assignment.user_data
     )
@@ -109,8 +108,7 @@ def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> 
 
 
 def parse_assignment(blob: bytes) -> Assignment:
-    """Return the assignment in a blob. No bytes at all are an empty assignment; anything else malformed is a
-    ProtocolError."""
+    """Parse an assignment; no bytes are an empty one. Raises ProtocolError."""
     if not blob:
         return Assignment()
     message = _parse(ConsumerProtocolAssignment, blob)
@@ -118,7 +116,7 @@ def parse_assignment(blob: bytes) -> Assignment:
 
 
 def parse_partitions_by_topic(blob: bytes) -> dict[str, list[int]]:
-    """Return only the partitions of an assignment, by topic; no bytes are none. Raises ProtocolError."""
+    """Parse only the partitions, by topic; no bytes are none. Raises ProtocolError."""
     by_topic: dict[str, list[int]] = {}
     if blob:
         for assigned in _parse(ConsumerProtocolAssignment, blob).assigned_partitions:

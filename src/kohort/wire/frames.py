@@ -16,7 +16,7 @@ LENGTH_BYTES: Final = _length.size
 
 
 class FrameReader:
-    """Takes bytes as they come, gives whole frames (without their length)."""
+    """Splits a stream of bytes into frames, without their length."""
 
     __slots__ = ("_begun", "_head", "_left", "_uncopied_above", "max_bytes", "pending_bytes")
 
@@ -32,8 +32,7 @@ class FrameReader:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """Return the frames that ``data`` completes. Raises ProtocolError for a length below zero or above the
-        limit."""
+        """Return the frames that ``data`` completes. Raises ProtocolError for an invalid length."""
         at, end = 0, len(data)
         if not self._left and not self._head and end >= LENGTH_BYTES:
             size = self._check(_length.unpack_from(data)[0])
@@ -69,16 +68,16 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes the frame under way still lacks; 0 if none is, or its length has not come."""
+        """Bytes still missing of the partial frame; 0 before its length."""
         return self._left
 
     @property
     def frame_bytes(self) -> int:
-        """The length of the frame under way; 0 if none is, or its length has not come."""
+        """Length of the partial frame; 0 before its length."""
         return self._left + self.pending_bytes if self._left else 0
 
     def take_begun(self) -> bytes:
-        """Return what has come of the frame under way. The reader forgets it: the caller reads the rest."""
+        """Take the bytes of the partial frame over: the caller reads the rest."""
         begun = bytes(self._begun)
         self._begun = bytearray()
         self._left = self.pending_bytes = 0
@@ -92,7 +91,6 @@ class FrameReader:
         return size
 
     def _continue(self, data: bytes, frames: list[bytes | bytearray]) -> int:
-        """Give ``data`` to the frame under way; returns where the rest begins."""
         taken = min(self._left, len(data))
         self._left -= taken
         self._begun += data if taken == len(data) else data[:taken]

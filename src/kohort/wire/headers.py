@@ -30,7 +30,7 @@ NO_TAGS: Final = b"\x00"
 
 @dataclass(slots=True)
 class RequestHeader:
-    """Who asks what, at which version, under which number."""
+    """API key, version, correlation id and client id of a request."""
 
     api_key: int
     api_version: int
@@ -60,7 +60,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
 
 
 def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
-    """Return who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
+    """Return the client id and its end; tagged fields follow in flexible versions."""
     try:
         (size,) = _size.unpack_from(request, _start.size)
     except struct.error:
@@ -84,7 +84,6 @@ def _too_short(request: bytes | bytearray) -> ProtocolError:
 
 
 def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
-    """Return a framed request, ready to send."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     size = -1 if header.client_id is None else len(client_id)
     try:
@@ -97,12 +96,10 @@ def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
 
 
 def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
-    """Return a framed response, ready to send; record batches in it are passed through, not copied."""
     return encode_framed(_response_head(correlation_id, message, version), message, version)
 
 
 def build_response_in_steps(correlation_id: int, message: Message, version: int) -> Steps[list[Buffer]]:
-    """Build as ``build_response`` does, in steps."""
     return encode_framed_in_steps(_response_head(correlation_id, message, version), message, version)
 
 
@@ -132,7 +129,6 @@ def parse_response(response: Buffer, message: type[M], version: int) -> tuple[in
 
 
 def correlation_of(response: Buffer) -> int:
-    """Return which request a response answers."""
     try:
         return int(_correlation.unpack_from(response)[0])
     except struct.error:
@@ -142,7 +138,7 @@ def correlation_of(response: Buffer) -> int:
 
 
 def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
-    """Return where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
+    """Return the end of the tagged fields; headers define none."""
     try:
         if not body[at]:
             return at + 1

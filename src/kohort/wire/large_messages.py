@@ -15,7 +15,7 @@ from kohort.wire.writers import WrittenArray
 
 
 class GrowingAnswer:
-    """One answer, at one version of its API."""
+    """One response, at one version of its API."""
 
     def __init__(self, version: int, path: tuple[str, ...]) -> None:
         self._version = version
@@ -36,7 +36,6 @@ class GrowingAnswer:
         yield from self._add(getattr(self._whole, self._path[0]), items, 0, continued)
 
     def finish(self) -> Steps[Message]:
-        """Return the answer, once all parts were added. Raises ProtocolError as ``add``."""
         assert self._whole is not None, "an answer has a part"
         array = getattr(self._whole, self._path[0])
         if array:
@@ -62,7 +61,6 @@ class GrowingAnswer:
         array.append(last)
 
     def _write(self, array: WrittenArray, elements: list[Any], level: int) -> Steps[None]:
-        """Encode elements at the end of ``array``."""
         assert self._whole is not None, "elements have an answer"
         kind = type(self._whole)
         if is_replaced(kind):
@@ -78,7 +76,6 @@ class GrowingAnswer:
             yield from let_go(held)
 
     def _inner_bytes(self, element: Message, level: int) -> int:
-        """Return the bytes in the arrays of an element, which become bytes of the element."""
         if level + 1 == len(self._path):
             return 0
         array = getattr(element, self._path[level + 1])
@@ -94,7 +91,7 @@ GATHERED_AT_ONCE: Final = 50_000
 
 
 def let_go(held: list[Message]) -> Steps[None]:
-    """Free what the messages in ``held`` hold, which nobody else may hold; ``held`` is empty afterwards."""
+    """Free the messages in ``held``, which no other object may reference; ``held`` becomes empty."""
     pace = Pace(goes_on=True)
     leaves: list[Any] = []
     at = 0
@@ -121,7 +118,6 @@ _arrays: dict[type[Message], list[tuple[str, bool]]] = {}
 
 
 def _struct_arrays(kind: type[Message]) -> list[tuple[str, bool]]:
-    """Return the fields that are arrays of structs, and whether those have such fields themselves."""
     known = _arrays.get(kind)
     if known is None:
         arrays = [(f.name, f.of) for f in kind.FIELDS if f.kind == "array" and isinstance(f.of, type)]

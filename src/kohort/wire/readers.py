@@ -45,12 +45,10 @@ _int32 = struct.Struct(">i").unpack_from
 
 
 def compile_reader(message: type[Message], version: int) -> Reader:
-    """Return the reader of ``message`` at ``version``."""
     return _ReaderSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
 def compile_step_reader(message: type[Message], version: int) -> StepReader:
-    """Return the reader in steps of ``message`` at ``version``."""
     return _ReaderSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 
@@ -85,7 +83,6 @@ class _ReaderSource(CodeText):
         self.add("", 0, "return m, p")
 
     def struct(self, depth: int, message: type[Message], target: str, path: str) -> None:
-        """Read a struct into the local ``target``."""
         self.add(path, depth, f"{target} = new({self.bind('C', message)})")
         run: list[FieldSpec] = []
         for spec in plain_fields(message, self.version, self.flexible):
@@ -122,7 +119,6 @@ class _ReaderSource(CodeText):
         self.add(first, depth, f"p += {layout.size}")
 
     def value(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
-        """Read one field, or one element of an array, into the expression ``target``."""
         if spec.kind == "fixed":
             layout = struct.Struct(f">{spec.code}")
             self.add(path, depth, f"({target},) = {self.bind('U', layout.unpack_from)}(b, p)", f"p += {layout.size}")
@@ -134,7 +130,6 @@ class _ReaderSource(CodeText):
             self.sized(depth, spec, target, path)
 
     def length(self, depth: int, spec: FieldSpec, path: str) -> None:
-        """Set ``l`` to a length or a count, -1 for null."""
         if self.flexible:
             self.add(path, depth, "l = b[p] - 1", "if l > 126:", "    l, p = uvarint(b, p)", "    l -= 1")
             if spec.kind == "string":
@@ -146,14 +141,13 @@ class _ReaderSource(CodeText):
             self.add(path, depth, "(l,) = int32(b, p)", "p += 4")
 
     def null(self, depth: int, spec: FieldSpec, target: str, path: str) -> int:
-        """Take a null where the version has one; returns the depth at which to go on with what is not null."""
+        """Read a null if the version allows one; return the indentation of the code for other values."""
         if self.version not in spec.nullable:
             return depth
         self.add(path, depth, f"if l == -1: {target} = None", "else:")
         return depth + 1
 
     def sized(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
-        """Read a string, bytes or records."""
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, "e = p + l", "if e < p or e > n: raise short('length', l, n - p)")
@@ -214,7 +208,7 @@ class _ReaderSource(CodeText):
         self.add(path, depth, f"{target} = {items}")
 
     def tags(self, depth: int, tagged: list[FieldSpec], target: str, path: str) -> None:
-        """Read the section of tagged fields: those known are read and must fill their size, others are skipped."""
+        """Read the tagged fields; unknown tags are skipped."""
         where = join(path, "tags")
         count, tag, end = self.new("t"), self.new("g"), self.new("z")
         self.add(where, depth, f"{count} = b[p]", f"if {count}:")

@@ -57,8 +57,6 @@ SMALL_ENOUGH_TO_COPY: Final = 1024
 
 
 class NewRecord(NamedTuple):
-    """A record on its way into a batch."""
-
     key: bytes | None
     value: bytes | None
     headers: Sequence[Header] = ()
@@ -66,8 +64,6 @@ class NewRecord(NamedTuple):
 
 
 class ReadRecord(NamedTuple):
-    """A record that came out of a batch."""
-
     offset: int
     timestamp_ms: int
     key: bytes | None
@@ -94,7 +90,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
         return LENGTH_ENDS_AT + self.batch_length
 
     @property
@@ -103,19 +98,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where a reader goes on: after the batch, whatever compaction took out of it."""
+        """Offset after the batch, with its compacted records."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; 2**31 - 1 is followed by 0. -1 for a batch without sequence."""
+        """Sequence of the last record; 0 follows 2**31 - 1. -1 without sequence."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
 
     @property
     def codec(self) -> Codec:
-        """Raises CorruptRecord for a number that is no codec."""
+        """Raises CorruptRecord for an unknown codec."""
         return codec_of(self.attributes & CODEC_BITS)
 
     @property
@@ -132,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on compaction may drop tombstones and marker of this batch; None until compaction has set it."""
+        """Time from which compaction may drop tombstones and marker; None before it is set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -156,7 +151,7 @@ def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
 
 
 def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each whole batch in ``buf``: where it starts, and its header. A partial last batch ends the walk."""
+    """Yield position and header of each whole batch in ``buf``. A partial last batch is ignored."""
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = parse_batch_header(buf, at)
@@ -168,7 +163,7 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
-    """Raise CorruptRecord where the bytes are not those that were summed, or are not all there."""
+    """Raise CorruptRecord on a wrong CRC or missing bytes."""
     size = header.size
     if size > len(buf) - at:
         raise CorruptRecord(f"a batch of {size} bytes with {len(buf) - at} present", offset=header.base_offset)
@@ -179,7 +174,7 @@ def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
 
 
 def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buffer]:
-    """``batch`` under its place in the log: a new head of 16 bytes, and a view of all the rest."""
+    """Return ``batch`` at its offset: a new head of 16 bytes, and a view of the rest."""
     length = _length.unpack_from(batch, 8)[0]
     return [_head.pack(base_offset, length, leader_epoch), memoryview(batch)[_head.size :]]
 
@@ -188,7 +183,7 @@ def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buff
 
 
 class BatchFields(TypedDict, total=False):
-    """What a batch says of all its records; each has -1, False or None where it is not given."""
+    """Fields of a batch; -1, False or None where unset."""
 
     producer_id: int
     producer_epoch: int
@@ -203,7 +198,6 @@ class BatchFields(TypedDict, total=False):
 def build_batch(
     records: Sequence[NewRecord], *, base_offset: int = 0, codec: Codec = Codec.NONE, **fields: Unpack[BatchFields]
 ) -> bytes:
-    """Return one batch of ``records``, with consecutive offsets from ``base_offset``."""
     base_timestamp = records[0].timestamp_ms if records else -1
     max_timestamp = max((r.timestamp_ms for r in records), default=-1)
     body = bytearray()
@@ -230,8 +224,7 @@ def build_batch(
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """Return a batch of these fields around ``payload``, the records as they are stored; its length and CRC are made
-    anew."""
+    """Return a batch of these fields around ``payload``, the encoded records; length and CRC are computed."""
     summed = _after_crc.pack(
         header.attributes,
         header.last_offset_delta,
@@ -291,8 +284,7 @@ def read_pairs(buf: Buffer, at: int, header: BatchHeader, *, max_bytes: int = DE
 
 
 def _lone_pair(buf: bytes, at: int, header: BatchHeader) -> KeyValue | None:
-    """Return the record of a batch that holds one usual small one (``_read_pair``), read where it is; None for any
-    other."""
+    """Return the record of a batch with one small record (``_read_pair``); None for any other batch."""
     end = at + LENGTH_ENDS_AT + header.batch_length
     at += HEADER_BYTES
     if end > len(buf) or end - at < SMALLEST_RECORD or header.attributes & CODEC_BITS or header.last_offset_delta < 0:
@@ -348,8 +340,7 @@ def _read_records(
 
 
 def _read_pair(body: bytes, at: int, header: BatchHeader) -> tuple[KeyValue, int]:
-    """Return the usual small record in one stride: a key and a value of up to 63 bytes and no headers. Others as
-    always."""
+    """Read a small record in one stride: a key and a value of up to 63 bytes, no headers."""
     size, key_at = read_varint(body, at)
     end = key_at + size
     _, key_at = read_varint(body, key_at + 1)
@@ -414,7 +405,7 @@ MARKER_MAX_BYTES: Final = 1 << 10
 
 
 class Marker(NamedTuple):
-    """How the transaction of a producer ended. ``coordinator_epoch`` is the leader epoch of who decided."""
+    """The marker of a producer's transaction. ``coordinator_epoch``: leader epoch of its coordinator."""
 
     producer_id: int
     producer_epoch: int
@@ -423,7 +414,6 @@ class Marker(NamedTuple):
 
 
 def build_marker(marker: Marker, now_ms: int) -> bytes:
-    """Return the control batch of ``marker``."""
     key = encode_bytes(ControlRecordKey(version=0, type=COMMIT if marker.committed else ABORT), 0)
     value = encode_bytes(EndTxnMarker(version=0, coordinator_epoch=marker.coordinator_epoch), 0)
     return build_batch(

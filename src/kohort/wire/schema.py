@@ -31,7 +31,7 @@ STRING_MAX: Final = 0x7FFF
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; ``1+`` ends at the highest number there is, ``none`` holds nothing."""
+    """A closed range of versions; ``1+`` is open-ended, ``none`` is empty."""
 
     low: int
     high: int
@@ -52,7 +52,7 @@ def parse_versions(text: str) -> Versions:
 
 @dataclass(slots=True)
 class FieldSpec:
-    """One declared field. ``code`` is struct's letter for a fixed type; ``of`` what an array or a struct holds."""
+    """One declared field. ``code``: struct's letter of a fixed type; ``of``: element of an array or struct."""
 
     kind: Kind
     versions: Versions
@@ -66,7 +66,7 @@ class FieldSpec:
 
 
 def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
-    """Return a keyword-only ``__init__`` with every default in place, written out once per class."""
+    """Return a keyword-only ``__init__`` with every default, compiled once per class."""
     scope: dict[str, Any] = {"NEW": NEW_LIST}
     params, lines = [], []
     for i, spec in enumerate(fields):
@@ -205,7 +205,7 @@ def data(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """Opaque bytes, copied out of the frame."""
+    """Opaque bytes, copied from the frame."""
     return _spec("bytes", versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
 
 
@@ -223,7 +223,7 @@ def array(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """Return a list of structs, or of what a field specification such as ``int32()`` describes."""
+    """An array of structs, or of a field specification such as ``int32()``."""
     return _spec("array", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
 
 
@@ -236,8 +236,7 @@ def struct(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """Return one struct; with its own defaults unless ``default=None``. They are one for all, unless there are lists in
-    it."""
+    """A struct; without ``default=None``, one with its own defaults."""
     if default is NEW_LIST and not any(spec.default is NEW_LIST for spec in of.FIELDS):
         default = of()
     return _spec("struct", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)

@@ -27,7 +27,7 @@ def varint_bytes(value: int) -> bytes:
 
 
 def read_varint(body: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """Return the zig-zag varint at ``at`` and where it ends. IndexError past the end, CorruptRecord past 64 bits."""
+    """Return the varint at ``at`` and its end. IndexError past the end, CorruptRecord past 64 bits."""
     byte = body[at]
     at += 1
     if byte < 0x80:

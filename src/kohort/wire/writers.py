@@ -39,22 +39,20 @@ _int32 = struct.Struct(">i").pack
 
 
 def compile_writer(message: type[Message], version: int) -> Writer:
-    """Return the writer of ``message`` at ``version``."""
     return _WriterSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
 def compile_step_writer(message: type[Message], version: int) -> StepWriter:
-    """Return the writer in steps of ``message`` at ``version``."""
     return _WriterSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 
 def compile_elements_writer(message: type[Message], version: int, path: tuple[str, ...]) -> StepWriter:
-    """Return the writer in steps of a list of elements of the array at ``path``, without its length."""
+    """Return the stepwise writer of elements of the array at ``path``, without its length."""
     return _WriterSource(message, version, in_steps=True, path=path).compile()  # type: ignore[no-any-return]  # as above
 
 
 class WrittenArray(list[Any]):
-    """An array of structs whose first elements are bytes already; the items of the list follow them."""
+    """An array of structs: encoded elements, then the structs of the list."""
 
     __slots__ = ("buffers", "written")
 
@@ -96,7 +94,7 @@ class _WriterSource(CodeText):
         self.waiting.extend(CodeLine(buffer, path) for buffer in buffers)
 
     def flush(self, depth: int) -> None:
-        """Pass on what waits, in one call; each buffer on its line, so that a failure has its field."""
+        """Write the pending buffers in one call, each on its line: a failure names its field."""
         if not self.waiting:
             return
         pad = "    " * (depth + 1)
@@ -106,7 +104,6 @@ class _WriterSource(CodeText):
         self.waiting = []
 
     def struct(self, depth: int, message: type[Message], source: str, path: str) -> None:
-        """Write the struct in the local ``source``."""
         for spec in message.FIELDS:
             if self.version not in spec.versions and not spec.ignorable:
                 self.absent(depth, spec, source, join(path, spec.name))
@@ -136,7 +133,6 @@ class _WriterSource(CodeText):
         self.waiting.append(CodeLine(f"{pack}({values})", path, source, tuple(run)))
 
     def value(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
-        """Write one field, or one element of an array, from the expression ``source``."""
         if spec.kind == "fixed":
             self.put(path, f"{self.bind('P', struct.Struct(f'>{spec.code}').pack)}({source})")
         elif spec.kind == "struct":
@@ -147,14 +143,11 @@ class _WriterSource(CodeText):
             self.sized(depth, spec, source, path)
 
     def length(self, spec: FieldSpec, length: str) -> str:
-        """Return the bytes of a length or a count, as an expression; -1 stands for null."""
         if self.flexible:
             return f"V[{length} + 1]"
         return f"int16({length})" if spec.kind == "string" else f"int32({length})"
 
     def sized(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
-        """Write a string, bytes or records: its length, then itself. Records may be several buffers; each
-        goes as it is."""
         x, size = self.new("x"), self.new("y")
         several = spec.kind == "records"
         self.add(path, depth, f"{x} = {source}")
@@ -212,7 +205,6 @@ class _WriterSource(CodeText):
         self.each(depth, spec, x, path)
 
     def each(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
-        """Write the elements of the array in the local ``x``."""
         of = spec.of
         index, item = self.new("i"), self.new("m")
         self.add(path, depth, f"for {index}, {item} in enumerate({x}):")
@@ -229,7 +221,6 @@ class _WriterSource(CodeText):
             self.add(at, depth + 1, "left += 1", f"if left > {STEP_ELEMENTS}: left = 0; yield")
 
     def tags(self, depth: int, tagged: list[FieldSpec], source: str, path: str) -> None:
-        """Tagged fields that differ from their default, ascending by tag."""
         where = join(path, "tags")
         if not tagged:
             self.put(where, "b'\\x00'")
@@ -253,7 +244,6 @@ class _WriterSource(CodeText):
 
 
 def _array_at(message: type[Message], path: tuple[str, ...]) -> FieldSpec:
-    """Return the array of structs at ``path``."""
     of: Any = message
     for name in path:
         spec: FieldSpec = next(field for field in of.FIELDS if field.name == name)

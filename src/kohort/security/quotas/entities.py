@@ -21,8 +21,6 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class Quota(StrEnum):
-    """What is limited."""
-
     PRODUCED = "producer_byte_rate"
     FETCHED = "consumer_byte_rate"
     REQUEST_TIME = "request_percentage"
@@ -41,7 +39,7 @@ FRACTION_MOST: Final = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the entity that these types and names make; what is named twice has the last name. Raises ApiError."""
+    """Return the entity of these types and names; a duplicate type has the last name. Raises ApiError."""
     named = dict(parts)
     if not named:
         raise _invalid("Invalid empty client quota entity")
@@ -59,7 +57,7 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def address_of(name: str | None) -> str | None:
-    """Return an IP address in its usual form; None for what is none. Names are not looked up."""
+    """Return the canonical form of an IP address, else None. Names are not resolved."""
     try:
         return str(ip_address((name or "").removeprefix("[").removesuffix("]")))
     except ValueError:
@@ -67,7 +65,7 @@ def address_of(name: str | None) -> str | None:
 
 
 def check_value(entity: Entity, key: str, value: float) -> Quota:
-    """Return the quota called ``key``. Raises ApiError unless the entity may have it, with this value."""
+    """Return the quota called ``key``. Raises ApiError unless the entity may have this value."""
     of_address = entity[0][0] == IP
     if key not in {str(quota) for quota in Quota} or (key == Quota.CONNECTIONS) != of_address:
         raise _invalid(f"Invalid configuration key {key}")
@@ -88,7 +86,7 @@ def _invalid(words: str) -> ApiError:
 
 
 class Match(IntEnum):
-    """How a component of a filter looks at names."""
+    """Kinds of match of a filter's component."""
 
     EXACT = 0
     DEFAULT = 1
@@ -97,7 +95,7 @@ class Match(IntEnum):
 
 @dataclass(slots=True)
 class QuotaFilter:
-    """The types that an entity must have, with these names or with any; ``strict``: and no other types."""
+    """Types that an entity must have, each with a name or any; ``strict``: and no other types."""
 
     strict: bool
     named: dict[str, str | None] = field(default_factory=dict)

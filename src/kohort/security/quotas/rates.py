@@ -18,28 +18,25 @@ THROTTLE_MAX_MS: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
-    """What a rate is measured over: ``samples`` of ``sample_ms`` each."""
+    """The window of a rate: ``samples`` of ``sample_ms`` each."""
 
     samples: int
     sample_ms: int
 
     @property
     def whole_ms(self) -> int:
-        """How long use counts."""
         return self.samples * self.sample_ms
 
 
 @dataclass(slots=True)
 class Sample:
-    """What was used from ``start_ms`` on; ``last_ms`` is when it was added to last."""
-
     start_ms: int
     last_ms: int
     used: float
 
 
 class UsageRate:
-    """What somebody used lately, in samples."""
+    """Recent usage, in samples."""
 
     __slots__ = ("_samples",)
 
@@ -47,7 +44,6 @@ class UsageRate:
         self._samples: deque[Sample] = deque()
 
     def record(self, used: float, now_ms: int, window: QuotaWindow) -> None:
-        """Add ``used``; it may be negative, to take back what was added."""
         samples = self._samples
         if not samples or now_ms - samples[-1].start_ms >= window.sample_ms:
             self._forget(now_ms, window)
@@ -57,7 +53,7 @@ class UsageRate:
             samples[-1].last_ms = now_ms
 
     def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
-        """Return for how long the rate is above ``quota`` per second, if nothing more is used; 0 if it is not."""
+        """Return how long the rate exceeds ``quota`` per second without further usage."""
         self._forget(now_ms, window)
         used = math.fsum(sample.used for sample in self._samples)
         elapsed_ms = now_ms - self._samples[0].start_ms if self._samples else 0
@@ -69,12 +65,10 @@ class UsageRate:
         return _rounded((rate - quota) / quota * measured_ms) if quota > 0 else THROTTLE_MAX_MS
 
     def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
-        """Tell whether nothing of it counts any more."""
         self._forget(now_ms, window)
         return not self._samples
 
     def _forget(self, now_ms: int, window: QuotaWindow) -> None:
-        """Drop what was last added to a whole window ago."""
         samples = self._samples
         while samples and now_ms - samples[0].last_ms >= window.whole_ms:
             samples.popleft()
@@ -93,7 +87,6 @@ class TokenBucket:
         """The last one it was asked about."""
 
     def tokens(self, quota: float, now_ms: int, window: QuotaWindow) -> float:
-        """Return how many there are; fewer than none if more were taken than there were."""
         self._quota = quota
         burst = quota * window.whole_ms / 1000
         if self._tokens is None:
@@ -101,22 +94,19 @@ class TokenBucket:
         return min(burst, self._tokens + quota * (now_ms - self._at_ms) / 1000)
 
     def take(self, count: float, quota: float, now_ms: int, window: QuotaWindow) -> None:
-        """Take tokens, more than there are if need be."""
         self._tokens = self.tokens(quota, now_ms, window) - count
         self._at_ms = now_ms
 
     def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
-        """Return how long it takes until none are missing."""
         missing = -self.tokens(quota, now_ms, window)
         return _rounded(missing / quota * 1000) if missing > 0 else 0
 
     def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
-        """Tell whether it is full, as a new one."""
         return self.tokens(self._quota, now_ms, window) >= self._quota * window.whole_ms / 1000
 
 
 def _rounded(value: float) -> int:
-    """Round as Java does: a half goes up. What is more than an answer has room for is the most there is."""
+    """Round half up, as Java does, and clamp to the int32 of the response."""
     return math.floor(value + 0.5) if value < THROTTLE_MAX_MS else THROTTLE_MAX_MS
 
 
@@ -131,8 +121,6 @@ Names = tuple[str, str]
 
 
 class Meter(Protocol):
-    """What is measured of one of them."""
-
     def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool: ...
 
 
@@ -140,7 +128,7 @@ M = TypeVar("M", bound=Meter)
 
 
 class Usage(Generic[M]):
-    """The meters for one quota, by name; whoever was silent for the longest comes first."""
+    """Meters of one quota by name, the longest idle first."""
 
     def __init__(self, make: Callable[[], M], window: QuotaWindow, most_bytes: int = MOST_BYTES) -> None:
         self._make = make
@@ -153,7 +141,6 @@ class Usage(Generic[M]):
         return len(self._meters)
 
     def of(self, names: Names, now_ms: int) -> M:
-        """Return the meter of these names, which are about to use something."""
         meter = self._meters.pop(names, None)
         if meter is None:
             self._make_room(now_ms)

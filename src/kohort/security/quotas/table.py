@@ -20,7 +20,7 @@ NO_LIMIT_TEXT: Final = "Infinity"
 
 
 class Limit(NamedTuple):
-    """A quota that holds for somebody, and with whom it is shared: all of this user, of this client id, or of both."""
+    """An effective quota and the clients that share it: by user, client id, or both."""
 
     value: float
     user: str
@@ -28,10 +28,10 @@ class Limit(NamedTuple):
 
 
 class QuotaTable:
-    """Values by entity and quota. What brokers measure looks here each time, so a change holds at once."""
+    """Quota values by entity."""
 
     def __init__(self, section: Iterable[Any] = ()) -> None:
-        """Take what ``as_section`` made. Raises ApiError, or what comes of another shape than that."""
+        """Load the output of ``as_section``. Raises ApiError, or the errors of malformed JSON."""
         self._by_entity: dict[Entity, dict[Quota, float]] = {}
         self._by_quota: dict[Quota, dict[Entity, float]] = {}
         self._by_address: dict[str | None, float] = {}
@@ -45,14 +45,13 @@ class QuotaTable:
         self._index()
 
     def __bool__(self) -> bool:
-        """Tell whether anybody has a quota on requests."""
+        """True if there is a quota on requests."""
         return bool(self._by_quota)
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[Quota, float]]]:
         return iter(self._by_entity.items())
 
     def as_section(self) -> list[Any]:
-        """Return it as JSON has it."""
         return [
             {
                 "entity": dict(entity),
@@ -62,7 +61,7 @@ class QuotaTable:
         ]
 
     def altered(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> QuotaTable:
-        """Return the table after ``changes``; None removes a value. They have been checked."""
+        """Return the table after checked ``changes``; None removes a value."""
         made = QuotaTable()
         made._by_entity = dict(self._by_entity)
         for entity, values in changes.items():
@@ -79,12 +78,10 @@ class QuotaTable:
 
     @property
     def held_bytes(self) -> int:
-        """Estimate what they take."""
         names = sum(len(name or "") for entity in self._by_entity for _, name in entity)
         return ENTITY_BYTES * len(self._by_entity) + names
 
     def limit(self, quota: Quota, user: str, client_id: str) -> Limit | None:
-        """Return what holds for a client of a user."""
         values = self._by_quota.get(quota)
         if values is None:
             return None
@@ -106,7 +103,7 @@ class QuotaTable:
         return None
 
     def connection_rate(self, host: str) -> float | None:
-        """Return how many connections per second may come from an address."""
+        """Return the connections per second allowed from an address."""
         if not self._by_address:
             return None
         return self._by_address.get(host, self._by_address.get(None))
@@ -122,7 +119,7 @@ class QuotaTable:
 
 
 def checked_change(entity: Entity, values: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """Return new values of an entity by name, None for what is removed. Raises ApiError."""
+    """Return checked values by quota name; None removes one. Raises ApiError."""
     change: dict[str, float | None] = {}
     for key, value in values:
         if value is not None:

@@ -30,7 +30,6 @@ class Derivation(NamedTuple):
     hash_name: str
 
     def derive(self) -> bytes:
-        """Return the salted password."""
         return hashlib.pbkdf2_hmac(self.hash_name, self.password.reveal().encode(), self.salt, self.iterations)
 
 
@@ -46,15 +45,14 @@ class ClientExchange:
     """Whether nothing more is expected of the broker: only then is its success one."""
 
     def first(self) -> bytes:
-        """Return the first token."""
         raise NotImplementedError
 
     def next(self, challenge: bytes) -> bytes | Derivation | None:
-        """Return the token that answers the broker's, or what has to be derived first; None where none is due."""
+        """Return the reply to the broker's token, or the derivation it needs; None if none is due."""
         raise NotImplementedError
 
     def derived(self, salted_password: bytes) -> bytes:
-        """Go on with what was derived; the token that ``next`` could not give."""
+        """Continue with the derived password; return the token that ``next`` could not."""
         raise NotImplementedError
 
 
@@ -71,11 +69,11 @@ class Refused(KohortError):
 
 
 class KeysWanted(KohortError):
-    """A broker's half cannot judge a token before keys are fetched; the same token is to be given again then."""
+    """The token cannot be verified before keys are fetched; evaluate it again then."""
 
 
 class LoggedInAs(NamedTuple):
-    """Who has logged in, and until when that holds; None for ever."""
+    """The user, and the end of the session; None for no end."""
 
     name: str
     expires_ms: int | None = None
@@ -89,13 +87,11 @@ class ServerExchange:
     """Who it is, once that is proved."""
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Return the answer to a token of the client. Raises Refused; KeysWanted, for a token that is to be given
-        again."""
+        """Answer a client's token. Raises Refused, or KeysWanted for a token to evaluate again."""
         raise NotImplementedError
 
 
 def text_of(token: bytes) -> str:
-    """Return a token as text. Raises Refused."""
     try:
         return bytes(token).decode()
     except UnicodeDecodeError:

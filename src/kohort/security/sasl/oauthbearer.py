@@ -36,7 +36,6 @@ class OAuthBearerClient(ClientExchange):
     mechanism = OAUTHBEARER
 
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
-        """Take what is sent. Raises AuthenticationFailed for what the mechanism cannot carry."""
         if not token or not re.fullmatch(r"[\x21-\x7e]+", token.reveal()):
             raise AuthenticationFailed("OAUTHBEARER: the token is empty, or holds what no token may hold")
         for key, value in (extensions or {}).items():
@@ -67,7 +66,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """A broker's half. What is wrong with a token is told as RFC 7628 has it: JSON first, the refusal after it."""
+    """A broker's half. An error is sent as in RFC 7628: JSON first, then the refusal."""
 
     mechanism = OAUTHBEARER
 
@@ -101,7 +100,7 @@ class OAuthBearerServer(ServerExchange):
 
 
 def problem_in_words(problem: str) -> str:
-    """Return what a broker's JSON says: ``invalid_token``, or the JSON itself where it says nothing that is known."""
+    """Return the ``status`` of a broker's JSON error, or the JSON itself."""
     try:
         said = json.loads(problem)
         status = said["status"]

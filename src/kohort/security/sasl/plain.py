@@ -23,12 +23,11 @@ INVALID: Final = "Authentication failed: Invalid username or password"
 
 
 class PlainClient(ClientExchange):
-    """A client's half: one token says it all."""
+    """A client's half: a single token."""
 
     mechanism = PLAIN
 
     def __init__(self, username: str, password: Secret) -> None:
-        """Take the credentials. Raises AuthenticationFailed for such as the mechanism cannot carry."""
         if not username or not password:
             raise AuthenticationFailed("PLAIN needs a user name and a password")
         if "\0" in username or "\0" in password.reveal():
@@ -46,7 +45,7 @@ class PlainClient(ClientExchange):
 
 
 class PlainServer(ServerExchange):
-    """A broker's half: the users are those that its JAAS configuration names."""
+    """A broker's half, with the users of its JAAS configuration."""
 
     mechanism = PLAIN
 

@@ -58,7 +58,7 @@ NO_CHANNEL_BINDING: Final = base64.b64encode(b"n,,").decode()
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker keeps of a password: enough to know it, not enough to log in with."""
+    """The stored form of a password: enough to verify it, not to log in."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -67,7 +67,6 @@ class ScramCredential:
 
 
 def credential_of(hash_name: str, salt: bytes, iterations: int, salted_password: bytes) -> ScramCredential:
-    """Return what is kept of a salted password."""
     client_key = hmac.digest(salted_password, b"Client Key", hash_name)
     server_key = hmac.digest(salted_password, b"Server Key", hash_name)
     return ScramCredential(salt, hashlib.new(hash_name, client_key).digest(), server_key, iterations)
@@ -82,13 +81,12 @@ class DerivedChance:
         self._drawn = 0
 
     def getrandbits(self, k: int) -> int:
-        """Return ``k`` bits, 512 at most."""
         self._drawn += 1
         return int.from_bytes(hmac.digest(self._key, str(self._drawn).encode(), "sha512"), "big") & ((1 << k) - 1)
 
 
 def new_nonce(rng: Rng | DerivedChance) -> str:
-    """Return a nonce, as Java's clients make it: 130 random bits in base 36."""
+    """Return a nonce as Java's clients do: 130 random bits in base 36."""
     number, digits = rng.getrandbits(NONCE_BITS), []
     while number:
         number, digit = divmod(number, len(DIGITS))
@@ -103,18 +101,16 @@ class DerivedPasswords:
         self._by_derivation: dict[Derivation, bytes] = {}
 
     def get(self, derivation: Derivation) -> bytes | None:
-        """Return what was derived, or None."""
         return self._by_derivation.get(derivation)
 
     def keep(self, derivation: Derivation, salted_password: bytes) -> None:
-        """Remember what was derived, and forget the oldest above ``DERIVED_KEPT``."""
         self._by_derivation[derivation] = salted_password
         if len(self._by_derivation) > DERIVED_KEPT:
             del self._by_derivation[next(iter(self._by_derivation))]
 
 
 class ScramClient(ClientExchange):
-    """A client's half. It believes a broker that proves to know the password, too."""
+    """A client's half. It verifies the broker's signature, too."""
 
     def __init__(
         self, mechanism: str, username: str, password: Secret, nonce: str, passwords: DerivedPasswords | None = None
@@ -195,7 +191,7 @@ class ScramClient(ClientExchange):
 
 
 class ScramServer(ServerExchange):
-    """A broker's half. ``find`` returns what is kept of a user, or None."""
+    """A broker's half. ``find`` returns a user's credential, or None."""
 
     def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], nonce: str) -> None:
         self.mechanism = mechanism
@@ -272,7 +268,7 @@ EXPECTED: Final = "expected SCRAM-SHA-256=[name=USER,password=PASSWORD], also wi
 
 
 class NamedCredential(NamedTuple):
-    """A user, a mechanism, and what is kept of the password."""
+    """A user, a mechanism, and the credential."""
 
     user: str
     mechanism: str
@@ -280,13 +276,13 @@ class NamedCredential(NamedTuple):
 
 
 def check_users(option: str, text: Secret) -> None:
-    """Raise ConfigError for text that names no users, without deriving anything."""
+    """Raise ConfigError for malformed users, without deriving passwords."""
     for line in _lines(text):
         _parsed(option, line)
 
 
 def parse_users(option: str, text: Secret, new_salt: Callable[[], bytes]) -> list[NamedCredential]:
-    """Read users, one a line, and derive what is kept of their passwords. Raises ConfigError."""
+    """Parse users, one a line, and derive their credentials. Raises ConfigError."""
     return [_derived(option, *_parsed(option, line), new_salt) for line in _lines(text)]
 
 

@@ -33,10 +33,7 @@ KIND_OF: Final = {"R": "RSA", "P": "RSA", "E": "EC"}
 
 
 class SigningKeys:
-    """The keys of one address."""
-
     def __init__(self, url: str, refresh_ms: int, now_ms: int) -> None:
-        """Wish for the keys at once."""
         self.url = url
         self.problem = ""
         """Why the last try gave no keys; empty where it did."""
@@ -55,18 +52,15 @@ class SigningKeys:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When the keys are to be fetched; None while they are."""
         return None if self._is_under_way else self._fetch_at_ms
 
     def take_wish(self, now_ms: int) -> bool:
-        """Tell, once, whether the keys are to be fetched now."""
         if self._is_under_way or self._fetch_at_ms > now_ms:
             return False
         self._is_under_way = True
         return True
 
     def fetched(self, content: bytes, now_ms: int) -> None:
-        """Take what the address holds."""
         try:
             keys = _keys_of(content)
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -76,7 +70,6 @@ class SigningKeys:
         self._end(now_ms, self._refresh_ms)
 
     def failed(self, problem: str, now_ms: int) -> None:
-        """Take note that nothing came; what was known stays."""
         self.problem = problem
         backoff_ms = min(RETRY_MS << min(self._failures, 16), RETRY_MAX_MS)
         self._failures += 1
@@ -103,7 +96,7 @@ class SigningKeys:
         return found
 
     def _may_come(self, key_id: str, now_ms: int) -> bool:
-        """Tell whether a fetch for this key is due or under way; it is asked for once in a minute."""
+        """True if a fetch of this key is due or in flight; a key is requested once a minute."""
         if key_id in self._awaited:
             return True
         asked_ms = self._missing.pop(key_id, None)
@@ -129,7 +122,6 @@ def _fits(key: Mapping[str, Any], key_id: str | None, algorithm: str) -> bool:
 
 
 def _keys_of(content: bytes) -> list[Mapping[str, Any]]:
-    """Return the keys of a JWKS; those of kinds that are not known are passed over."""
     keys = json.loads(content)["keys"]
     if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
         raise TypeError("keys")
@@ -145,7 +137,7 @@ TOKEN_MAX_CHARS: Final = 1 << 17
 
 
 class TokenRefused(KohortError):
-    """A token is not believed. ``detail`` says why, for the broker's log; the client hears a status."""
+    """An invalid token. ``detail``: reason for the broker's log; the client receives a status."""
 
     def __init__(self, detail: str, status: str = "invalid_token", scope: str = "") -> None:
         super().__init__(detail)
@@ -154,23 +146,17 @@ class TokenRefused(KohortError):
         self.scope = scope
 
     def answer(self) -> str:
-        """Return what the client is told, as Kafka writes it."""
         scope = f', "scope":{json.dumps(self.scope)}' if self.scope else ""
         return f'{{"status":"{self.status}"{scope}}}'
 
 
 class Believed(NamedTuple):
-    """Whom a token is of, and until when."""
-
     name: str
     expires_ms: int
 
 
 class TokenValidator:
-    """Judges tokens."""
-
     def validate(self, token: str, now_ms: int) -> Believed:
-        """Return whom the token is of. Raises TokenRefused; KeysWanted where a key has to be fetched first."""
         raise NotImplementedError
 
 
@@ -209,7 +195,7 @@ class UnsecuredTokens(TokenValidator):
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens(TokenValidator):
-    """Believes what is signed by one of ``keys``, and says so itself: for this audience, by this issuer."""
+    """Accepts tokens signed by one of ``keys``, for this audience and issuer."""
 
     keys: SigningKeys
     audience: Sequence[str] = ()
@@ -272,7 +258,6 @@ class SignedTokens(TokenValidator):
 
 
 def _parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Return header, claims and signature, none of them checked."""
     parts = token.split(".")
     if len(parts) != 3 or len(token) > TOKEN_MAX_CHARS:
         raise TokenRefused("it is no JWT")
@@ -297,7 +282,6 @@ def _unbase64(text: str) -> bytes:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:
-    """Return a claim of seconds in milliseconds; None where it is not there."""
     value = claims.get(name)
     if value is None:
         return None
@@ -314,8 +298,7 @@ def _check_expiry(expires_ms: int, now_ms: int, skew_ms: int) -> None:
 
 
 def _session_end(expires_ms: int, now_ms: int, skew_ms: int) -> int:
-    """Return until when the login holds: the skew is granted to whom it has let in, or its next request would be cut
-    off."""
+    """Return the end of the session. The clock skew counts: else the next request would fail."""
     return expires_ms if expires_ms > now_ms else expires_ms + skew_ms
 
 

@@ -29,8 +29,6 @@ TICKS_MOST: Final = 100
 
 
 class BrokerMachine(Protocol):
-    """A broker, real or scripted."""
-
     @property
     def wake_at_ms(self) -> int | None: ...
 
@@ -71,12 +69,10 @@ class Loop:
     # Who takes part
 
     def serve(self, address: Address, broker: BrokerMachine) -> None:
-        """Let ``broker`` be found at ``address``."""
         self._brokers[address] = broker
         self._deaf.discard(address)
 
     def add(self, engine: Engine) -> None:
-        """Let ``engine`` connect to the brokers."""
         self._engines.append(engine)
 
     # What can go wrong
@@ -98,7 +94,6 @@ class Loop:
         self._deaf.discard(address)
 
     def release_answers(self) -> None:
-        """Deliver what was held back, and hold nothing back from now on."""
         self.holding_answers = False
         held, self._held = self._held, []
         for link, data in held:
@@ -107,7 +102,7 @@ class Loop:
     # Moving on
 
     def settle(self) -> None:
-        """Let everybody say what they have to say at this moment."""
+        """Exchange all pending data at this moment."""
         self._settle(self._engines)
 
     def _settle(self, engines: Iterable[Engine]) -> None:
@@ -123,7 +118,6 @@ class Loop:
             self._drain()
 
     def run(self, for_ms: int) -> None:
-        """Go on for ``for_ms`` of the clock."""
         end_ms = self.clock.now_ms() + for_ms
         self.settle()
         while self.clock.now_ms() < end_ms:
@@ -140,7 +134,6 @@ class Loop:
             self.settle()
 
     def _advance(self, limit: int) -> int:
-        """Let time pass until somebody is to be woken, or until the limit; return what the clock says then."""
         now_ms = self.clock.now_ms()
         wakes = [engine.wake_at_ms for engine in self._engines]
         wakes += [broker.wake_at_ms for broker in self._brokers.values()]
@@ -163,7 +156,7 @@ class Loop:
             self._carry_out(engine, output)
 
     def close(self, engine: Engine) -> None:
-        """End a client: what it says while it ends is carried too."""
+        """Close a client and deliver its last requests."""
         for output in engine.close(self.clock.now_ms()):
             self._carry_out(engine, output)
         self._engines.remove(engine)
@@ -183,7 +176,6 @@ class Loop:
                 self._events.append(lambda: self._hang_up(engine, number))
 
     def _log_in(self, engine: Engine, wanted: client_io.WantToken) -> None:
-        """Work out a token of a login with a password, at once."""
         assert engine.credentials is not None, "only who has credentials logs in"
         key = (id(engine), wanted.connection)
         token: bytes | KohortError | None

@@ -43,7 +43,7 @@ class _Peer:
 
 
 class ScriptedBroker:
-    """Answers per request class; keeps what it has seen."""
+    """Answers per request class, and the received requests."""
 
     def __init__(self) -> None:
         self.seen: list[SeenRequest] = []
@@ -56,15 +56,12 @@ class ScriptedBroker:
         self._peers: dict[int, _Peer] = {}
 
     def on(self, request: type[Message], answer: Callable[[Any, int], Answer]) -> None:
-        """Answer requests of this class by ``answer(request, version)``."""
         self._answers[request] = answer
 
     def requests(self, kind: type[Message]) -> list[Any]:
-        """Return the requests of one class, in the order of their arrival."""
         return [seen.request for seen in self.seen if isinstance(seen.request, kind)]
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
-        """Take one event, as a broker does."""
         del now_ms
         out: list[Output] = []
         match given:
@@ -113,6 +110,6 @@ class ScriptedBroker:
         return [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.ranges.items()]
 
     def _refusal(self) -> ApiVersionsResponse:
-        """Answer a version of ApiVersions that the broker does not speak: version 0, its own range only."""
+        """Answer an unsupported ApiVersions version with version 0, as Kafka does."""
         own = [key for key in self._keys() if key.api_key == API_VERSIONS]
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)

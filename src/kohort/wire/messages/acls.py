@@ -21,8 +21,6 @@ class AclFilter(Message):
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
-    """DescribeAcls: what a client asks."""
-
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8("1+", default=LITERAL)
@@ -47,8 +45,6 @@ class DescribeAclsResource(Message):
 
 
 class DescribeAclsResponse(Message, api_key=29, versions="1-3", flexible="2+"):
-    """DescribeAcls: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -66,8 +62,6 @@ class AclCreation(Message):
 
 
 class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
-    """CreateAcls: what a client asks."""
-
     creations: list[AclCreation] = array(AclCreation)
 
 
@@ -77,15 +71,11 @@ class AclCreationResult(Message):
 
 
 class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
-    """CreateAcls: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[AclCreationResult] = array(AclCreationResult)
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
-    """DeleteAcls: what a client asks."""
-
     filters: list[AclFilter] = array(AclFilter)
 
 
@@ -108,7 +98,5 @@ class DeleteAclsFilterResult(Message):
 
 
 class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
-    """DeleteAcls: what a broker answers."""
-
     throttle_time_ms: int = int32()
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

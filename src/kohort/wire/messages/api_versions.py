@@ -14,8 +14,6 @@ from kohort.wire.schema import Message, array, boolean, int16, int32, int64, str
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-5", flexible="3+"):
-    """ApiVersions: what a client asks."""
-
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
     cluster_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
@@ -41,8 +39,6 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-5", flexible="3+"):
-    """ApiVersions: what a broker answers."""
-
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32("1+", ignorable=True)

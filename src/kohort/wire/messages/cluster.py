@@ -10,8 +10,6 @@ from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int6
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    """DescribeCluster: what a client asks."""
-
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")
@@ -26,8 +24,6 @@ class DescribeClusterBroker(Message):
 
 
 class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"):
-    """DescribeCluster: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
@@ -48,8 +44,6 @@ class QuorumTopic(Message):
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorum: what a client asks."""
-
     topics: list[QuorumTopic] = array(QuorumTopic)
 
 
@@ -89,8 +83,6 @@ class QuorumNode(Message):
 
 
 class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorum: what a broker answers."""
-
     error_code: int = int16()
     error_message: str | None = string("2+", nullable="2+", ignorable=True)
     topics: list[QuorumTopicResult] = array(QuorumTopicResult)

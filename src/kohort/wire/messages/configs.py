@@ -21,8 +21,6 @@ from kohort.wire.schema import Message, array, boolean, int8, int16, int32, stri
 
 
 class ConfigResourceType(IntEnum):
-    """What has options."""
-
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -37,8 +35,6 @@ class DescribeConfigsResource(Message):
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
-    """DescribeConfigs: what a client asks."""
-
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean()
     include_documentation: bool = boolean("3+")
@@ -70,8 +66,6 @@ class DescribeConfigsResult(Message):
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
-    """DescribeConfigs: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)
 
@@ -89,8 +83,6 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigs: what a client asks."""
-
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
@@ -103,8 +95,6 @@ class AlterConfigsResourceResponse(Message):
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigs: what a broker answers."""
-
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
 
@@ -121,15 +111,11 @@ class ReplacingConfigsResource(Message):
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """AlterConfigs: what a client asks."""
-
     resources: list[ReplacingConfigsResource] = array(ReplacingConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
-    """AlterConfigs: what a broker answers."""
-
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
 
@@ -146,8 +132,6 @@ class ListedConfigResource(Message):
 
 
 class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
-    """ListConfigResources: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     config_resources: list[ListedConfigResource] = array(ListedConfigResource)

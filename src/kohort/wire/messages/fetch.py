@@ -44,8 +44,6 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
-    """Fetch: what a client asks."""
-
     cluster_id: str | None = string("12+", nullable="12+", default=None, ignorable=True, tag=0)
     replica_id: int = int32("0-14", default=-1)
     replica_state: ReplicaState = struct(ReplicaState, "15+", tag=1)
@@ -108,8 +106,6 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
-    """Fetch: what a broker answers."""
-
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16("7+", ignorable=True)
     session_id: int = int32("7+")

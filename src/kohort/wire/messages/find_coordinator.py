@@ -10,8 +10,6 @@ from kohort.wire.schema import Message, array, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
-    """FindCoordinator: what a client asks."""
-
     key: str = string("0-3")
     key_type: int = int8("1+")
     coordinator_keys: list[str] = array(string(), "4+")
@@ -27,8 +25,6 @@ class Coordinator(Message):
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """FindCoordinator: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
     error_message: str | None = string("1-3", nullable="1-3", ignorable=True)

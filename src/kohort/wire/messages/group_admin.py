@@ -17,8 +17,6 @@ from kohort.wire.schema import Message, array, boolean, data, int16, int32, stri
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """DescribeGroups: what a client asks."""
-
     groups: list[str] = array(string())
     include_authorized_operations: bool = boolean("3+")
 
@@ -44,15 +42,11 @@ class DescribedGroup(Message):
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
-    """DescribeGroups: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """ListGroups: what a client asks."""
-
     states_filter: list[str] = array(string(), "4+")
     types_filter: list[str] = array(string(), "5+")
 
@@ -65,16 +59,12 @@ class ListedGroup(Message):
 
 
 class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
-    """ListGroups: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     groups: list[ListedGroup] = array(ListedGroup)
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-3", flexible="2+"):
-    """DeleteGroups: what a client asks."""
-
     groups_names: list[str] = array(string())
 
 
@@ -85,7 +75,5 @@ class DeletableGroupResult(Message):
 
 
 class DeleteGroupsResponse(Message, api_key=42, versions="0-3", flexible="2+"):
-    """DeleteGroups: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

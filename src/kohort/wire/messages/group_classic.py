@@ -26,8 +26,6 @@ class JoinGroupRequestProtocol(Message):
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """JoinGroup: what a client asks."""
-
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32("1+", default=-1, ignorable=True)
@@ -45,8 +43,6 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
-    """JoinGroup: what a broker answers."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     error_code: int = int16()
     generation_id: int = int32(default=-1)
@@ -64,8 +60,6 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """SyncGroup: what a client asks."""
-
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -76,8 +70,6 @@ class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
-    """SyncGroup: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     protocol_type: str | None = string("5+", nullable="5+", default=None, ignorable=True)
@@ -86,8 +78,6 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Heartbeat: what a client asks."""
-
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -95,8 +85,6 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Heartbeat: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
 
@@ -108,8 +96,6 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """LeaveGroup: what a client asks."""
-
     group_id: str = string()
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")
@@ -122,8 +108,6 @@ class MemberResponse(Message):
 
 
 class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
-    """LeaveGroup: what a broker answers."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     members: list[MemberResponse] = array(MemberResponse, "3+")

@@ -69,8 +69,6 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribe: what a client asks."""
-
     group_ids: list[str] = array(string())
     include_authorized_operations: bool = boolean()
 
@@ -112,7 +110,5 @@ class ConsumerGroupDescribeGroup(Message):
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribe: what a broker answers."""
-
     throttle_time_ms: int = int32()
     groups: list[ConsumerGroupDescribeGroup] = array(ConsumerGroupDescribeGroup)

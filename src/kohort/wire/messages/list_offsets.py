@@ -24,8 +24,6 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
-    """ListOffsets: what a client asks."""
-
     replica_id: int = int32()
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
@@ -46,8 +44,6 @@ class ListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
-    """ListOffsets: what a broker answers."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
 
@@ -64,8 +60,6 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
-    """OffsetForLeaderEpoch: what a client asks."""
-
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
@@ -83,7 +77,5 @@ class OffsetForLeaderTopicResult(Message):
 
 
 class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
-    """OffsetForLeaderEpoch: what a broker answers."""
-
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

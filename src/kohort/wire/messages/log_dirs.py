@@ -28,8 +28,6 @@ class AlterLogDir(Message):
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
-    """AlterReplicaLogDirs: what a client asks."""
-
     dirs: list[AlterLogDir] = array(AlterLogDir)
 
 
@@ -44,8 +42,6 @@ class AlteredLogDirTopic(Message):
 
 
 class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible="2+"):
-    """AlterReplicaLogDirs: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[AlteredLogDirTopic] = array(AlteredLogDirTopic)
 
@@ -83,8 +79,6 @@ class DescribeLogDirsResult(Message):
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
-    """DescribeLogDirs: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16("3+", ignorable=True)
     results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)

@@ -17,8 +17,6 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Metadata: what a client asks."""
-
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
     include_cluster_authorized_operations: bool = boolean("8-10")
@@ -52,8 +50,6 @@ class MetadataResponseTopic(Message):
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Metadata: what a broker answers."""
-
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = string("2+", nullable="2+", default=None, ignorable=True)

@@ -30,8 +30,6 @@ class OffsetCommitRequestTopic(Message):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
-    """OffsetCommit: what a client asks."""
-
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1, ignorable=True)
     member_id: str = string(ignorable=True)
@@ -52,8 +50,6 @@ class OffsetCommitResponseTopic(Message):
 
 
 class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
-    """OffsetCommit: what a broker answers."""
-
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
 
@@ -77,8 +73,6 @@ class OffsetFetchRequestGroup(Message):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
-    """OffsetFetch: what a client asks."""
-
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
@@ -119,8 +113,6 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
-    """OffsetFetch: what a broker answers."""
-
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7", ignorable=True)
@@ -137,8 +129,6 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0", flexible="none"):
-    """OffsetDelete: what a client asks."""
-
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 
@@ -154,8 +144,6 @@ class OffsetDeleteResponseTopic(Message):
 
 
 class OffsetDeleteResponse(Message, api_key=47, versions="0", flexible="none"):
-    """OffsetDelete: what a broker answers."""
-
     error_code: int = int16()
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)

@@ -26,8 +26,6 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
-    """Produce: what a client asks."""
-
     transactional_id: str | None = string(nullable="0+", default=None)
     acks: int = int16()
     timeout_ms: int = int32()
@@ -69,8 +67,6 @@ class NodeEndpoint(Message):
 
 
 class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
-    """Produce: what a broker answers."""
-
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(ignorable=True)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)

@@ -13,8 +13,6 @@ from kohort.wire.schema import Message, array, boolean, int16, int32, int64, str
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
-    """InitProducerId: what a client asks."""
-
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
@@ -24,8 +22,6 @@ class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
-    """InitProducerId: what a broker answers."""
-
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()
     producer_id: int = int64(default=-1)
@@ -40,8 +36,6 @@ class DescribeProducersTopic(Message):
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """DescribeProducers: what a client asks."""
-
     topics: list[DescribeProducersTopic] = array(DescribeProducersTopic)
 
 
@@ -69,7 +63,5 @@ class ActiveProducersTopic(Message):
 
 
 class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
-    """DescribeProducers: what a broker answers."""
-
     throttle_time_ms: int = int32()
     topics: list[ActiveProducersTopic] = array(ActiveProducersTopic)

@@ -60,8 +60,6 @@ class QuotaAlteration(Message):
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotas: what a client asks."""
-
     entries: list[QuotaAlteration] = array(QuotaAlteration)
     validate_only: bool = boolean()
 
@@ -73,7 +71,5 @@ class AlteredQuotas(Message):
 
 
 class AlterClientQuotasResponse(Message, api_key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotas: what a broker answers."""
-
     throttle_time_ms: int = int32()
     entries: list[AlteredQuotas] = array(AlteredQuotas)

@@ -18,8 +18,6 @@ class ElectLeadersTopic(Message):
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
-    """ElectLeaders: what a client asks."""
-
     election_type: int = int8("1+")
     topic_partitions: list[ElectLeadersTopic] | None = array(ElectLeadersTopic, nullable="0+")
     timeout_ms: int = int32(default=60000)
@@ -37,8 +35,6 @@ class ElectLeadersTopicResult(Message):
 
 
 class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
-    """ElectLeaders: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16("1+", ignorable=True)  # Kafka's, too, is left out of version 0 by whoever makes it
     replica_election_results: list[ElectLeadersTopicResult] = array(ElectLeadersTopicResult)
@@ -55,8 +51,6 @@ class ReassignableTopic(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignments: what a client asks."""
-
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic)
@@ -74,8 +68,6 @@ class ReassignableTopicResponse(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignments: what a broker answers."""
-
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)
     error_code: int = int16()
@@ -89,8 +81,6 @@ class ListPartitionReassignmentsTopic(Message):
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignments: what a client asks."""
-
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopic] | None = array(
         ListPartitionReassignmentsTopic, nullable="0+", default=None
@@ -110,8 +100,6 @@ class OngoingTopicReassignment(Message):
 
 
 class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignments: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

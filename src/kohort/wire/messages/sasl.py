@@ -13,27 +13,19 @@ from kohort.wire.schema import Message, array, data, int8, int16, int32, int64, 
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
-    """SaslHandshake: what a client asks."""
-
     mechanism: str = string()
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"):
-    """SaslHandshake: what a broker answers."""
-
     error_code: int = int16()
     mechanisms: list[str] = array(string())
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticate: what a client asks."""
-
     auth_bytes: bytes = data()
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticate: what a broker answers."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     auth_bytes: bytes = data()
@@ -63,8 +55,6 @@ class DescribeUserScramCredentialsResult(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentials: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -85,8 +75,6 @@ class ScramCredentialUpsertion(Message):
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentials: what a client asks."""
-
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
@@ -98,7 +86,5 @@ class AlterUserScramCredentialsResult(Message):
 
 
 class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentials: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)

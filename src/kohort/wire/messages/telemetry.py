@@ -29,8 +29,6 @@ class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexi
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
-    """PushTelemetry: what a client asks."""
-
     client_instance_id: bytes = uuid()
     subscription_id: int = int32()
     terminating: bool = boolean()
@@ -39,7 +37,5 @@ class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
 
 
 class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
-    """PushTelemetry: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -38,8 +38,6 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
-    """CreateTopics: what a client asks."""
-
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean()
@@ -65,8 +63,6 @@ class CreatableTopicResult(Message):
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
-    """CreateTopics: what a broker answers."""
-
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)
 
@@ -77,8 +73,6 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
-    """DeleteTopics: what a client asks."""
-
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string(), "0-5", ignorable=True)
     timeout_ms: int = int32()
@@ -92,8 +86,6 @@ class DeletableTopicResult(Message):
 
 
 class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
-    """DeleteTopics: what a broker answers."""
-
     throttle_time_ms: int = int32(ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)
 
@@ -109,8 +101,6 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """DeleteRecords: what a client asks."""
-
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
@@ -127,8 +117,6 @@ class DeleteRecordsTopicResult(Message):
 
 
 class DeleteRecordsResponse(Message, api_key=21, versions="0-2", flexible="2+"):
-    """DeleteRecords: what a broker answers."""
-
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)
 
@@ -144,8 +132,6 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """CreatePartitions: what a client asks."""
-
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
     validate_only: bool = boolean()
@@ -158,8 +144,6 @@ class CreatePartitionsTopicResult(Message):
 
 
 class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+"):
-    """CreatePartitions: what a broker answers."""
-
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)
 

@@ -40,8 +40,6 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
 
 class ControlRecordKey(Message, versions="0", flexible="none"):
-    """``version`` and ``type`` of a control record."""
-
     version: int = int16()
     type: int = int16()
 

@@ -36,8 +36,6 @@ class AddPartitionsToTxnTransaction(Message):
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxn: what a client asks."""
-
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
     v3_and_below_producer_id: int = int64("0-3")
@@ -61,8 +59,6 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxn: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
@@ -70,8 +66,6 @@ class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="
 
 
 class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
-    """AddOffsetsToTxn: what a client asks."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -79,15 +73,11 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """AddOffsetsToTxn: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
-    """EndTxn: what a client asks."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -109,8 +99,6 @@ class WritableTxnMarkerTopic(Message):
 
 
 class WritableTxnMarker(Message):
-    """``transaction_result``: whether it was committed."""
-
     producer_id: int = int64()
     producer_epoch: int = int16()
     transaction_result: bool = boolean()
@@ -120,8 +108,6 @@ class WritableTxnMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
-    """WriteTxnMarkers: what a broker or an administrator asks."""
-
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
 
@@ -141,8 +127,6 @@ class WritableTxnMarkerResult(Message):
 
 
 class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
-    """WriteTxnMarkers: what a broker answers."""
-
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
 
 
@@ -160,8 +144,6 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+"):
-    """TxnOffsetCommit: what a client asks."""
-
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -184,15 +166,11 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message, api_key=28, versions="0-6", flexible="3+"):
-    """TxnOffsetCommit: what a broker answers."""
-
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
-    """DescribeTransactions: what a client asks."""
-
     transactional_ids: list[str] = array(string())
 
 
@@ -215,8 +193,6 @@ class DescribedTransaction(Message):
 
 
 class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):
-    """DescribeTransactions: what a broker answers."""
-
     throttle_time_ms: int = int32()
     transaction_states: list[DescribedTransaction] = array(DescribedTransaction)
 
@@ -237,8 +213,6 @@ class ListedTransaction(Message):
 
 
 class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
-    """ListTransactions: what a broker answers."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     unknown_state_filters: list[str] = array(string())
