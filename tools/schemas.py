@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from kohort.cli.main import main as kohort
-from kohort.cli.output import OutputOption
+from kohort.cli.terminal.output import OutputOption
 from kohort.results.console import TOLD as TOLD_BY_THE_CONSOLE
 from kohort.results.result import Result, schema_name, schema_of
 

@@ -9,8 +9,8 @@ import pytest
 
 import kohort
 from kohort import AclBinding, ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
-from kohort.cli.cluster import ClusterAccess
-from kohort.cli.journal import read_journal
+from kohort.cli.groups.journal import read_journal
+from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.watch.store import WatchStore
 from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher, read_on_the_spot
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS

@@ -34,8 +34,7 @@ from kohort.insight.what_if.predict import what_if
 from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
 from kohort.telemetry.report import ClientReport
-from kohort.verbs.member_clients import clients_told
-from kohort.verbs.offending_software import offending_software
+from kohort.verbs.client_reports import clients_told, offending_software
 
 Params = Mapping[str, str]
 POINTS = 90

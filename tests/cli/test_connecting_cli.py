@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import kohort
-from kohort.cli.cluster import complete_profiles
 from kohort.cli.main import COMMANDS, main
+from kohort.cli.terminal.cluster import complete_profiles
 
 NOBODY = "127.0.0.1:1"
 

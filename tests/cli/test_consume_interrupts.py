@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import kohort
-from kohort.cli.consume import Reading
-from kohort.cli.interrupts import interrupts_wait, sigterm_interrupts
+from kohort.cli.records.consume import Reading
+from kohort.cli.terminal.exits import interrupts_wait, sigterm_interrupts
 
 
 def interrupt():

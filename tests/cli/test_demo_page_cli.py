@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kohort
-from kohort.cli.demo_beside import ShownBeside, wait_for_enter
+from kohort.cli.demo import ShownBeside, wait_for_enter
 from kohort.demo.group import GROUP
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -6,7 +6,7 @@ import click
 import pytest
 
 import kohort
-from kohort.cli.durations import DURATION, Duration
+from kohort.cli.terminal.options import DURATION, Duration
 from kohort.watch.journal_source import JournalAccess
 
 

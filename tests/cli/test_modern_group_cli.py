@@ -8,12 +8,11 @@ import pytest
 
 import kohort
 from kohort import KohortError, TopicPartition
-from kohort.cli.describe_tables import members_table, state_table
-from kohort.cli.fit import Table, lines_of
-from kohort.cli.modern_group import in_ranges, modern_note
-from kohort.cli.show import cell, is_numeric
+from kohort.cli.group.chosen import in_ranges, modern_note
+from kohort.cli.group.describe_tables import members_table, state_table
+from kohort.cli.terminal.show import Table, cell, is_numeric, lines_of
 from kohort.client.admin.model import GroupDescription, MemberDescription
-from kohort.verbs.group_state import GroupState, check_described
+from kohort.verbs.groups import GroupState, check_described
 
 POLLS = 100
 

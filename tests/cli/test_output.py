@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kohort.cli.main import main
-from kohort.cli.output import OutputOption
+from kohort.cli.terminal.output import OutputOption
 from kohort.results.result import Result, line_schema_name, schema_name, schema_of
 from support.processes.served_broker import Served
 
@@ -116,7 +116,7 @@ class HostileNames(Result, frozen=True, kw_only=True, tag="kohort/v1/hostile"):
 
 
 def test_a_hostile_name_stays_on_its_line_and_is_the_same_when_read_back(capsys):
-    from kohort.cli.output import print_result
+    from kohort.cli.terminal.output import print_result
 
     names = ["a\nb", "\x1b[2J", "\u202egro", "\x00", "x" * 65_536, "\ud800", '"}']
     result = HostileNames(rows=[ListlessRow(name=name) for name in names])

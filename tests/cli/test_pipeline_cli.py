@@ -15,7 +15,7 @@ pytest.importorskip("yaml")
 
 from kohort import Admin, Broker, KohortError, Producer
 from kohort.cli.main import main
-from kohort.cli.pipeline_run import ledger_lines
+from kohort.cli.pipeline.run import ledger_lines
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore
 
@@ -121,7 +121,7 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
 
 
 def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from kohort.cli.pipeline_progress import Progress
+    from kohort.cli.pipeline.run import Progress
     from kohort.spark.pipeline.document.parse import load_pipeline
 
     file = tmp_path / "orders.yaml"

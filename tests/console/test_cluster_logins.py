@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 import pytest
 
 import kohort
-from kohort.cli.cluster import ClusterAccess
-from kohort.cli.console_options import ConsoleWanted, served_as
+from kohort.cli.serve.console import ConsoleWanted, served_as
+from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.errors import ConfigError
 from support.console_client import console, live
 

@@ -12,7 +12,7 @@ from kohort.console.encoding import LEAST, json_of, squeezed, takes_gzip
 from kohort.console.page import MOST_SQUEEZED, ConsolePage
 from kohort.console.sources import GroupsKnown, SourceAbout
 from kohort.insight.findings.groups import find_group
-from kohort.results.lag import GroupStatusTold
+from kohort.results.groups import GroupStatusTold
 from support.console_client import console
 from support.wide_groups import wide_snapshot
 

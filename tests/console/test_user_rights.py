@@ -8,8 +8,8 @@ import pytest
 
 import kohort
 from kohort import AclBinding, AclBindingFilter
-from kohort.cli.cluster import ClusterAccess
-from kohort.cli.console_options import ConsoleWanted, served_as
+from kohort.cli.serve.console import ConsoleWanted, served_as
+from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.console.user_source import RIGHTS_S
 from support.console_client import console, live
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS

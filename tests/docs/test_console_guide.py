@@ -21,7 +21,7 @@ import msgspec
 import pytest
 import trustme
 
-from kohort.cli.console import console
+from kohort.cli.serve.console import console
 from kohort.console.answers import AskedSpan, ConsoleAnswers
 from kohort.console.changes import KINDS
 from kohort.console.recorded import read_recording

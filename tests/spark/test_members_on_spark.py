@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from kohort import Broker
-from kohort.cli.cluster import ClusterAccess
-from kohort.cli.journal import read_journal
-from kohort.cli.why import why
+from kohort.cli.group.why import why
+from kohort.cli.groups.journal import read_journal
+from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.coordinator.journal import JournalEntry, RequestFenced
 from support.processes.two_pipelines import GROUP, run_two_pipelines
 

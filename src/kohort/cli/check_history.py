@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from kohort.cli.exits import ExitCode
-from kohort.cli.output import output_of, print_result
-from kohort.cli.show import harmless
+from kohort.cli.terminal.exits import ExitCode
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import harmless
 from kohort.history.anomalies import CHECKS
 from kohort.history.checker import CheckedHistory
 from kohort.history.checker import check_history as check_files

@@ -3,12 +3,143 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import replace
 
 from kohort.errors import KohortError
+
+if TYPE_CHECKING:
+    from kohort.console.live import LiveSource
+    from kohort.console.page import ConsolePage
+
+LOOKS_S: Final = 2.0
+WAIT_S: Final = 20.0
+"""For the console to have seen what the demo has."""
+STAYS_S: Final = 3600.0
+TITLE: Final = "kohort demo"
+
+
+class ShownBeside:
+    """Looks on. What cannot be shown is said once, and the demo goes on."""
+
+    def __init__(
+        self,
+        group: str,
+        say: Callable[[str], object],
+        *,
+        page: Path | None = None,
+        console: bool = False,
+        stay: Callable[[], object] | None = None,
+    ) -> None:
+        """``stay`` returns when the console has been looked at for long enough: by default at Enter."""
+        self._group, self._say, self._page_at, self._wants_console = group, say, page, console
+        self._stay = stay or wait_for_enter
+        self._running = ExitStack()
+        self._source: LiveSource | None = None
+        self._page: ConsolePage | None = None
+        self._url: str | None = None
+        self._written = False
+
+    def begun(self, bootstrap: str) -> None:
+        if self._page_at is None and not self._wants_console:
+            return
+        try:
+            self._begin(bootstrap)
+        except (KohortError, OSError) as error:
+            _complain(f"the demo goes on without its page: {error}")
+            return
+        if self._url is not None:
+            self._say(f"its groups, in a browser: {self._url}")
+
+    def _begin(self, bootstrap: str) -> None:
+        from kohort.cli.terminal.cluster import SERVERS, ClusterAccess
+        from kohort.console.live import LiveSettings, LiveSource
+        from kohort.console.page import ConsolePage
+        from kohort.watch.opening import WatchClients
+
+        self._page = ConsolePage()
+        cluster = ClusterAccess({SERVERS: bootstrap})
+        settings = LiveSettings(interval_s=LOOKS_S, watch=False)  # the broker keeps its journal itself
+        source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
+        if self._wants_console:
+            try:
+                from kohort.console.app import ConsoleApp
+                from kohort.console.serving import ConsolePlace, console_served
+
+                app = ConsoleApp(source, page=self._page)
+                self._url = self._running.enter_context(console_served(source, app, ConsolePlace()))
+            except KohortError as error:
+                _complain(f"the demo goes on without its console: {error}")
+        if self._url is None:
+            source.begin()
+            self._running.callback(source.end)
+        self._source = source
+
+    def group_done(self, until_ms: int) -> None:
+        if self._source is None or self._page is None or self._page_at is None:
+            return
+        try:
+            self._catch_up(self._source, until_ms)
+            html = self._page.alone(*self._told(self._source))
+            self._page_at.parent.mkdir(parents=True, exist_ok=True)
+            self._page_at.write_text(html, encoding="utf-8")
+        except (KohortError, OSError) as error:
+            _complain(f"{self._page_at} is not written: {error}")
+        else:
+            self._written = True
+
+    def _catch_up(self, source: LiveSource, until_ms: int) -> None:
+        """Wait until the console has seen all that the group did, and how it is after that."""
+        began_ms, deadline = source.now_ms(), time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            entries = source.entries(self._group, None)
+            if entries and entries[-1].at_ms >= until_ms and source.groups(None).at_ms > began_ms:
+                return
+            time.sleep(0.1)
+
+    def _told(self, source: LiveSource) -> tuple[dict[str, Any], str]:
+        from kohort.console.exporting import exported, view_of
+
+        found = exported(source, self._group)
+        found["/cluster"] = replace(found["/cluster"], title=TITLE)
+        return found, view_of(self._group)
+
+    def done(self) -> None:
+        if self._written:
+            self._say(f"the group {self._group} as a page: {self._page_at}")
+        if self._url is not None:
+            from kohort.console.exporting import view_of
+
+            self._say(f"the console stays until Enter: {self._url.rstrip('/')}{view_of(self._group)}")
+            try:
+                self._stay()
+            except KeyboardInterrupt:
+                self._say("")
+
+    def end(self) -> None:
+        self._running.close()
+
+
+def wait_for_enter(descriptor: int | None = None, at_most_s: float = STAYS_S) -> None:
+    """Wait until a line, or the end, comes from the terminal; for an hour at most, if nobody is there."""
+    number = sys.stdin.fileno() if descriptor is None else descriptor
+    ready, _, _ = select.select([number], [], [], at_most_s)
+    if ready:
+        os.read(number, 1 << 10)
+
+
+def _complain(text: str) -> None:
+    click.echo(f"kohort demo: {text}", err=True)
+
 
 HELP = """Run the main job on real data: the flights from New York in 2013, and the weather of each hour.
 
@@ -49,7 +180,6 @@ def demo(
     data: Path | None, source: Path | None, quick: bool, page: Path | None, console: bool | None, output: str
 ) -> None:
     try:
-        from kohort.cli.demo_beside import ShownBeside
         from kohort.demo.group import GROUP
         from kohort.demo.report import Say
         from kohort.demo.run import run_demo

@@ -13,38 +13,37 @@ from typing import Any, Final
 
 import click
 
-from kohort.cli.exits import ExitCode, exit_code_of
-from kohort.cli.interrupts import sigterm_interrupts
-from kohort.cli.show import harmless
+from kohort.cli.terminal.exits import ExitCode, exit_code_of, sigterm_interrupts
+from kohort.cli.terminal.show import harmless
 from kohort.errors import KohortError
 from kohort.version import VERSION
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "serve": ("kohort.cli.serve:serve", "Run a broker that any Kafka client can connect to."),
-    "nodes": ("kohort.cli.nodes:nodes", "List, stop and start the nodes of a cluster; move leaders."),
-    "topics": ("kohort.cli.topics:topics", "Create, list, describe and delete topics."),
-    "produce": ("kohort.cli.produce:produce", "Send lines from files or stdin to a topic."),
-    "consume": ("kohort.cli.consume:consume", "Print the records of topics."),
-    "groups": ("kohort.cli.groups:groups", "List the consumer groups, the worst first."),
-    "watch": ("kohort.cli.watch:watch", "Watch groups, and keep a journal of why they rebalance."),
-    "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
-    "console": ("kohort.cli.console:console", "Show groups live in a browser, and what happened."),
-    "doctor": ("kohort.cli.doctor:doctor", "Say what is wrong with groups, and what to do."),
-    "explain": ("kohort.cli.explain:explain", "Explain a cause of rebalances, or an error code."),
-    "metrics": ("kohort.cli.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),
+    "serve": ("kohort.cli.serve.serve:serve", "Run a broker that any Kafka client can connect to."),
+    "nodes": ("kohort.cli.cluster.nodes:nodes", "List, stop and start the nodes of a cluster; move leaders."),
+    "topics": ("kohort.cli.cluster.topics:topics", "Create, list, describe and delete topics."),
+    "produce": ("kohort.cli.records.produce:produce", "Send lines from files or stdin to a topic."),
+    "consume": ("kohort.cli.records.consume:consume", "Print the records of topics."),
+    "groups": ("kohort.cli.groups.groups:groups", "List the consumer groups, the worst first."),
+    "watch": ("kohort.cli.groups.watch:watch", "Watch groups, and keep a journal of why they rebalance."),
+    "group": ("kohort.cli.group.commands:group", "Describe, explain, reset or delete a consumer group."),
+    "console": ("kohort.cli.serve.console:console", "Show groups live in a browser, and what happened."),
+    "doctor": ("kohort.cli.groups.groups:doctor", "Say what is wrong with groups, and what to do."),
+    "explain": ("kohort.cli.groups.explain:explain", "Explain a cause of rebalances, or an error code."),
+    "metrics": ("kohort.cli.serve.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),
     "client-metrics": (
-        "kohort.cli.client_metrics:client_metrics",
+        "kohort.cli.cluster.client_metrics:client_metrics",
         "Metrics that clients push: what is asked for and said.",
     ),
-    "transactions": ("kohort.cli.transactions:transactions", "List, describe and abort transactions."),
-    "acls": ("kohort.cli.acls:acls", "Say who may do what: list, add and remove ACLs."),
-    "users": ("kohort.cli.users:users", "List, add and remove users that log in with a password (SCRAM)."),
-    "quotas": ("kohort.cli.quotas:quotas", "List, set and remove quotas of users, client ids and addresses."),
-    "pipeline": ("kohort.cli.pipeline:pipeline", "Check and run Spark pipelines over consumer groups."),
+    "transactions": ("kohort.cli.cluster.transactions:transactions", "List, describe and abort transactions."),
+    "acls": ("kohort.cli.cluster.acls:acls", "Say who may do what: list, add and remove ACLs."),
+    "users": ("kohort.cli.cluster.users:users", "List, add and remove users that log in with a password (SCRAM)."),
+    "quotas": ("kohort.cli.cluster.quotas:quotas", "List, set and remove quotas of users, client ids and addresses."),
+    "pipeline": ("kohort.cli.pipeline.commands:pipeline", "Check and run Spark pipelines over consumer groups."),
     "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
     "check-history": ("kohort.cli.check_history:check_history", "Check what clients saw against what Kafka promises."),
     "sim": ("kohort.cli.sim:sim", "Run brokers and clients under one seed, with faults and invariants."),
-    "completion": ("kohort.cli.completion:completion", "Print the completion script of a shell."),
+    "completion": ("kohort.cli.main:completion", "Print the completion script of a shell."),
 }
 """Where each command is, and what it does in a line."""
 
@@ -120,3 +119,28 @@ def stop_writing() -> None:
 @click.version_option(VERSION, prog_name="kohort")
 def main(debug: bool) -> None:
     pass
+
+
+COMPLETION_HELP = """Print the completion script of SHELL, for its start-up file.
+
+Commands and options complete at once; names of topics, groups and users are asked of the cluster that --bootstrap,
+--config, --profile or their variables name, for a second at most.
+
+\b
+Examples:
+  kohort completion bash >> ~/.bashrc
+  kohort completion zsh > ~/.zfunc/_kohort
+  kohort completion fish > ~/.config/fish/completions/kohort.fish
+"""
+
+
+@click.command(help=COMPLETION_HELP, short_help="Print the completion script of a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    from click.shell_completion import get_completion_class
+
+    make = get_completion_class(shell)
+    assert make is not None, "click knows these three shells"
+    script = make(ctx.find_root().command, {}, "kohort", "_KOHORT_COMPLETE")
+    click.echo(script.source_template % script.source_vars())

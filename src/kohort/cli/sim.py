@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import click
 
-from kohort.cli.output import output_of, print_result
 from kohort.cli.seeds import parse_seeds
 from kohort.cli.sim_compare import compare
+from kohort.cli.terminal.output import output_of, print_result
 from kohort.results.programs import FailedSeed, SeedsRun
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,8 +121,7 @@ def story(seed: int, html: str | None, listen: str | None, world: str) -> None:
 
 
 def _show_in_console(seed: int, world: str, listen: str) -> None:
-    from kohort.cli.console import serve_console
-    from kohort.cli.console_options import ConsoleWanted, needs_console
+    from kohort.cli.serve.console import ConsoleWanted, needs_console, serve_console
 
     needs_console()
     from kohort.console.recorded import RecordedSource

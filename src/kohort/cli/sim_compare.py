@@ -107,7 +107,7 @@ def compare(
     kohort sim compare --members 3,30,300 --seeds 0..3 --plot all.svg
     kohort sim compare --changes "joins,is cut off" --output json
     """
-    from kohort.cli.show import print_json
+    from kohort.cli.terminal.show import print_json
     from kohort.sim.generations.comparison import Comparison, costs, rows_of
 
     if plot is not None and plot.suffix not in {".svg", ".html"}:
@@ -139,7 +139,7 @@ def _figure(rows: Sequence[CostRow], changes: Sequence[str], file: Path) -> str:
 
 
 def _print(comparison: Comparison, rows: Sequence[CostRow]) -> None:
-    from kohort.cli.show import print_prose, print_table
+    from kohort.cli.terminal.show import print_prose, print_table
 
     for size in comparison.members:
         of_size = [row for row in rows if row.members == size]

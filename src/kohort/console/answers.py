@@ -19,9 +19,14 @@ from kohort.insight.names import printable
 from kohort.insight.patterns import find_patterns
 from kohort.nearest import did_you_mean
 from kohort.results.console import CauseBucket, CausesTold, ConsoleGroups, LagHistoryTold, Offender
-from kohort.results.groups import GroupRebalances
-from kohort.results.journal import GroupEvents, GroupFenced, GroupTimeline
-from kohort.results.lag import DoctorReport, GroupStatusTold
+from kohort.results.groups import (
+    DoctorReport,
+    GroupEvents,
+    GroupFenced,
+    GroupRebalances,
+    GroupStatusTold,
+    GroupTimeline,
+)
 from kohort.verbs.group_rows import row_of, rows_worst_first, unknown_row
 from kohort.verbs.refusals import NothingThere
 

@@ -28,8 +28,7 @@ from kohort.extras import needs
 from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning
 from kohort.results.console import ConsoleCluster
-from kohort.results.journal import GroupEvents
-from kohort.results.lag import GroupStatusTold
+from kohort.results.groups import GroupEvents, GroupStatusTold
 from kohort.verbs.group_rows import row_of, unknown_row
 from kohort.version import VERSION
 

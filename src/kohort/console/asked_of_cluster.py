@@ -13,23 +13,26 @@ from kohort.console.sources import ConsoleSource
 from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
+from kohort.results.cluster import TopicRow, TopicsDescribed, TopicsListed
 from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
-from kohort.results.groups import GroupDescribed, GroupPeek
+from kohort.results.groups import GroupDescribed, GroupPeek, GroupReplayed, GroupWhatIf, NodeWhatIf
 from kohort.results.pipelines import PipelineStands
-from kohort.results.topics import TopicRow, TopicsDescribed, TopicsListed
-from kohort.results.what_if import GroupReplayed, GroupWhatIf, NodeWhatIf
-from kohort.verbs.client_reports import BACK_MS, read_reports
+from kohort.verbs.client_reports import (
+    BACK_MS,
+    clients_told,
+    lacks_software,
+    offending_software,
+    read_reports,
+    software_told,
+)
+from kohort.verbs.cluster import nodes_of, topic_about
 from kohort.verbs.describing import described
-from kohort.verbs.group_state import describe, ends_of, states_of, unowned
+from kohort.verbs.groups import describe, ends_of, states_of, unowned
 from kohort.verbs.losing import check_node, without_node
-from kohort.verbs.member_clients import clients_told, software_told
-from kohort.verbs.node_list import nodes_of
-from kohort.verbs.offending_software import lacks_software, offending_software
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
-from kohort.verbs.topic_list import topic_about
 from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:

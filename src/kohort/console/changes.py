@@ -25,12 +25,18 @@ from kohort.results.groups import (
     OffsetsReset,
 )
 from kohort.results.result import Result
-from kohort.verbs.cloning import clone_offsets
-from kohort.verbs.group_state import check_inactive, describe, described_or_none
-from kohort.verbs.leaving import committed_of, deleted_rows, members_named, remove_members, removed_rows
-from kohort.verbs.offset_files import read_plan
-from kohort.verbs.offset_targets import Way, parse_time
-from kohort.verbs.resetting import Moved, move, moved_rows
+from kohort.verbs.groups import check_inactive, describe, described_or_none, members_named, remove_members, removed_rows
+from kohort.verbs.offsets import (
+    Moved,
+    Way,
+    clone_offsets,
+    committed_of,
+    deleted_rows,
+    move,
+    moved_rows,
+    parse_time,
+    read_plan,
+)
 from kohort.verbs.spans import LONGEST_MS, milliseconds_of
 from kohort.watch.asking import ADMIN_MS
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kohort.results.cluster import NodeRow
-from kohort.results.lag import GroupRow
+from kohort.results.groups import GroupRow
 from kohort.results.pipelines import PipelineStands
 from kohort.results.result import Result
 

@@ -1,18 +1,32 @@
-"""What clients pushed of themselves (KIP-714), read from the cluster's topic: the last of each."""
+"""Reports that clients pushed (KIP-714), and their software, limits and polls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kohort.coordinator.journal import (
+    EpochCause,
+    EpochRaised,
+    GenerationSeen,
+    JournalEntry,
+    MemberArrived,
+    RoundOpened,
+    StaticReplaced,
+    Vitals,
+)
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
+from kohort.results.console import CausesSoftware, ClientTold, ConsoleClients, SoftwareOffender
 from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
+    from kohort.coordinator.member_said import MemberSaid
+    from kohort.insight.findings.model import MemberRef, RebalanceFinding
     from kohort.telemetry.report import ClientReport
 
 POLL_MS: Final = 200
@@ -53,3 +67,181 @@ def read_reports(
 def software_of(report: ClientReport) -> str | None:
     """Return the name and version of a client's software, or None where it did not say."""
     return " ".join(part for part in (report.software_name, report.software_version) if part) or None
+
+
+LAST_POLL_S: Final = "org.apache.kafka.consumer.last.poll.seconds.ago"
+LONGEST_POLL_GAP: Final = "org.apache.kafka.consumer.time.between.poll.max"
+PUSHES_NOTHING: Final = "its client pushes no metrics (KIP-714): kohort client-metrics set asks for them"
+NO_LIMITS: Final = "the journal does not have what it said when it joined"
+
+
+class ClientLimits(NamedTuple):
+    """What a member said that it may do."""
+
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+
+
+class ToldByJournal(NamedTuple):
+    """What the journal has of members, by their ids; the last of each."""
+
+    limits: dict[str, ClientLimits]
+    said: dict[str, MemberSaid]
+    software: dict[str, str]
+
+
+def clients_told(
+    group: str,
+    members: Iterable[MemberRef],
+    entries: Sequence[JournalEntry],
+    reports: Sequence[ClientReport] | None,
+    why_no_reports: str,
+) -> ConsoleClients:
+    """Return what is known of each member's client. ``reports`` is None where none can be had."""
+    known = told_by_journal(entries)
+    rows = [_client(group, member, known, reports, why_no_reports) for member in members]
+    return ConsoleClients(group=group, clients=rows)
+
+
+def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
+    """Return what entries tell of members' limits, of what their clients had pushed, and which software they are."""
+    found = ToldByJournal({}, {}, software_told(entries))
+    for entry in entries:
+        for member_id, limits, vitals in _told(entry):
+            if limits is not None:
+                found.limits[member_id] = limits
+            if vitals is not None and vitals.said is not None:
+                found.said[member_id] = vitals.said
+    return found
+
+
+def software_told(entries: Iterable[JournalEntry]) -> dict[str, str]:
+    """Return which software members run, by their ids, as they said to the coordinator when they came (KIP-511)."""
+    found = {}
+    for entry in entries:
+        about = entry.cause if isinstance(entry, EpochRaised) else entry
+        if not isinstance(about, (MemberArrived, StaticReplaced, EpochCause)):
+            continue
+        if about.who is not None and about.software is not None:
+            found[about.who.member_id] = about.software
+    return found
+
+
+def _told(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vitals | None]]:
+    if isinstance(entry, GenerationSeen):
+        for seen in entry.members:
+            yield seen.who.member_id, ClientLimits(seen.session_timeout_ms, seen.rebalance_timeout_ms), None
+        return
+    about = (
+        entry.trigger if isinstance(entry, RoundOpened) else entry.cause if isinstance(entry, EpochRaised) else entry
+    )
+    who, vitals = getattr(about, "who", None), getattr(about, "vitals", None)
+    if who is None:
+        return
+    limits = None
+    if isinstance(entry, MemberArrived) and entry.session_timeout_ms is not None:
+        limits = ClientLimits(entry.session_timeout_ms, entry.rebalance_timeout_ms)
+    elif vitals is not None:
+        limits = ClientLimits(vitals.session_timeout_ms, vitals.rebalance_timeout_ms)
+    yield who.member_id, limits, vitals
+
+
+def _client(
+    group: str, member: MemberRef, known: ToldByJournal, reports: Sequence[ClientReport] | None, why_no_reports: str
+) -> ClientTold:
+    from kohort.telemetry.report_reader import report_of_member
+
+    report = report_of_member(reports or (), group, member.member_id, member.client_id, member.host)
+    why = why_no_reports if reports is None else PUSHES_NOTHING
+    said = known.said.get(member.member_id)
+    limits = known.limits.get(member.member_id)
+    software = known.software.get(member.member_id) or (None if report is None else software_of(report))
+    polled_ms, gap_ms, at_ms = (
+        (said.last_poll_ms_ago, said.longest_poll_gap_ms, said.at_ms) if said is not None else (None, None, None)
+    )
+    if report is not None:
+        last_s, longest, at_ms = report.value(LAST_POLL_S), report.value(LONGEST_POLL_GAP), report.at_ms
+        polled_ms, gap_ms = None if last_s is None else int(last_s * 1000), None if longest is None else int(longest)
+    unknown = {
+        "software": None if software is not None else (why if report is None else "its client did not name it"),
+        "limits": None if limits is not None else NO_LIMITS,
+        "polls": None if polled_ms is not None else (why if at_ms is None else "its library does not measure it"),
+    }
+    return ClientTold(
+        member_id=member.member_id,
+        software=software,
+        session_timeout_ms=None if limits is None else limits.session_timeout_ms,
+        rebalance_timeout_ms=None if limits is None else limits.rebalance_timeout_ms,
+        last_poll_ms_ago=polled_ms,
+        longest_poll_gap_ms=gap_ms,
+        said_at_ms=at_ms,
+        unknown={name: text for name, text in unknown.items() if text is not None},
+    )
+
+
+MOST: Final = 20
+"""Of them are told."""
+NOBODY: Final = "it began with no member in particular"
+NO_PUSH: Final = "its client pushed no metrics within the last hour (KIP-714): kohort client-metrics set asks for them"
+NOT_SAID: Final = f"the journal does not have it, and {NO_PUSH}"
+NOT_NAMED: Final = "its client did not name its software"
+
+
+def offending_software(
+    rebalances: Iterable[RebalanceFinding],
+    journal: Mapping[str, Mapping[str, str]],
+    reports: Sequence[ClientReport] | None,
+    why_no_reports: str,
+) -> CausesSoftware:
+    """Return the software behind ``rebalances``, the most frequent first: what the ``journal`` of a group has of a
+    member, else what its client pushed. ``reports`` is None where none can be had."""
+    causes: Mapping[str, Counter[str]] = defaultdict(Counter)
+    unknown: Counter[str] = Counter()
+    by_group: Mapping[str | None, list[ClientReport]] = defaultdict(list)
+    for report in reports or ():
+        by_group[report.group].append(report)
+    for this in rebalances:
+        of_group = None if reports is None else by_group.get(this.group, [])
+        software, why = _told_by_journal(this, journal), ""
+        if software is None:
+            software, why = _pushed(this, of_group, why_no_reports)
+        if software is None:
+            unknown[why] += 1
+        else:
+            causes[software][this.cause] += 1
+    worst = sorted(causes, key=lambda software: (-causes[software].total(), software))[:MOST]
+    return CausesSoftware(
+        software=[
+            SoftwareOffender(
+                software=software, rebalances=causes[software].total(), cause=causes[software].most_common(1)[0][0]
+            )
+            for software in worst
+        ],
+        unknown=dict(unknown.most_common()),
+    )
+
+
+def lacks_software(this: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> bool:
+    """Tell whether a rebalance began with a member whose software its group's journal does not have."""
+    return this.trigger is not None and _told_by_journal(this, journal) is None
+
+
+def _told_by_journal(this: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> str | None:
+    return None if this.trigger is None else journal.get(this.group, {}).get(this.trigger.member_id)
+
+
+def _pushed(
+    this: RebalanceFinding, reports: Sequence[ClientReport] | None, why_no_reports: str
+) -> tuple[str | None, str]:
+    """Return the software of the member that a rebalance began with, or why it is not known."""
+    from kohort.telemetry.report_reader import report_of_member
+
+    who = this.trigger
+    if who is None:
+        return None, NOBODY
+    if reports is None:
+        return None, why_no_reports
+    report = report_of_member(reports, this.group, who.member_id, who.client_id, who.host)
+    if report is None:
+        return None, NO_PUSH if this.origin == "inferred" else NOT_SAID
+    return software_of(report), NOT_NAMED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kohort.model import NO_EPOCH, TopicPartition
 from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, MemberMetrics
-from kohort.verbs.group_state import GroupState
+from kohort.verbs.groups import GroupState
 
 if TYPE_CHECKING:
     from kohort.client.admin.model import MemberDescription

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kohort.insight.health import WORST
-from kohort.results.lag import GroupRow
+from kohort.results.groups import GroupRow
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kohort.results.what_if import NodeWhatIf
+from kohort.results.groups import NodeWhatIf
 from kohort.verbs.refusals import NothingThere
 from kohort.watch.asking import ADMIN_MS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 from kohort.results.groups import PeekedHeader, PeekedRecord
-from kohort.verbs.group_state import describe, ends_of
+from kohort.verbs.groups import describe, ends_of
 from kohort.verbs.refusals import NothingThere
 from kohort.watch.asking import ADMIN_MS
 

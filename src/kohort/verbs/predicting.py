@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from msgspec.structs import replace
 
 from kohort.errors import UsageError
-from kohort.results.what_if import ComparedAssignor, GroupWhatIf
+from kohort.results.groups import ComparedAssignor, GroupWhatIf
 
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import WhatIfFinding

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator.journal import EpochRaised, MemberArrived, parse_entry
-from kohort.verbs.member_clients import software_told
+from kohort.verbs.client_reports import software_told
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 from kohort.wire.record_batch import read_batch, split_batches

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kohort.cli import exits, main
-from kohort.cli.exits import ExitCode, exit_code_of
+from kohort.cli import main
+from kohort.cli.terminal import exits
+from kohort.cli.terminal.exits import ExitCode, exit_code_of
 from kohort.errors import (
     ApiError,
     ApiTimeout,

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from kohort.cli import input_lines
-from kohort.cli.input_lines import InputError, InputLine, LineFormat, read_lines
+from kohort.cli.records import produce as input_lines
+from kohort.cli.records.produce import InputError, InputLine, LineFormat, read_lines
 
 
 def read(text, **options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.group_lag import check
+from kohort.cli.group.group_lag import check
 from kohort.insight.findings.groups import find_group
 from kohort.verbs.refusals import CheckNotMet
 from support.machines.group_looks import look, member, part

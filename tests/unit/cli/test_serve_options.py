@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.serve import configure
+from kohort.cli.serve.serve import configure
 from kohort.config.listeners import listeners_of
 from kohort.errors import ConfigError
 

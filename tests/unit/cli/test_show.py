@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import json
 
-from kohort.cli.fit import Table, headings, lines_of
-from kohort.cli.show import cell, harmless, print_json, print_prose, print_table, time_text
+from kohort.cli.terminal.show import (
+    Table,
+    cell,
+    harmless,
+    headings,
+    lines_of,
+    print_json,
+    print_prose,
+    print_table,
+    time_text,
+)
 
 
 def test_columns_are_aligned_numbers_to_the_right_and_nothing_is_a_dash(capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.timeline_drawing import LANES_SHOWN, draw_timeline
+from kohort.cli.group.timeline import LANES_SHOWN, draw_timeline
 from kohort.insight.findings.model import MemberRef
 from kohort.insight.findings.timeline import (
     ColumnFinding,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.cli.wait import Gate
+from kohort.cli.group.wait import Gate
 from kohort.errors import ConnectionFailed
 from support.machines.group_looks import look, member, part
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import to_builtins
 
-from kohort.cli.why_story import moves_table, spans, standing_row
+from kohort.cli.terminal.wording import moves_table, spans, standing_row
 from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.epoch_causes import FINDERS

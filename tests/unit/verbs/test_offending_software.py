@@ -2,7 +2,7 @@
 
 from kohort.insight.findings.model import MemberRef, RebalanceFinding
 from kohort.telemetry.report import ClientReport
-from kohort.verbs.offending_software import NO_PUSH, NOBODY, NOT_NAMED, NOT_SAID, offending_software
+from kohort.verbs.client_reports import NO_PUSH, NOBODY, NOT_NAMED, NOT_SAID, offending_software
 
 
 def member(name):

@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from fuzz.entrance import Entrance, Watch, Wrong
 from fuzz.entrances.texts import scratch_folder
 from fuzz.mutate import mutated
-from kohort.cli.cluster import ClusterAccess
 from kohort.cli.main import main
+from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.errors import ConnectionFailed
 
 PARSED_ONLY = {

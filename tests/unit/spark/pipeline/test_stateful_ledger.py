@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("yaml")
 
-from kohort.cli.pipeline_run import ledger_lines
+from kohort.cli.pipeline.run import ledger_lines
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, waiting
 from kohort.spark.pipeline.metrics import Metrics

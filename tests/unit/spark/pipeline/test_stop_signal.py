@@ -103,7 +103,7 @@ def test_a_command_ends_at_once_whatever_handler_pyspark_has_put_in_place(number
 import signal
 if {ignored}:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-from kohort.cli.interrupts import sigterm_interrupts
+from kohort.cli.terminal.exits import sigterm_interrupts
 from kohort.spark.pipeline.running.stop_signal import StopSignal, ends_at_once
 with sigterm_interrupts(), ends_at_once(130) as install:
     signal.signal(signal.SIGINT, lambda *_: print("pyspark's"))

@@ -1,0 +1,1 @@
+"""Commands about brokers, topics, users, rights and transactions."""

@@ -1,0 +1,342 @@
+"""``kohort acls``: who may do what, in the words of Kafka's own tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_table
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.results.cluster import AclRow, AclsAdded, AclsListed, AclsRemoved
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.client.admin.acls import AclBinding, AclBindingFilter
+
+F = TypeVar("F", bound=Callable[..., Any])
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+CLUSTER: Final = "kafka-cluster"
+ANYONE: Final = "*"
+COLUMNS: Final = ("PRINCIPAL", "PERMISSION", "OPERATION", "RESOURCE", "NAME", "PATTERN", "HOST")
+PRODUCES: Final = ("write", "describe", "create")
+CONSUMES: Final = ("read", "describe")
+
+Resource = tuple[str, str]
+"""A type, and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the options of a command name: resources with their pattern, principals, hosts, operations."""
+
+    resources: tuple[Resource, ...]
+    pattern: str | None
+    allowed: tuple[str, ...]
+    denied: tuple[str, ...]
+    allow_hosts: tuple[str, ...]
+    deny_hosts: tuple[str, ...]
+    operations: tuple[str, ...]
+    produces: bool
+    consumes: bool
+    idempotent: bool
+
+    def names(self, kind: str) -> list[str]:
+        return [name for of, name in self.resources if of == kind]
+
+    def rights(self) -> list[tuple[Resource, str]]:
+        """Return each resource with each operation. Raises UsageError where the options do not go together."""
+        if not (self.produces or self.consumes):
+            if self.idempotent:
+                raise click.UsageError("--idempotent goes with --producer")
+            if not self.resources:
+                raise click.UsageError("say of what: --topic, --group, --cluster, --transactional-id")
+            return [(resource, operation) for resource in self.resources for operation in self.operations or ("all",)]
+        if self.operations:
+            raise click.UsageError("--producer and --consumer say which operations: leave --operation out")
+        if not self.names("topic"):
+            raise click.UsageError("--producer and --consumer need a --topic")
+        if self.consumes and not self.names("group"):
+            raise click.UsageError("--consumer needs a --group")
+        found: list[tuple[Resource, str]] = []
+        if self.produces:
+            found += [(("topic", name), operation) for name in self.names("topic") for operation in PRODUCES]
+            ids = self.names("transactional_id")
+            found += [(("transactional_id", name), operation) for name in ids for operation in PRODUCES[:2]]
+            found += [(("cluster", CLUSTER), "idempotent_write")] * self.idempotent
+        if self.consumes:
+            found += [(("topic", name), operation) for name in self.names("topic") for operation in CONSUMES]
+            found += [(("group", name), "read") for name in self.names("group")]
+        return list(dict.fromkeys(found))
+
+    def bindings(self) -> list[AclBinding]:
+        """Return the ACLs that are meant. Raises UsageError where something is missing."""
+        from kohort.client.admin.acls import AclBinding
+
+        if not self.allowed and not self.denied:
+            raise click.UsageError("say for whom: --allow-principal User:NAME, or --deny-principal")
+        rights = self.rights()
+        sides = [("allow", self.allowed, self.allow_hosts), ("deny", self.denied, self.deny_hosts)]
+        return [
+            AclBinding(kind, name, who, operation, permission, host, self._pattern_of(kind))
+            for permission, principals, hosts in sides
+            for who in principals
+            for host in hosts or (ANYONE,)
+            for (kind, name), operation in rights
+        ]
+
+    def filters(self) -> list[AclBindingFilter]:
+        """Return what finds the ACLs that are meant: what is not said may be anything."""
+        from kohort.client.admin.acls import AclBindingFilter
+
+        if self.produces or self.consumes:
+            return [acl.filter for acl in self.bindings()]
+        sides: list[tuple[str, tuple[str | None, ...], tuple[str, ...]]] = []
+        sides += [("allow", self.allowed, self.allow_hosts)] if self.allowed else []
+        sides += [("deny", self.denied, self.deny_hosts)] if self.denied else []
+        return [
+            AclBindingFilter(kind, name, who, operation, permission, host, self._pattern_of(kind))
+            for permission, principals, hosts in sides or [("any", (None,), self.allow_hosts)]
+            for who in principals
+            for host in hosts or (None,)
+            for kind, name in self.resources
+            for operation in self.operations or ("any",)
+        ]
+
+    def _pattern_of(self, kind: str) -> str:
+        return "literal" if kind == "cluster" or self.pattern is None else self.pattern
+
+
+def acl_options(command: F) -> F:
+    """Give a command the options that choose ACLs, as the argument ``chosen``."""
+
+    @wraps(command)
+    def with_chosen(*args: Any, **options: Any) -> Any:
+        return command(*args, chosen=_chosen(options), **options)
+
+    decorated: Any = with_chosen
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+_OPTIONS: Final = (
+    click.option("--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics, help="Topics."),
+    click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Groups."),
+    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster itself."),
+    click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional ids."),
+    click.option(
+        "--resource-pattern-type",
+        "pattern",
+        type=click.Choice(["literal", "prefixed"]),
+        help="Whether a name is meant as it is [literal], or every name that begins so.",
+    ),
+    click.option("--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Who may: User:alice."),
+    click.option(
+        "--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Who may not, whatever allows."
+    ),
+    click.option("--host", "hosts", metavar="ADDRESS", multiple=True, help="From where [anywhere]."),
+    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="The same, for who may."),
+    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="The same, for who may not."),
+    click.option("--operation", "operations", metavar="NAME", multiple=True, help="Read, Write, Describe, ... [All]."),
+    click.option("--producer", "produces", is_flag=True, help="What producing to a --topic takes."),
+    click.option("--consumer", "consumes", is_flag=True, help="What consuming a --topic in a --group takes."),
+    click.option("--idempotent", is_flag=True, help="With --producer: what idempotence took before Kafka 3.0."),
+)
+
+
+def _chosen(options: dict[str, Any]) -> Chosen:
+    resources = [("topic", name) for name in options.pop("topics")]
+    resources += [("group", name) for name in options.pop("groups")]
+    resources += [("cluster", CLUSTER)] * options.pop("on_cluster")
+    resources += [("transactional_id", name) for name in options.pop("transactional_ids")]
+    hosts = options.pop("hosts")
+    for side in ("allowed", "denied"):
+        for who in options[side]:
+            check_principal(who)
+    return Chosen(
+        resources=tuple(resources),
+        allow_hosts=options.pop("allow_hosts") + hosts,
+        deny_hosts=options.pop("deny_hosts") + hosts,
+        **{name: options.pop(name) for name in ("pattern", "allowed", "denied", "operations")},
+        **{name: options.pop(name) for name in ("produces", "consumes", "idempotent")},
+    )
+
+
+def check_principal(text: str) -> None:
+    """Raise UsageError for a name without its type, which no broker takes."""
+    if not text.partition(":")[1]:
+        raise click.UsageError(f"{text!r} is no principal: expected TYPE:NAME, such as User:{text}")
+
+
+@contextmanager
+def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
+    """Around what needs an authorizer. Raises KohortError that says how brokers get one, where they have none."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code is not ErrorCode.SECURITY_DISABLED:
+            raise
+        raise KohortError(
+            f"{cluster.address} has no authorizer: there are no ACLs, and everyone who reaches it may do everything. "
+            f"Its brokers get one by authorizer.class.name={AUTHORIZER}, with super.users=User:NAME for who may "
+            "write the first ACLs (kohort serve --set NAME=VALUE)"
+        ) from None
+
+
+@click.group(short_help="Say who may do what: list, add and remove ACLs.")
+def acls() -> None:
+    """List, add and remove ACLs: who may do what, where brokers have an authorizer."""
+
+
+LIST_HELP = """List ACLs: all, or those for a resource or a principal.
+
+With a name, these are all that hold for the resource: those of its name, of a prefix of it, and of *.
+--resource-pattern-type finds those of that name and pattern alone.
+
+\b
+Examples:
+  kohort acls list
+  kohort acls list --topic orders
+  kohort acls list --principal User:alice --output json | jq .acls
+"""
+
+
+@acls.command("list", help=LIST_HELP, short_help="List ACLs.")
+@click.option("--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics, help="For topics.")
+@click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="For groups.")
+@click.option("--cluster", "on_cluster", is_flag=True, help="For the cluster itself.")
+@click.option("--transactional-id", "ids", metavar="NAME", multiple=True, help="For transactional ids.")
+@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Of these principals.")
+@click.option(
+    "--resource-pattern-type", "pattern", type=click.Choice(["any", "match", "literal", "prefixed"]), help="[match]"
+)
+@cluster_options
+@output_of(AclsListed)
+def list_acls(
+    topics: tuple[str, ...],
+    groups: tuple[str, ...],
+    on_cluster: bool,
+    ids: tuple[str, ...],
+    principals: tuple[str, ...],
+    pattern: str | None,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    from kohort.client.admin.acls import AclBindingFilter
+
+    for who in principals:
+        check_principal(who)
+    resources: list[tuple[str, str | None]] = [("topic", name) for name in topics]
+    resources += [("group", name) for name in groups]
+    resources += [("cluster", CLUSTER)] * on_cluster
+    resources += [("transactional_id", name) for name in ids]
+    kind = pattern or ("match" if resources else "any")
+    wanted = [
+        AclBindingFilter(of, name, who, pattern_type=kind)
+        for of, name in resources or [("any", None)]
+        for who in principals or (None,)
+    ]
+    with authorizer_needed(cluster), cluster.admin() as admin:
+        found = [acl for each in wanted for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
+    show(list(dict.fromkeys(found)), output)
+
+
+ADD_HELP = """Add ACLs: each principal gets each operation on each resource. What is there already stays.
+
+\b
+Examples:
+  kohort acls add --allow-principal User:alice --producer --topic orders
+  kohort acls add --allow-principal User:bob --consumer --topic t --group g
+  kohort acls add --allow-principal User:etl --operation Read \\
+      --topic etl- --resource-pattern-type prefixed
+  kohort acls add --deny-principal 'User:*' --host 10.0.0.7 --topic orders
+"""
+
+
+@acls.command(help=ADD_HELP, short_help="Add ACLs.")
+@acl_options
+@cluster_options
+@output_of(AclsAdded)
+def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
+    bindings = chosen.bindings()
+    with authorizer_needed(cluster), cluster.admin() as admin:
+        results = admin.create_acls(bindings, check=False, timeout_ms=ADMIN_MS)
+        done = [acl for acl in results if acl not in results.errors]
+        if output != "table":
+            print_result(AclsAdded(added=[row_of(acl) for acl in done]), output)
+        else:
+            for acl in done:
+                click.echo(f"added: {acl}")
+        results.check()
+
+
+REMOVE_HELP = """Remove ACLs: those for the resources named, of the principals and operations named or of all.
+
+What would go is shown first. Names are meant as they are; those of prefixes take --resource-pattern-type prefixed.
+
+\b
+Examples:
+  kohort acls remove --topic orders
+  kohort acls remove --allow-principal User:alice --operation Write --topic t
+  kohort acls remove --allow-principal User:bob --consumer --topic t --group g
+"""
+
+
+@acls.command(help=REMOVE_HELP, short_help="Remove ACLs.")
+@acl_options
+@yes_option
+@cluster_options
+@output_of(AclsRemoved)
+def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> None:
+    chosen.rights()  # says what is missing
+    filters = chosen.filters()
+    with authorizer_needed(cluster), cluster.admin() as admin:
+        found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
+        going = list(dict.fromkeys(found))
+        if not going:
+            raise NothingThere("there are no such ACLs (kohort acls list shows all)")
+        if not yes:
+            for acl in going:
+                click.echo(str(acl), err=True)
+        confirm(f"Remove {len(going)} ACL{'s' * (len(going) != 1)}?", yes=yes)
+        results = admin.delete_acls(going, check=False, timeout_ms=ADMIN_MS)
+        gone = [acl for each in results if each not in results.errors for acl in results[each]]
+        if output != "table":
+            print_result(AclsRemoved(removed=[row_of(acl) for acl in gone]), output)
+        else:
+            for acl in gone:
+                click.echo(f"removed: {acl}")
+        results.check()
+
+
+def show(found: list[AclBinding], output: str) -> None:
+    """Print ACLs, by resource."""
+    if output != "table":
+        print_result(AclsListed(acls=[row_of(acl) for acl in found]), output)
+        return
+    rows = [
+        (a.principal, a.permission, a.operation, a.resource_type, a.resource_name, a.pattern_type, a.host)
+        for a in found
+    ]
+    print_table(COLUMNS, rows, none="no ACLs")
+
+
+def row_of(acl: AclBinding) -> AclRow:
+    """Return an ACL for programs."""
+    return AclRow(
+        principal=acl.principal,
+        permission=acl.permission,
+        operation=acl.operation,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        host=acl.host,
+    )

@@ -1,0 +1,230 @@
+"""``kohort client-metrics``: which metrics clients are asked for, and what they pushed (KIP-714)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
+from kohort.cli.terminal.options import ADMIN_MS, DURATION, Duration, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_table
+from kohort.cli.terminal.wording import HEADINGS, of_client, rounded, vitals_of
+from kohort.notes import printable
+from kohort.results.cluster import (
+    ClientsShown,
+    PushedValue,
+    PushingClient,
+    SubscriptionRemoved,
+    SubscriptionRow,
+    SubscriptionSet,
+    SubscriptionsListed,
+)
+from kohort.verbs.client_reports import read_reports, software_of
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.telemetry.report import ClientReport
+
+KIND: Final = "client_metrics"
+OPTIONS: Final = ("interval.ms", "metrics", "match")
+
+
+@click.group("client-metrics", short_help="Metrics that clients push: what is asked for, and what they said.")
+def client_metrics() -> None:
+    """Metrics that clients push: what is asked for, and what they said.
+
+    Java clients, librdkafka (confluent-kafka) and franz-go push their own metrics to the brokers, if these ask for them
+    (KIP-714). A kohort broker asks for delays and idle time of all clients that no subscription matches.
+    """
+
+
+LIST_HELP = """List the subscriptions: which metrics are asked of which clients, and how often.
+
+\b
+Examples:
+  kohort client-metrics list
+  kohort client-metrics list --output json | jq '.subscriptions[].name'
+"""
+
+
+@client_metrics.command("list", help=LIST_HELP, short_help="List subscriptions.")
+@cluster_options
+@output_of(SubscriptionsListed)
+def list_subscriptions(cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        names = [found.name for found in admin.list_config_resources([KIND], timeout_ms=ADMIN_MS)]
+        rows = [_subscription(admin, name) for name in names]
+    if output != "table":
+        print_result(SubscriptionsListed(subscriptions=rows), output)
+    else:
+        print_table(("NAME", "INTERVAL-MS", "METRICS", "MATCH"), [_cells(row) for row in rows], none="no subscriptions")
+
+
+def _subscription(admin: Admin, name: str) -> SubscriptionRow:
+    from kohort.client.admin.model import ConfigResource
+
+    resource = ConfigResource(KIND, name)
+    held = admin.describe_configs([resource], timeout_ms=ADMIN_MS)[resource]
+    metrics, match = (
+        [part for part in ((held[o].value if o in held else None) or "").split(",") if part] for o in OPTIONS[1:]
+    )
+    interval = held[OPTIONS[0]].value if OPTIONS[0] in held else None
+    return SubscriptionRow(name=name, interval_ms=int(interval or 0), metrics=metrics, match=match)
+
+
+def _cells(row: SubscriptionRow) -> tuple[object, ...]:
+    return (row.name, row.interval_ms, row.metrics, row.match or "every client")
+
+
+SET_HELP = """Make a subscription, or change what is named of one.
+
+A metric is a prefix of names, such as org.apache.kafka.consumer.coordinator., or * for all. A client must match all
+expressions of --match: client_id, client_instance_id, client_software_name, client_software_version,
+client_source_address, client_source_port.
+
+\b
+Examples:
+  kohort client-metrics set all --metric '*' --interval 30s
+  kohort client-metrics set java --metric org.apache.kafka.consumer. \\
+      --match client_software_name=apache-kafka-java
+"""
+
+
+@client_metrics.command("set", help=SET_HELP, short_help="Make or change a subscription.")
+@click.argument("name")
+@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="What is asked for; may be repeated.")
+@click.option("--interval", "interval_ms", type=Duration(), help="How often it is pushed, at least 100ms.")
+@click.option("--match", metavar="WHAT=EXPRESSION", multiple=True, help="Of which clients; may be repeated.")
+@cluster_options
+@output_of(SubscriptionSet)
+def set_subscription(
+    name: str,
+    metrics: tuple[str, ...],
+    interval_ms: int | None,
+    match: tuple[str, ...],
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    from kohort.client.admin.model import ConfigResource
+
+    given = {"metrics": ",".join(metrics) or None, "match": ",".join(match) or None}
+    wanted: dict[str, str | None] = {option: text for option, text in given.items() if text is not None}
+    if interval_ms is not None:
+        wanted["interval.ms"] = str(interval_ms)
+    if not wanted:
+        raise click.UsageError("say what: --metric, --interval or --match")
+    with cluster.admin() as admin:
+        admin.alter_configs({ConfigResource(KIND, name): wanted}, timeout_ms=ADMIN_MS)
+        row = _subscription(admin, name)
+    if output != "table":
+        print_result(SubscriptionSet(subscription=row), output)
+    else:
+        print_table(("NAME", "INTERVAL-MS", "METRICS", "MATCH"), [_cells(row)])
+
+
+@client_metrics.command(short_help="Remove a subscription.")
+@click.argument("name")
+@yes_option
+@cluster_options
+@output_of(SubscriptionRemoved)
+def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
+    """Remove a subscription: its clients push what others ask for, if anything."""
+    from kohort.client.admin.model import ConfigResource
+
+    resource = ConfigResource(KIND, name)
+    with cluster.admin() as admin:
+        if resource not in admin.list_config_resources([KIND], timeout_ms=ADMIN_MS):
+            raise NothingThere(f"there is no subscription {name!r} (kohort client-metrics list shows all)")
+        confirm(f"Remove subscription {name!r}?", yes=yes)
+        admin.alter_configs({resource: dict.fromkeys(OPTIONS)}, timeout_ms=ADMIN_MS)
+    if output != "table":
+        print_result(SubscriptionRemoved(removed=name), output)
+    else:
+        click.echo(printable(f"removed {name}"))
+
+
+SHOW_HELP = """Show what clients pushed last: a line for each; of one CLIENT, by its client id or its client instance
+id, every value.
+
+POLL-IDLE is the part of its time that a consumer waits for records: near 0, it is busy with what it got. LAST-POLL-S
+is how long ago it polled, POLL-MAX-MS the longest time between two polls, REBALANCE-MS its longest rebalance.
+
+\b
+Examples:
+  kohort client-metrics show
+  kohort client-metrics show --group orders
+  kohort client-metrics show my-consumer --metric org.apache.kafka.consumer.
+  kohort client-metrics show --output json | jq '.clients[].software'
+"""
+
+
+@client_metrics.command(help=SHOW_HELP, short_help="Show what clients pushed last.")
+@click.argument("client", required=False)
+@click.option("--group", metavar="GROUP", help="Only members of this group.")
+@click.option("--metric", metavar="PREFIX", default="", help="Only metrics whose names begin so.")
+@click.option(
+    "--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Who pushed within this time."
+)
+@cluster_options
+@output_of(ClientsShown)
+def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        found = read_reports(cluster.consumer, admin, back_ms)
+    if found is None:
+        raise NothingThere(f"{cluster.address} keeps nothing that clients pushed, or nobody has pushed anything")
+    chosen = [report for report in found if group is None or report.group == group]
+    if client is not None:
+        chosen = of_client(chosen, client)
+    if not chosen and (client is not None or group is not None):
+        whom = f"client {client!r}" if client is not None else f"member of {group!r}"
+        raise NothingThere(f"no {whom} has pushed anything in that time (kohort client-metrics show has all)")
+    if output != "table":
+        print_result(ClientsShown(clients=[_client(report, metric) for report in chosen]), output)
+    elif client is not None or metric:
+        _print_values(chosen, metric)
+    else:
+        _print_clients(chosen)
+
+
+def _print_clients(reports: list[ClientReport]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in reports]
+    columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", *HEADINGS)
+    print_table(columns, rows, none="nobody has pushed anything in that time")
+
+
+def _print_values(reports: list[ClientReport], metric: str) -> None:
+    rows = [
+        (report.client_id, one.name, [f"{k}={v}" for k, v in sorted(one.labels.items())], rounded(one.value))
+        for report in reports
+        for one in sorted(report.values, key=lambda one: (one.name, sorted(one.labels.items())))
+        if one.name.startswith(metric)
+    ]
+    print_table(("CLIENT-ID", "METRIC", "LABELS", "VALUE"), rows, none="no such metrics")
+
+
+def _client(report: ClientReport, metric: str) -> PushingClient:
+    return PushingClient(
+        client_instance_id=report.client_instance_id,
+        client_id=report.client_id,
+        host=report.host,
+        software=software_of(report),
+        principal=report.principal or None,
+        node_id=report.node_id,
+        group=report.group,
+        member_id=report.member_id,
+        pushed_at_ms=report.at_ms,
+        interval_ms=report.interval_ms,
+        is_last=report.terminating,
+        is_cut=report.is_cut,
+        labels=report.labels,
+        values=[
+            PushedValue(metric=one.name, labels=one.labels, value=one.value)
+            for one in report.values
+            if one.name.startswith(metric)
+        ],
+    )

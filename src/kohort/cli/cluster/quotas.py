@@ -1,0 +1,174 @@
+"""``kohort quotas``: how much users, client ids and addresses may have of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users, pairs
+from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_table
+from kohort.results.cluster import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.client.admin.quotas import ClientQuotaEntity
+
+F = TypeVar("F", bound=Callable[..., Any])
+PARTS: Final = ("user", "client", "ip")
+
+
+def entity_options(command: F) -> F:
+    """Give a command the options that say whose quotas, as the argument ``entity``."""
+
+    @wraps(command)
+    def with_entity(*args: Any, **options: Any) -> Any:
+        from kohort.client.admin.quotas import ClientQuotaEntity, QuotaMatch
+
+        found: dict[str, Any] = {}
+        for part in PARTS:
+            name, is_default = options.pop(part), options.pop(f"{part}_default")
+            if name is not None and is_default:
+                raise click.UsageError(f"--{part} and --{part}-default: choose one")
+            found[part] = QuotaMatch.DEFAULT if is_default else name
+        entity = ClientQuotaEntity(found["user"], found["client"], found["ip"])
+        return command(*args, entity=entity, **options)
+
+    decorated: Any = with_entity
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+_OPTIONS: Final = (
+    click.option("--user", metavar="NAME", shell_complete=complete_users, help="A user."),
+    click.option("--user-default", is_flag=True, help="Each user that has none by name."),
+    click.option("--client", metavar="ID", help="A client id; with --user, that of this user alone."),
+    click.option("--client-default", is_flag=True, help="Each client id that has none by name."),
+    click.option("--ip", metavar="ADDRESS", help="An address."),
+    click.option("--ip-default", is_flag=True, help="Each address that has none by name."),
+)
+
+
+@click.group(short_help="List, set and remove quotas of users, client ids and addresses.")
+def quotas() -> None:
+    """List, set and remove quotas of users, client ids and addresses.
+
+    \b
+    producer_byte_rate, consumer_byte_rate   bytes per second, of each broker
+    request_percentage                       of a thread's time, 100 is one
+    controller_mutation_rate                 partitions made or removed a second
+    connection_creation_rate                 connections per second, of an address
+    """
+
+
+LIST_HELP = """List quotas: all, or those of a user, a client id, an address.
+
+\b
+Examples:
+  kohort quotas list
+  kohort quotas list --user alice
+  kohort quotas list --user-default --output json | jq '.quotas[].values'
+"""
+
+
+@quotas.command("list", help=LIST_HELP, short_help="List quotas.")
+@entity_options
+@cluster_options
+@output_of(QuotasListed)
+def list_quotas(entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        found = admin.describe_client_quotas(entity, timeout_ms=ADMIN_MS)
+    if output != "table":
+        about = [QuotaRow(entity=as_json(each), values=values) for each, values in found.items()]
+        print_result(QuotasListed(quotas=about), output)
+        return
+    rows = [(*cells(each), key, f"{value:.12g}") for each, values in found.items() for key, value in values.items()]
+    print_table(("USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"), rows, none="no quotas")
+
+
+SET_HELP = """Set quotas: QUOTA=VALUE, for a user, a client id, both together, or an address.
+
+\b
+Examples:
+  kohort quotas set --user alice producer_byte_rate=1000000
+  kohort quotas set --user-default --client-default request_percentage=50
+  kohort quotas set --ip 10.0.0.7 connection_creation_rate=5
+"""
+
+
+@quotas.command("set", help=SET_HELP, short_help="Set quotas.")
+@click.argument("values", metavar="QUOTA=VALUE...", nargs=-1, required=True)
+@entity_options
+@cluster_options
+@output_of(QuotasSet)
+def set_quotas(values: tuple[str, ...], entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
+    check_entity(entity)
+    wanted: dict[str, float] = {}
+    for key, text in pairs(values, "QUOTA=VALUE").items():
+        try:
+            wanted[key] = float(text)
+        except ValueError:
+            raise click.BadParameter(f"{key}={text}: expected a number", param_hint="QUOTA=VALUE") from None
+    with cluster.admin() as admin:
+        admin.alter_client_quotas({entity: wanted}, timeout_ms=ADMIN_MS)
+    if output != "table":
+        print_result(QuotasSet(entity=as_json(entity), values=wanted), output)
+    else:
+        for key, value in wanted.items():
+            click.echo(f"{entity}: {key}={value:.12g}")
+
+
+REMOVE_HELP = """Remove quotas: those named, or all, of a user, a client id, both together, or an address.
+
+\b
+Examples:
+  kohort quotas remove --user alice
+  kohort quotas remove --user-default producer_byte_rate --yes
+"""
+
+
+@quotas.command(help=REMOVE_HELP, short_help="Remove quotas.")
+@click.argument("keys", metavar="[QUOTA]...", nargs=-1)
+@entity_options
+@yes_option
+@cluster_options
+@output_of(QuotasRemoved)
+def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster: ClusterAccess, output: str) -> None:
+    check_entity(entity)
+    with cluster.admin() as admin:
+        held = admin.describe_client_quotas(entity, strict=True, timeout_ms=ADMIN_MS).get(entity, {})
+        going = [key for key in held if not keys or key in keys]
+        if not going:
+            raise NothingThere(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
+        confirm(f"Remove {', '.join(going)} of {entity}?", yes=yes)
+        admin.alter_client_quotas({entity: dict.fromkeys(going)}, timeout_ms=ADMIN_MS)
+    if output != "table":
+        print_result(QuotasRemoved(entity=as_json(entity), removed=going), output)
+    else:
+        for key in going:
+            click.echo(f"{entity}: removed {key}")
+
+
+def check_entity(entity: ClientQuotaEntity) -> None:
+    """Raise UsageError where nobody is named, or an address together with somebody."""
+    if entity.user is None and entity.client_id is None and entity.ip is None:
+        raise click.UsageError("say whose: --user, --client, --ip, or one of them with -default")
+    if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
+        raise click.UsageError("a quota of an address is of all who come from it: leave --user and --client out")
+
+
+def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
+    """Return the parts of an entity for a table."""
+    parts = (entity.user, entity.client_id, entity.ip)
+    return tuple(part if part is None or isinstance(part, str) else "<default>" for part in parts)
+
+
+def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
+    """Return whose quota it is, as Kafka has it: of the types that count, null is the default."""
+    parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
+    return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

@@ -1,0 +1,183 @@
+"""``kohort topics``: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kohort.cli.terminal.cluster import (
+    ClusterAccess,
+    cluster_options,
+    cluster_options_without_config,
+    complete_topics,
+    pairs,
+)
+from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_table
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import uuid_to_text
+from kohort.notes import printable
+from kohort.results.cluster import (
+    CreatedTopicRow,
+    TopicRow,
+    TopicsCreated,
+    TopicsDeleted,
+    TopicsDescribed,
+    TopicsListed,
+)
+from kohort.verbs.cluster import topic_about
+
+
+@click.group(short_help="Create, list, describe and delete topics.")
+def topics() -> None:
+    """Create, list, describe and delete topics."""
+
+
+CREATE_HELP = """Create topics.
+
+\b
+Examples:
+  kohort topics create orders
+  kohort topics create orders payments --partitions 6
+  kohort topics create audit --config cleanup.policy=compact
+"""
+
+
+@topics.command(help=CREATE_HELP, short_help="Create topics.")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions [the broker's num.partitions].")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas [the broker's default].")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists; it stays as it is.")
+@cluster_options_without_config
+@output_of(TopicsCreated)
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    from kohort.client.admin.model import NewTopic
+
+    options = pairs(configs, "--config")
+    new = [NewTopic(name, partitions or -1, replication_factor or -1, options) for name in dict.fromkeys(names)]
+    with cluster.admin() as admin:
+        results = admin.create_topics(new, check=False, timeout_ms=ADMIN_MS)
+        created = [results[name] for name in results if name not in results.errors]
+        if output != "table":
+            rows = [
+                CreatedTopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions)
+                for t in created
+            ]
+            print_result(TopicsCreated(created=rows), output)
+        else:
+            for topic in created:
+                counted = (
+                    f" with {topic.partitions} partition{'s' * (topic.partitions != 1)}" if topic.partitions > 0 else ""
+                )
+                click.echo(printable(f"created {topic.name}{counted}"))
+    existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
+    for name in existing:
+        click.echo(printable(f"{name} exists"), err=True)
+    raise_all({name: error for name, error in results.errors.items() if name not in existing})
+
+
+@topics.command("list", short_help="List topics.")
+@click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
+@cluster_options
+@output_of(TopicsListed)
+def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
+    """List topics, by name.
+
+    \b
+    Examples:
+      kohort topics list
+      kohort topics list --internal --output json | jq -r '.topics[].name'
+    """
+    with cluster.admin() as admin:
+        found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
+    if output != "table":
+        rows = [
+            TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
+            for t in found
+        ]
+        print_result(TopicsListed(topics=rows), output)
+    else:
+        print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found], none="no topics")
+
+
+@topics.command(short_help="Show partitions, offsets and options of topics.")
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@cluster_options
+@output_of(TopicsDescribed)
+def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
+    """Show the partitions of topics, their offsets, and the options that differ from the defaults.
+
+    \b
+    Examples:
+      kohort topics describe orders
+      kohort topics describe orders --output json | jq '.topics[].partitions'
+    """
+    with cluster.admin() as admin:
+        results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
+        raise_all(results.errors)
+        about = [topic_about(admin, results[name]) for name in results]
+    if output != "table":
+        print_result(TopicsDescribed(topics=about), output)
+        return
+    for i, topic in enumerate(about):
+        if i:
+            click.echo()
+        click.echo(printable(f"{topic.name}  id {topic.topic_id}"))
+        for name, value in topic.configs.items():
+            click.echo(printable(f"  {name}={value}"))
+        columns = ("PARTITION", "LEADER", "REPLICAS", "ISR", "LOG-START-OFFSET", "LOG-END-OFFSET", "RECORDS")
+        rows = [
+            (p.partition, p.leader, p.replicas, p.isr, p.log_start_offset, p.log_end_offset, p.records)
+            for p in topic.partitions
+        ]
+        print_table(columns, rows)
+
+
+@topics.command(short_help="Delete topics and all their records.")
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@yes_option
+@cluster_options
+@output_of(TopicsDeleted)
+def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
+    """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
+
+    \b
+    Examples:
+      kohort topics delete orders
+      kohort topics delete orders payments --yes
+    """
+    wanted = list(dict.fromkeys(names))
+    confirm(f"Delete {', '.join(wanted)} and all records in {'it' if len(wanted) == 1 else 'them'}?", yes=yes)
+    with cluster.admin() as admin:
+        results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
+    deleted = [name for name in results if name not in results.errors]
+    if output != "table":
+        print_result(TopicsDeleted(deleted=deleted), output)
+    else:
+        for name in deleted:
+            click.echo(printable(f"deleted {name}"))
+    raise_all(results.errors)
+
+
+def raise_all(errors: dict[str, Any]) -> None:
+    """Print all errors but the last, and raise that, so that each is said and the command fails."""
+    *others, last = errors.values() or (None,)
+    for error in others:
+        click.echo(printable(f"kohort topics: {error}"), err=True)
+    if last is not None:
+        raise last
+
+
+def _code(error: Exception) -> ErrorCode | None:
+    return error.code if isinstance(error, ApiError) else None

@@ -1,0 +1,255 @@
+"""``kohort transactions``: list, describe, find hanging ones, abort."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
+from kohort.cli.terminal.exits import exit_code_of
+from kohort.cli.terminal.options import ADMIN_MS, confirm, partition_in, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import harmless, print_prose, print_table
+from kohort.model import TopicPartition
+from kohort.notes import printable
+from kohort.results.cluster import HangingTransactionsFound, TransactionDescribed, TransactionRow, TransactionsListed
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import TransactionDescription
+    from kohort.verbs.transactions import OpenTransaction
+
+LONGEST_S: Final = 900
+"""How long a transaction may take where a broker's ``transaction.max.timeout.ms`` has its default."""
+HANGING_COLUMNS: Final = {
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "PRODUCER-ID": "producer_id",
+    "EPOCH": "producer_epoch",
+    "COORDINATOR-EPOCH": "coordinator_epoch",
+    "START-OFFSET": "start_offset",
+    "SILENT": "silent_seconds",
+    "TRANSACTIONAL-ID": "transactional_id",
+}
+FIND_HELP = """Find transactions that a partition has open and that no coordinator will end.
+
+Readers of committed records wait at START-OFFSET for good, and so do groups whose offsets are in such a transaction
+(in __consumer_offsets). One hangs if its producer is silent for longer than any transaction may take (SILENT, in
+seconds, by the time stamp of its last batch), and no coordinator has the partition in a transaction of that producer.
+
+All topics are looked at, internal ones too. It takes READ on them and DESCRIBE on the transactional ids: whoever may
+not describe an id is not told of it, and its transaction looks as if it hung. End one with kohort transactions abort
+--partition.
+
+\b
+Examples:
+  kohort transactions find-hanging
+  kohort transactions find-hanging --topic orders --topic __consumer_offsets
+  kohort transactions find-hanging --open-for 3600 --output json
+"""
+
+
+@click.command("find-hanging", help=FIND_HELP, short_help="Find transactions that no coordinator will end.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only in this topic; may be repeated.")
+@click.option(
+    "--open-for",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=LONGEST_S,
+    show_default=True,
+    help="Only of producers that are silent for so long; the brokers' transaction.max.timeout.ms or more.",
+)
+@cluster_options
+@output_of(HangingTransactionsFound)
+def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster: ClusterAccess, output: str) -> None:
+    from kohort.verbs.transactions import find_hanging
+
+    with cluster.admin() as admin:
+        found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
+    for text in dict.fromkeys(str(error) for error in found.errors):  # a broker that is too old says one thing of all
+        click.echo(harmless(f"kohort transactions: not seen: {text}"), err=True)
+    if output != "table":
+        print_result(HangingTransactionsFound(transactions=found.transactions), output)
+    else:
+        rows = [[getattr(row, key) for key in HANGING_COLUMNS.values()] for row in found.transactions]
+        print_table(tuple(HANGING_COLUMNS), rows, none="no transaction hangs")
+        if not rows:
+            print_prose(f"no transaction hangs in {found.partitions} partitions", err=True)
+    if found.errors:
+        click.get_current_context().exit(exit_code_of(found.errors[-1]))
+
+
+def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *, yes: bool) -> None:
+    """Abort what a partition has open from an offset on, by a marker of its own; ask before, unless ``yes``."""
+    from kohort.verbs.transactions import open_at
+
+    found = open_at(admin, partition, start_offset)
+    producer = found.producer
+    if not yes:
+        confirm(question(admin, found), yes=False)
+    numbers = (producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)
+    admin.abort_transaction(partition, *numbers, timeout_ms=ADMIN_MS)
+    click.echo(
+        f"{partition}: what producer id {producer.producer_id} had open from offset {start_offset} on is aborted"
+    )
+
+
+def question(admin: Admin, found: OpenTransaction) -> str:
+    """Return what is asked before a transaction is aborted: whose it is, and whether its coordinator knows of it."""
+    from kohort.verbs.transactions import known_to_coordinator
+
+    producer = found.producer
+    what = (
+        f"the transaction in {found.partition} from offset {producer.transaction_start_offset} on"
+        f" (producer id {producer.producer_id}, epoch {producer.producer_epoch})"
+    )
+    known = known_to_coordinator(admin, found)
+    if known is None:
+        return f"No coordinator knows of {what}. Abort it?"
+    name = harmless(known.transactional_id)
+    return (
+        f"{what[0].upper()}{what[1:]} does not hang: it is of {name!r} ({known.state}), whose coordinator may still"
+        f" commit it; kohort transactions abort {name} ends it whole. Abort it in this partition all the same?"
+    )
+
+
+LIST_HELP = """List the transactional ids that the cluster knows, the one open the longest first.
+
+SECONDS is how long a transaction is open: readers of committed records, and the offsets of groups that go with it, wait
+for its end. PARTITIONS is how many it has written to.
+
+\b
+Examples:
+  kohort transactions list
+  kohort transactions list --open-for 60
+  kohort transactions list --state Ongoing --output json | jq .transactions
+"""
+
+
+@click.group(short_help="List, describe and abort transactions; find those that hang.")
+def transactions() -> None:
+    """List, describe and abort transactions; find those that hang."""
+
+
+@transactions.command("list", help=LIST_HELP, short_help="List transactional ids, the longest open first.")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="Only in this state, as Ongoing; may be repeated."
+)
+@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
+@cluster_options
+@output_of(TransactionsListed)
+def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
+        results = admin.describe_transactions([t.transactional_id for t in listed], timeout_ms=ADMIN_MS)
+    for error in results.errors.values():
+        click.echo(printable(f"kohort transactions: {error}"), err=True)
+    found = [about(results[name]) for name in results if name not in results.errors]
+    if open_for is not None:
+        found = [t for t in found if t.seconds is not None and t.seconds >= open_for]
+    found.sort(key=lambda t: (-(t.seconds or 0), t.transactional_id))
+    if output != "table":
+        print_result(TransactionsListed(transactions=found), output)
+        return
+    columns = ("TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS", "PRODUCER-ID", "EPOCH", "COORDINATOR")
+    keys = ("transactional_id", "state", "seconds", "partitions", "producer_id", "producer_epoch", "coordinator_id")
+    print_table(
+        columns,
+        [[len(t.partitions) if k == "partitions" else getattr(t, k) for k in keys] for t in found],
+        none="no transactions",
+    )
+
+
+def about(found: TransactionDescription) -> TransactionRow:
+    seconds = None if found.started_ms is None else max(0.0, round(time.time() - found.started_ms / 1000, 1))
+    return TransactionRow(
+        transactional_id=found.transactional_id,
+        state=found.state,
+        seconds=seconds,
+        timeout_ms=found.timeout_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        coordinator_id=found.coordinator_id,
+        partitions=[str(tp) for tp in found.partitions],
+    )
+
+
+DESCRIBE_HELP = """Show what TRANSACTIONAL_ID has open: since when, in which partitions, and when it will be aborted.
+
+\b
+Examples:
+  kohort transactions describe importer-1
+"""
+
+
+@transactions.command("describe", help=DESCRIBE_HELP, short_help="Show what a transactional id has open.")
+@click.argument("transactional_id")
+@cluster_options
+@output_of(TransactionDescribed)
+def describe_transaction(transactional_id: str, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        found = about(described(admin, transactional_id))
+    fields = msgspec.structs.asdict(found)
+    if output != "table":
+        print_result(TransactionDescribed(**fields), output)
+        return
+    shown = {**fields, "partitions": ", ".join(found.partitions) or None}
+    if found.seconds is not None:
+        shown["aborted in"] = f"{max(0.0, round(found.timeout_ms / 1000 - found.seconds, 1)):g} s, if it is not ended"
+    print_table(("FIELD", "VALUE"), [(key.replace("_", " "), value) for key, value in shown.items()])
+
+
+def described(admin: Admin, transactional_id: str) -> TransactionDescription:
+    return admin.describe_transactions([transactional_id], timeout_ms=ADMIN_MS)[transactional_id]
+
+
+PARTITION: Final = "TOPIC-PARTITION"
+ABORT_HELP = """Abort what TRANSACTIONAL_ID has open, and fence the producer that has it open.
+
+What it wrote in that transaction does not count, and it can do nothing any more: if it still runs, it gets
+PRODUCER_FENCED and must be started again.
+
+With --partition and --start-offset in its place: abort a transaction that hangs, as find-hanging shows it. The abort
+marker is written into that partition alone, and no coordinator is told. Where the coordinator does know of it, the
+question says so: then take the transactional id.
+
+\b
+Examples:
+  kohort transactions abort importer-1
+  kohort transactions abort --partition orders-2 --start-offset 707
+"""
+
+
+@transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, or what hangs in a partition.")
+@click.argument("transactional_id", required=False)
+@click.option("--partition", metavar=PARTITION, help="The partition in which one hangs; TOPIC:NUMBER, too.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where that one begins.")
+@yes_option
+@cluster_options
+def abort_transaction(
+    transactional_id: str | None, partition: str | None, start_offset: int | None, yes: bool, cluster: ClusterAccess
+) -> None:
+    if (partition is None) != (start_offset is None):
+        raise click.UsageError("--partition and --start-offset go together")
+    if partition is not None and start_offset is not None:
+        if transactional_id is not None:
+            raise click.UsageError("give TRANSACTIONAL_ID, or --partition and --start-offset, not both")
+        sign = ":" if ":" in partition else "-"
+        place = partition_in(partition, sign, PARTITION, given_as="--partition")
+        with cluster.admin() as admin:
+            abort_hanging(admin, place, start_offset, yes=yes)
+        return
+    if transactional_id is None:
+        raise click.UsageError("say what to abort: TRANSACTIONAL_ID, or --partition and --start-offset")
+    with cluster.admin() as admin:
+        found = described(admin, transactional_id)  # an unknown id would be made, not fenced
+        places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
+        confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)
+        admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)
+    click.echo(printable(f"{transactional_id}: nothing is open any more; its producer is fenced"))
+
+
+transactions.add_command(find_hanging_transactions)

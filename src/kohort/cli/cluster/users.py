@@ -1,0 +1,164 @@
+"""``kohort users``: who logs in with a password (SCRAM), list, add and remove."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users
+from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_table
+from kohort.errors import KohortError
+from kohort.notes import printable
+from kohort.results.cluster import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
+from kohort.secret import Secret
+
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+mechanism_option = click.option(
+    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="For this mechanism alone."
+)
+
+
+@click.group(short_help="List, add and remove users that log in with a password (SCRAM).")
+def users() -> None:
+    """List, add and remove users that log in with a password: SCRAM-SHA-256 and SCRAM-SHA-512.
+
+    Brokers keep what a password can be checked with, not the password. It is not sent either.
+    """
+
+
+@users.command("list", short_help="List users and their mechanisms.")
+@click.argument("names", metavar="[USER]...", nargs=-1, shell_complete=complete_users)
+@cluster_options
+@output_of(UsersListed)
+def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
+    """List users, with the mechanisms that they have a password for.
+
+    \b
+    Examples:
+      kohort users list
+      kohort users list alice --output json | jq '.users[].mechanisms'
+    """
+    with cluster.admin() as admin:
+        found = admin.describe_user_scram_credentials(list(dict.fromkeys(names)) or None, timeout_ms=ADMIN_MS).check()
+    if output != "table":
+        about = [
+            UserRow(user=user, mechanisms=[MechanismRow(name=i.mechanism, iterations=i.iterations) for i in infos])
+            for user, infos in found.items()
+        ]
+        print_result(UsersListed(users=about), output)
+        return
+    rows = [(user, info.mechanism, info.iterations) for user, infos in found.items() for info in infos]
+    print_table(("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
+
+
+ADD_HELP = """Add USER with a password, or give USER a new one; for both mechanisms unless one is named.
+
+The password is asked for. Programs give it in a variable of the environment, in a file, or through stdin as the file -;
+on the command line (--password) everyone on this machine can see it.
+
+\b
+Examples:
+  kohort users add alice
+  kohort users add alice --password-env ALICE_PASSWORD
+  kohort users add alice --password-file alice.txt --mechanism SCRAM-SHA-512
+"""
+
+
+@users.command(help=ADD_HELP, short_help="Add a user, or give one a new password.")
+@click.argument("user", shell_complete=complete_users)
+@mechanism_option
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="How often it is hashed [4096].")
+@click.option("--password-env", metavar="NAME", help="The variable that holds the password.")
+@click.option("--password-file", metavar="FILE", help="The file whose first line is the password; - for stdin.")
+@click.option("--password", metavar="TEXT", help="The password itself, for all to see.")
+@cluster_options
+@output_of(UserAdded)
+def add(
+    user: str,
+    mechanisms: tuple[str, ...],
+    iterations: int,
+    password_env: str | None,
+    password_file: str | None,
+    password: str | None,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    from kohort.client.admin.scram_users import UserScramCredentialUpsertion
+
+    secret = password_of(user, password_env, password_file, password)
+    wanted = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
+    with cluster.admin() as admin:
+        for mechanism in wanted:  # a request names a user once
+            upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
+            admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
+    if output != "table":
+        print_result(UserAdded(user=user, mechanisms=wanted), output)
+    else:
+        click.echo(printable(f"{user} has a password for {' and '.join(wanted)}"))
+
+
+def password_of(user: str, env: str | None, file: str | None, text: str | None) -> Secret:
+    """Return the password from where it was said to be, or ask for it. Raises UsageError, KohortError."""
+    if sum(given is not None for given in (env, file, text)) > 1:
+        raise click.UsageError("--password-env, --password-file, --password: choose one")
+    if env is not None:
+        if env not in os.environ:
+            raise KohortError(f"--password-env {env}: not set in the environment")
+        return Secret(os.environ[env])
+    if file is not None:
+        return Secret(_first_line(file))
+    if text is not None:
+        return Secret(text)
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked for the password here: give --password-env or --password-file")
+    return Secret(click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True))
+
+
+def _first_line(file: str) -> str:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise KohortError(f"--password-file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KohortError(f"--password-file {file}: not UTF-8") from None
+    return text.split("\n", 1)[0].removesuffix("\r")
+
+
+@users.command(short_help="Remove passwords of users.")
+@click.argument("names", metavar="USER...", nargs=-1, required=True, shell_complete=complete_users)
+@mechanism_option
+@yes_option
+@cluster_options
+@output_of(UsersRemoved)
+def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
+    """Remove the passwords of users: they cannot log in any more. Their ACLs and quotas stay.
+
+    \b
+    Examples:
+      kohort users remove alice
+      kohort users remove alice --mechanism SCRAM-SHA-256 --yes
+    """
+    from kohort.client.admin.scram_users import UserScramCredentialDeletion
+
+    wanted = list(dict.fromkeys(names))
+    removed = []
+    with cluster.admin() as admin:
+        found = admin.describe_user_scram_credentials(wanted, timeout_ms=ADMIN_MS).check()
+        confirm(f"Remove the password{'s' * (len(wanted) > 1)} of {', '.join(wanted)}?", yes=yes)
+        for user in wanted:
+            for mechanism in mechanisms or [info.mechanism for info in found[user]]:
+                deletion = UserScramCredentialDeletion(user, mechanism)
+                admin.alter_user_scram_credentials([deletion], timeout_ms=ADMIN_MS)
+                removed.append((user, mechanism))
+    if output != "table":
+        about = [RemovedPassword(user=user, mechanism=mechanism) for user, mechanism in removed]
+        print_result(UsersRemoved(removed=about), output)
+    else:
+        for user, mechanism in removed:
+            click.echo(printable(f"removed {user}'s password for {mechanism}"))

@@ -1,0 +1,322 @@
+"""``kohort group reset-offsets``, ``delete-offsets``, ``clone`` and ``remove-member``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import IO, Any, Final
+
+import click
+
+from kohort.cli.group.chosen import chosen_groups, in_ranges, is_one, raise_last, several_groups
+from kohort.cli.terminal.cluster import (
+    ClusterAccess,
+    cluster_options,
+    complete_groups,
+    complete_members,
+    complete_topics,
+)
+from kohort.cli.terminal.options import ADMIN_MS, Duration, confirm, yes_option
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import cell, harmless, print_prose, print_table
+from kohort.errors import KohortError, UsageError
+from kohort.results.groups import MembersRemoved, OffsetsDeleted, OffsetsReset, RefusedGroup
+from kohort.verbs.groups import (
+    describe,
+    members_named,
+    names_of_members,
+    remove_members,
+    removed_rows,
+)
+from kohort.verbs.offsets import (
+    Moved,
+    Way,
+    clone_offsets,
+    committed_of,
+    deleted_rows,
+    export_text,
+    move,
+    moved_rows,
+    parse_time,
+    read_plan,
+)
+from kohort.verbs.refusals import NothingThere
+
+HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
+
+The options are those of Kafka's own tool, and so are the new offsets. A group must have no members when it is moved:
+stop its consumers first; the plan is shown without that. SKIPPED is how many offsets the group will not read,
+READ-AGAIN how many it will read once more.
+
+\b
+Examples:
+  kohort group reset-offsets my-group --to-earliest          what would happen
+  kohort group reset-offsets my-group --to-earliest --execute
+  kohort group reset-offsets my-group --topic orders --shift-by -100
+  kohort group reset-offsets my-group --topic orders:0,3 --to-offset 1500
+  kohort group reset-offsets my-group --to-datetime 2026-11-20T08:00:00
+  kohort group reset-offsets my-group --by-duration PT2H
+  kohort group reset-offsets my-group --to-current --export > offsets.csv
+  kohort group reset-offsets my-group --from-file offsets.csv --execute
+"""
+WAYS: Final = (
+    click.option("--to-earliest", is_flag=True, help="To the first record there is."),
+    click.option("--to-latest", is_flag=True, help="Behind the last record."),
+    click.option("--to-current", is_flag=True, help="To where it is; behind the last record where it is nowhere."),
+    click.option("--to-offset", type=click.IntRange(min=0, max=2**63 - 1), help="To this offset."),
+    click.option("--shift-by", type=int, help="Forward by so many offsets, or back."),
+    click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601, UTC)."),
+    click.option(
+        "--by-duration",
+        type=Duration(least_ms=0),
+        metavar="P1DT2H",
+        help="To the first record of so long ago; also 90m.",
+    ),
+    click.option("--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As --export has written it."),
+)
+
+
+def ways(command: Any) -> Any:
+    """Give a command every option that says where to."""
+    for option in reversed(WAYS):
+        command = option(command)
+    return command
+
+
+@click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
+@several_groups
+@click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC[:P,P]",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only this topic, or these partitions.",
+)
+@click.option("--all-topics", is_flag=True, help="All that it has committed (the default).")
+@ways
+@click.option("--dry-run", is_flag=True, help="Show what would happen (the default).")
+@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
+@cluster_options
+@output_of(OffsetsReset)
+def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bool, **given: Any) -> None:
+    one_group = is_one(given)
+    way = way_of(given, one_group=one_group)
+    if execute and given["dry_run"]:
+        raise click.UsageError("--dry-run and --execute: choose one")
+    if given["topics"] and (given["all_topics"] or way.name == "from-file"):
+        raise click.UsageError("--topic is one scope, --all-topics or a file another: choose one")
+    moved: dict[str, Moved] = {}
+    refused: dict[str, KohortError] = {}
+    with cluster.admin() as admin:
+        for group_id in chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"]):
+            try:
+                moved[group_id] = move(admin, group_id, given["topics"], way, execute=execute)
+            except KohortError as error:
+                if one_group:
+                    raise
+                refused[group_id] = error
+    if export:
+        click.echo(export_text({g: m.after for g, m in moved.items()}, one_group=one_group), nl=False)
+    else:
+        show(moved, refused, output, execute=execute)
+    if not execute:
+        for group_id, each in moved.items():
+            print_prose(f"nothing is changed yet: {what_it_takes(group_id, each)}", err=True)
+    raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
+
+
+def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
+    """Return where to. Raises UsageError unless it is said once."""
+    names = [str(option.name) for option in map(_option, WAYS)]
+    said = [name for name in names if given[name] is not None and given[name] is not False]
+    if len(said) != 1:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise click.UsageError(f"say where to, once: {told}")
+    name, value = said[0].replace("_", "-"), given[said[0]]
+    if name == "to-datetime":
+        return Way(name, parse_time(value))
+    if name == "by-duration":
+        return Way(name, max(0, int(time.time() * 1000) - value))
+    if name == "from-file":
+        try:
+            return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
+        except UsageError as error:
+            raise click.BadParameter(str(error), param_hint="--from-file") from None
+    return Way(name, 0 if value is True else value)
+
+
+def _option(decorator: Any) -> click.Option:
+    """Return the option that a decorator of click adds."""
+
+    def nothing() -> None:
+        pass
+
+    (option,) = decorator(nothing).__click_params__
+    assert isinstance(option, click.Option)
+    return option
+
+
+def text_of_file(file: IO[str]) -> str:
+    """Return what a file says. Raises BadParameter for one that is no text."""
+    try:
+        return file.read()
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{file.name} is not UTF-8", param_hint="--from-file") from None
+
+
+def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
+    """Print where groups go, and what that skips or reads again."""
+    for group_id, each in moved.items():
+        for gone in each.gone:
+            text = f"group {group_id!r} stays where it is in {gone}, which does not exist"
+            click.echo(harmless(text), err=True)
+    rows = moved_rows(moved)
+    if output != "table":
+        left = [RefusedGroup(group=group_id, reason=str(error)) for group_id, error in refused.items()]
+        print_result(OffsetsReset(executed=execute, partitions=rows, refused=left), output)
+        return
+    columns = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN")
+    stay = [r for r in rows if r.error is not None]
+    rows = [r for r in rows if r.error is None]
+    print_table(
+        columns, [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
+    )
+    for row in stay:
+        at = "nowhere" if row.prior_offset is None else f"at {row.prior_offset}"
+        click.echo(harmless(f"group {row.group!r} stays {at} in {row.topic}-{row.partition}: {row.error}"), err=True)
+    skipped, again = sum(r.skipped or 0 for r in rows), sum(r.read_again or 0 for r in rows)
+    click.echo(f"{skipped:,} offsets skipped, {again:,} to be read again", err=True)
+
+
+def what_it_takes(group_id: str, moved: Moved) -> str:
+    """Return what is to be done so that the plan is carried out."""
+    if moved.about is None:
+        return f"group {group_id!r} does not exist; add --execute, and it does"
+    if not moved.about.members:
+        return "add --execute"
+    return (
+        f"stop the members ({names_of_members(moved.about)}), since a group that has some cannot be reset; "
+        "then add --execute"
+    )
+
+
+DELETE_HELP = """Forget what GROUP has committed for topics, or for partitions of them.
+
+A group that works may lose the offsets of topics that it does not subscribe to. Topics that are gone count too.
+
+\b
+Examples:
+  kohort group delete-offsets my-group --topic old-orders
+  kohort group delete-offsets my-group --topic orders:4,5 --yes
+"""
+
+
+@click.command("delete-offsets", help=DELETE_HELP, short_help="Forget what a group has committed for topics.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC[:P,P]",
+    multiple=True,
+    required=True,
+    shell_complete=complete_topics,
+    help="Of this topic, or of these partitions; may be repeated.",
+)
+@yes_option
+@cluster_options
+@output_of(OffsetsDeleted)
+def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
+    with cluster.admin() as admin:
+        describe(admin, group_id)
+        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
+        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+        wanted = committed_of(committed, topics)
+        if not wanted:
+            raise NothingThere(f"group {group_id!r} has committed nothing for {', '.join(topics)}")
+        confirm(f"Forget what {cell(group_id)} has committed for {cell(in_ranges(wanted))}?", yes=yes)
+        results = admin.delete_group_offsets(group_id, wanted, check=False, timeout_ms=ADMIN_MS)
+    gone = [tp for tp in wanted if tp not in results.errors]
+    if output != "table":
+        print_result(OffsetsDeleted(group=group_id, deleted=deleted_rows(gone, committed)), output)
+    else:
+        for tp in gone:
+            click.echo(harmless(f"{tp}: forgot {committed[tp]}"))
+    results.check()
+
+
+CLONE_HELP = """Give group TO what group FROM has committed. Shows it; with --execute it is done.
+
+TO must have no members; it need not exist. What it has committed for other partitions stays.
+
+\b
+Examples:
+  kohort group clone orders orders-rehearsal
+  kohort group clone orders orders-rehearsal --execute
+"""
+
+
+@click.command(help=CLONE_HELP, short_help="Give a group what another has committed.")
+@click.argument("source", metavar="FROM", shell_complete=complete_groups)
+@click.argument("target", metavar="TO", shell_complete=complete_groups)
+@click.option("--execute", is_flag=True, help="Do it.")
+@cluster_options
+@output_of(OffsetsReset)
+def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, output: str) -> None:
+    if source == target:
+        raise click.UsageError("FROM and TO are the same group")
+    with cluster.admin() as admin:
+        moved = clone_offsets(admin, source, target, execute=execute)
+    show({target: moved}, {}, output, execute=execute)
+    if not execute:
+        print_prose(f"nothing is changed yet: {what_it_takes(target, moved)}", err=True)
+    raise_last(list(moved.failed.values()))
+
+
+REMOVE_HELP = """Take members out of GROUP: by member id or by instance id, or all of them (--all).
+
+The group rebalances. A member that still runs comes back by itself; this is for one whose process is gone, a static
+one above all, which the group would wait for until its session ends.
+
+\b
+Examples:
+  kohort group remove-member my-group billing-3
+  kohort group remove-member my-group billing-3 --reason "host is gone" --yes
+  kohort group remove-member my-group --all
+"""
+
+
+@click.command("remove-member", help=REMOVE_HELP, short_help="Take members out of a group.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("names", metavar="[MEMBER]...", nargs=-1, shell_complete=complete_members)
+@click.option("--all", "everybody", is_flag=True, help="All members.")
+@click.option("--reason", default="", help="Why; it goes to the broker's log, and to its journal.")
+@yes_option
+@cluster_options
+@output_of(MembersRemoved)
+def remove_member(
+    group_id: str,
+    names: tuple[str, ...],
+    everybody: bool,
+    reason: str,
+    yes: bool,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    if bool(names) == everybody:
+        raise click.UsageError("say whom: MEMBER, or --all")
+    with cluster.admin() as admin:
+        about = describe(admin, group_id)
+        chosen = list(about.members) if everybody else members_named(about, list(dict.fromkeys(names)))
+        if not chosen:
+            raise NothingThere(f"group {group_id!r} has no members")
+        told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
+        confirm(f"Take {told} out of {cell(group_id)}?", yes=yes)
+        gone, results = remove_members(admin, group_id, chosen, reason)
+    if output != "table":
+        print_result(MembersRemoved(group=group_id, removed=removed_rows(gone)), output)
+    else:
+        for m in gone:
+            click.echo(harmless(f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}"))
+    results.check()

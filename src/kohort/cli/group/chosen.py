@@ -1,0 +1,87 @@
+"""Groups that a command names: GROUP..., --group, --all-groups, as Kafka's own tool has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kohort.cli.terminal.cluster import complete_groups
+from kohort.cli.terminal.options import ADMIN_MS
+from kohort.cli.terminal.show import harmless
+from kohort.errors import KohortError
+from kohort.model import TopicPartition, by_topic
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import GroupDescription
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def several_groups(command: F) -> F:
+    """Give a command ``names``, ``more`` and ``all_groups``."""
+    decorated: Any = command
+    for option in (
+        click.option("--all-groups", is_flag=True, help="Every group of consumers."),
+        click.option(
+            "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="The same as GROUP."
+        ),
+        click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def is_one(given: Mapping[str, Any]) -> bool:
+    """Tell whether exactly one group is named."""
+    return len({*given["names"], *given["more"]}) == 1 and not given["all_groups"]
+
+
+def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
+    """Return the groups that are named, or all. Raises UsageError where neither is said, or both."""
+    names = list(dict.fromkeys(named))
+    if bool(names) == every:
+        raise click.UsageError("say which groups: GROUP, or --all-groups")
+    if names:
+        return names
+    return sorted(g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer"))
+
+
+def raise_last(errors: Sequence[KohortError]) -> None:
+    """Raise the last of them, if there is any; the others are said on stderr."""
+    for error in errors[:-1]:
+        click.echo(harmless(f"kohort group: {error}"), err=True)
+    if errors:
+        raise errors[-1]
+
+
+def modern_note(about: GroupDescription) -> str | None:
+    """Return what the group is busy with, in a sentence; None where it is not."""
+    if about.state == "Assigning":
+        return (
+            f"group {about.group_id!r} waits for its target: its epoch is {about.group_epoch}, "
+            f"the target is that of {about.assignment_epoch}"
+        )
+    if about.state != "Reconciling":
+        return None
+    give_up = sum(len(m.to_give_up) for m in about.members)
+    return (
+        f"group {about.group_id!r} is on its way to its target of epoch {about.assignment_epoch}: "
+        f"{give_up} partition{'' if give_up == 1 else 's'} still to be given up, "
+        f"{sum(len(m.to_get) for m in about.members)} to be got; --members shows by whom"
+    )
+
+
+def in_ranges(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions in short: ``orders:0-3,7;payments:1``."""
+    numbers = by_topic(sorted(set(partitions)))
+    return ";".join(f"{topic}:{_ranges(of_topic)}" for topic, of_topic in numbers.items())
+
+
+def _ranges(numbers: list[int]) -> str:
+    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
+    ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
+    return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in zip(starts, ends, strict=True))

@@ -1,0 +1,148 @@
+"""``kohort group events`` and ``kohort group fenced``: the journal of a group, line by line and by culprit."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.groups.journal import follow_journal, read_journal, store_option
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.options import DURATION
+from kohort.cli.terminal.output import output_of, print_lines, print_result
+from kohort.cli.terminal.show import cell, print_prose, time_text
+from kohort.cli.terminal.wording import ago, print_fact
+from kohort.insight.findings.events import EventFinding, find_events
+from kohort.insight.findings.fenced import FencedFinding, find_fenced, is_from_outside
+from kohort.insight.findings.model import name_of_member
+from kohort.results.groups import GroupEvents, GroupFenced
+from kohort.results.result import line_of
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.coordinator.journal import JournalEntry
+
+EVENTS_HELP = """Print what happened to GROUP, an entry of the journal a line, oldest first.
+
+--follow goes on with what comes, until Ctrl-C. Entries that a watcher saw from the outside are marked with ~.
+
+\b
+Examples:
+  kohort group events my-group
+  kohort group events my-group --since 30m
+  kohort group events my-group --follow --output ndjson
+"""
+TRIED_SHOWN: Final = 5
+since_option = click.option("--since", type=DURATION, help="Only so long back: 90s, 30m, 2h, 1d.")
+
+
+@click.command(help=EVENTS_HELP, short_help="Print what happened to a group, a line for each entry.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@since_option
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@store_option
+@cluster_options
+@output_of(GroupEvents)
+def events(
+    group_id: str, since: int | None, follow: bool, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
+    from_ms = since_ms(since)
+    if follow:
+        if output == "json":
+            raise click.UsageError("--follow has no end, and JSON would have one: take --output ndjson")
+        for entries in follow_journal(cluster, group_id, from_ms, store):
+            show_events([e for e in entries if e.at_ms >= from_ms], output)
+        return
+    entries = read_journal(cluster, group_id, store)
+    if not entries:
+        raise nothing_known(cluster, group_id)
+    found = [entry for entry in entries if entry.at_ms >= from_ms]
+    if output == "json":
+        print_result(GroupEvents(group=group_id, events=find_events(found)), output)
+    else:
+        show_events(found, output)
+
+
+def show_events(entries: list[JournalEntry], output: str) -> None:
+    """Print entries, a line each."""
+    if output == "ndjson":
+        print_lines(line_of(GroupEvents, event) for event in find_events(entries))
+        return
+    for event in find_events(entries):
+        print_prose(event_line(event), indent=" " * 25)
+
+
+def event_line(event: EventFinding) -> str:
+    """Return when, what kind, and the sentence."""
+    seen = "~" if event.observed else " "
+    return f"{time_text(event.at_ms)[:-4]} {seen}{event.kind:<18}  {cell(event.sentence)}"
+
+
+def since_ms(since: int | None) -> int:
+    """Return the time that ``--since`` means; 0 without it."""
+    return 0 if since is None else max(0, int(time.time() * 1000) - since)
+
+
+def nothing_known(cluster: ClusterAccess, group_id: str) -> NothingThere:
+    """Return the error that the journal is silent about a group."""
+    return NothingThere(f"the journal of {cluster.address} has nothing of group {group_id!r}")
+
+
+FENCED_HELP = """Show the requests of GROUP's members that were refused, by who sent them, and what that means.
+
+A zombie is out of the group and works on; who is behind is a member and works for an older generation; a duplicate is a
+second process with the same instance id. What they have read since their last good commit is read again by others.
+Unfenced is who is no member and commits all the same: a tool, or a consumer without subscription.
+Refused is a client that cannot join: the group is full, or accepts none of the client's assignors.
+
+\b
+Examples:
+  kohort group fenced my-group
+  kohort group fenced my-group --since 1h --output ndjson | jq .sentence
+"""
+
+
+@click.command(help=FENCED_HELP, short_help="Show refused and zombie requests, by culprit.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@since_option
+@store_option
+@cluster_options
+@output_of(GroupFenced)
+def fenced(group_id: str, since: int | None, store: Path | None, cluster: ClusterAccess, output: str) -> None:
+    from_ms = since_ms(since)
+    entries = read_journal(cluster, group_id, store)
+    if not entries:
+        raise nothing_known(cluster, group_id)
+    found = [this for this in find_fenced(entries) if this.last_at_ms >= from_ms]
+    if output != "table":
+        print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_from_outside(entries)), output)
+    elif is_from_outside(entries):
+        click.echo("what the coordinator refuses is not seen from the outside: kohort's brokers keep it", err=True)
+    elif not found:
+        click.echo(f"the journal of {cell(group_id)} has no refused request since then", err=True)
+    for i, this in enumerate(found if output == "table" else ()):
+        if i:
+            click.echo()
+        print_culprit(this)
+
+
+def print_culprit(this: FencedFinding) -> None:
+    """Print what one sender did."""
+    requests = ", ".join(f"{cell(api)} {number}" for api, number in this.by_api.items())
+    click.echo(
+        f"{this.verdict.upper()}  {cell(name_of_member(this.who))}  {cell(this.error)}  ({ago(this.last_at_ms)})"
+    )
+    print_prose(cell(this.sentence))
+    print_fact("REQUESTS", requests)
+    print_fact("CLIENT", f"{cell(this.who.client_id)} at {cell(this.who.host)}, member id {cell(this.who.member_id)}")
+    print_fact("FIRST", time_text(this.first_at_ms))
+    print_fact("LAST", time_text(this.last_at_ms))
+    for at in this.tried[:TRIED_SHOWN]:
+        committed = "nothing is committed" if at.committed is None else f"{at.committed} is committed"
+        print_fact("TRIED", cell(f"{at.topic}-{at.partition} to {at.offset}; {committed}"))
+    if this.removed_at_ms is not None:
+        print_fact("OUT SINCE", f"{time_text(this.removed_at_ms)} ({cell((this.removed_why or '').replace('_', ' '))})")
+    for other in this.others:
+        print_fact("ALSO", f"{cell(name_of_member(other))}: {cell(other.client_id)} at {cell(other.host)}")

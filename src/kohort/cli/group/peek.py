@@ -1,0 +1,76 @@
+"""``kohort group peek``: the records around what a group has committed; what a stuck partition is stuck at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_places
+from kohort.cli.terminal.options import partition_in
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_prose, print_table, time_text
+from kohort.model import Record, TopicPartition
+from kohort.notes import one_line
+from kohort.results.groups import GroupPeek
+from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, read_word, where_it_is
+
+PEEK_HELP = """Show the records of a partition around what GROUP has committed: what it read last, what it reads next.
+
+The partition is TOPIC:NUMBER. Nothing is committed and nobody is disturbed. In the table, control characters are
+escaped and long values cut; --output json has records whole, bytes that are no text as base64.
+
+\b
+Examples:
+  kohort group peek my-group orders:3
+  kohort group peek my-group orders:3 -B 0 -A 1 --output json | jq .records
+"""
+POLL_MS: Final = 500
+MOST: Final = 1000
+
+
+@click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_places)
+@click.option("-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Offsets before it.")
+@click.option("-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Offsets from it on.")
+@cluster_options
+@output_of(GroupPeek)
+def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:
+    partition = partition_in(place, given_as="TOPIC:PARTITION")
+    with cluster.admin() as admin:
+        committed, start, end = where_it_is(admin, group_id, partition)
+    first, behind = max(start, committed - before), min(end, committed + after)
+    with cluster.consumer(PEEK_OPTIONS) as consumer:
+        records = read_between(consumer, partition, first, behind) if first < behind else []
+    if output != "table":
+        rows = [peeked(record, committed) for record in records]
+        about = {"log_start_offset": start, "log_end_offset": end, "committed": committed}
+        result = GroupPeek(group=group_id, topic=partition.topic, partition=partition.partition, records=rows, **about)
+        print_result(result, output)
+        return
+    columns = ("READ", "OFFSET", "TIME", "KEY", "VALUE")
+    print_table(columns, [cells(record, committed) for record in records], none="no records there")
+    print_prose(standing(partition, committed, start, end), err=True)
+
+
+def standing(partition: TopicPartition, committed: int, start: int, end: int) -> str:
+    """Return where the group is in the partition, in a sentence."""
+    if committed > end:
+        return f"{partition}: committed {committed}, beyond the end of the log, {end}"
+    if committed < start:
+        return f"{partition}: committed {committed}; {start - committed} offsets were deleted before they were read"
+    if committed == end:
+        return f"{partition}: committed {committed}, the end of the log: everything is read"
+    return f"{partition}: committed {committed}, {end - committed} behind the end of the log, {end}"
+
+
+def cells(record: Record, committed: int) -> tuple[object, ...]:
+    """Return the row of a record."""
+    when = None if record.timestamp_ms < 0 else time_text(record.timestamp_ms).removesuffix(" UTC")
+    return read_word(record.offset, committed), record.offset, when, _shown(record.key), _shown(record.value)
+
+
+def _shown(data: bytes | None) -> str | None:
+    """Return bytes as text on one line, escaped and cut."""
+    return None if data is None else one_line(data.decode("utf-8", "backslashreplace"))

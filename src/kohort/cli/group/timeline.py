@@ -1,0 +1,251 @@
+"""``kohort group timeline``: lanes of members or partitions, a column for each generation."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from kohort.cli.group.chosen import in_ranges
+from kohort.cli.group.events import nothing_known, since_ms, since_option
+from kohort.cli.groups.journal import read_journal, store_option
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import cell, time_text
+from kohort.insight.findings.model import name_of_member
+from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, TimelineFinding, find_timeline
+from kohort.insight.names import seconds
+from kohort.model import TopicPartition
+from kohort.results.groups import GroupTimeline
+
+NAME_MAX: Final = 18
+NARROWEST: Final = 12
+WIDEST: Final = 28
+LANES_SHOWN: Final = 60
+LINE, SILENT, EDGE, FENCED, OUT, LEFT, REBALANCE, NOBODY = "─", "╌", "┊", "⚑", "✕", "←", "▼", "·"
+PLAIN: Final = {ord(LINE): "-", ord(EDGE): "|", ord(FENCED): "!", ord(OUT): "x", ord(LEFT): "<", ord(REBALANCE): "v"}
+PLAIN_TOO: Final = {ord(NOBODY): ".", ord(SILENT): ".", ord("…"): "~"}
+
+
+class TextCell(NamedTuple):
+    """What a lane has in one column: its text, the marks, whether the line goes through, and which shares of the column
+    (from 0.0 to 1.0) it was silent."""
+
+    text: str = ""
+    marks: str = ""
+    through: bool = False
+    silent: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextLane:
+    """A lane as it is drawn: its name, and a cell for each column."""
+
+    name: str
+    cells: tuple[TextCell, ...]
+
+
+def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
+    """Return the lines of a timeline, each at most ``width`` characters long; ``by`` is member or partition, ``plain``
+    for terminals that have ASCII alone."""
+    one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
+    lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
+    shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
+    names = min(NAME_MAX, max((len(lane.name) for lane in shown), default=0))
+    heads = [_head(column) for column in found.columns]
+    longest = max((len(one.text) + len(one.marks) + 2 for lane in shown for one in lane.cells), default=0)
+    room = max(min(WIDEST, max(longest, *(len(head) for head in heads), NARROWEST)) if heads else NARROWEST, NARROWEST)
+    room = min(room, max(NARROWEST, width - names - 4))
+    per_block = max(1, (width - names - 1) // (room + 2))
+    lines: list[str] = []
+    for first in range(0, len(heads), per_block):
+        part = range(first, min(first + per_block, len(heads)))
+        if lines:
+            lines.append("")
+        lines.append((" " * (names + 1) + _row([heads[i].ljust(room) for i in part])).rstrip())
+        for lane in shown:
+            drawn = [_drawn(lane.cells[i], room) for i in part]
+            if any(text.strip() for text in drawn):
+                lines.append(f"{_fit(lane.name, names).ljust(names)} {_row(drawn)}".rstrip())
+        lines += [_fit(text, width) for i in part if (text := _footnote(found.columns[i]))]
+    if left:
+        lines.append(_fit(f"... and {len(left)} more: --output json has them all", width))
+    return [line.translate(PLAIN | PLAIN_TOO) for line in lines] if plain else lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"{EDGE} ".join(cells)
+
+
+def _head(column: ColumnFinding) -> str:
+    word = "epoch" if column.protocol == "consumer" else "gen"
+    number = "?" if column.generation is None else str(column.generation)
+    return f"{word} {number}  {time_text(column.from_ms)[11:19]}"
+
+
+def _footnote(column: ColumnFinding) -> str:
+    """Return what the rebalance at the beginning of a column was about."""
+    if column.cause is None:
+        return ""
+    who = f" {cell(name_of_member(column.trigger))}" if column.trigger is not None else ""
+    took = f"  {seconds(column.took_ms)}" if column.took_ms is not None else ""
+    return f"{REBALANCE} {_head(column)}  {cell(column.cause)}{who}{took}"
+
+
+def _drawn(one: TextCell, room: int) -> str:
+    """Return a cell: the text, a line to its end where the member stays, and what happened there."""
+    if not one.text and not one.marks:
+        return " " * room
+    tail = f" {one.marks}" if one.marks else ""
+    shown = _fit(one.text, max(1, room - len(tail) - 1))
+    body = f"{shown} " if shown else ""
+    fill = _line(room - len(body) - len(tail), one.silent) if one.through else ""
+    return f"{body}{fill}{tail}".ljust(room)[:room]
+
+
+def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
+    """Return a line as long as that, broken where the member was silent: one character at least of each silence."""
+    line = [LINE] * max(length, 0)
+    for begin, end in silent if line else ():
+        first = min(int(begin * length), length - 1)
+        for i in range(first, min(max(ceil(end * length), first + 1), length)):
+            line[i] = SILENT
+    return "".join(line)
+
+
+def _fit(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    if room < 3:
+        return text[:room]
+    tail = (room - 1) // 3
+    return f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
+    """Return what a lane has at the end of a column, None where it was not there, and whether it stayed to its end."""
+    end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
+    within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
+    if not within:
+        return None, False
+    last = within[-1]
+    return frozenset(last.partitions), last.until_ms is None or last.until_ms >= end_ms
+
+
+def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
+    signs = {"fenced": FENCED, "removed": OUT, "left": LEFT, "away": LEFT}
+    return "".join(
+        signs.get(mark.kind, "")
+        for mark in lane.marks
+        if mark.at_ms >= column.from_ms and (column.until_ms is None or mark.at_ms < column.until_ms)
+    )[:5]
+
+
+def _silent(lane: LaneFinding, column: ColumnFinding, now_ms: int) -> tuple[tuple[float, float], ...]:
+    """Return the shares of a column in which nothing was heard of the member."""
+    until_ms = now_ms if column.until_ms is None else column.until_ms
+    lasted_ms = until_ms - column.from_ms
+    spans = (
+        (max(s.from_ms, column.from_ms), min(until_ms if s.until_ms is None else s.until_ms, until_ms))
+        for s in lane.silences
+    )
+    return tuple(
+        ((begin - column.from_ms) / lasted_ms, (end - column.from_ms) / lasted_ms)
+        for begin, end in spans
+        if begin < end
+    )
+
+
+def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
+    lanes = []
+    for lane in found.lanes:
+        cells: list[TextCell] = []
+        before: frozenset[str] | None = None
+        for column in found.columns:
+            has, through = _held(lane, column, found.until_ms)
+            marks = _marks(lane, column)
+            if has is None:
+                cells.append(TextCell(marks=marks))
+            else:
+                kept, new = (has, frozenset[str]()) if before is None else (has & before, has - before)
+                text = " ".join(filter(None, (_short(kept, one_topic), _short(new, one_topic, "+"))))
+                cells.append(TextCell(text or NOBODY, marks, through, _silent(lane, column, found.until_ms)))
+            before = frozenset() if has is None else has
+        lanes.append(TextLane(cell(name_of_member(lane.who)), tuple(cells)))
+    return lanes
+
+
+def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
+    """Return partitions in short; where all are of one topic, their numbers alone."""
+    if not names:
+        return ""
+    places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
+    text = in_ranges(places)
+    return sign + cell(text.rpartition(":")[2] if one_topic else text)
+
+
+def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
+    held = [{i: _held(lane, column, found.until_ms) for i, column in enumerate(found.columns)} for lane in found.lanes]
+    owners: dict[str, dict[int, TextCell]] = {}
+    for lane, of_lane in zip(found.lanes, held, strict=True):
+        owner = _fit(cell(name_of_member(lane.who)), NAME_MAX)
+        for i, (names, through) in of_lane.items():
+            silent = _silent(lane, found.columns[i], found.until_ms)
+            for name in names or ():
+                owners.setdefault(name, {})[i] = TextCell(owner, "", through, silent)
+    ordered = sorted(owners, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))
+    nobody = TextCell(NOBODY)
+    return [
+        TextLane(cell(name), tuple(owners[name].get(i, nobody) for i in range(len(found.columns)))) for name in ordered
+    ]
+
+
+TIMELINE_HELP = """Draw who had which partitions of GROUP when: a lane for each member, a column for each generation.
+
+In a lane stand the partitions that the member has (0-2 +3: three that it had, one that is new) and a line while it
+stays; where the line is broken (╌) nothing was heard of it. At its end: ← it left, ✕ it was put out, ⚑ a request of it
+was refused. ▼ says what each rebalance was about.
+
+\b
+Examples:
+  kohort group timeline my-group --since 30m
+  kohort group timeline my-group --by partition
+  kohort group timeline my-group --output json | jq '.timeline.lanes[].spells'
+"""
+PIPE_WIDTH = 120
+DAY_MS = 86_400_000
+
+
+@click.command(help=TIMELINE_HELP, short_help="Draw who had which partitions when.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@since_option
+@click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="What has a lane.")
+@store_option
+@cluster_options
+@output_of(GroupTimeline)
+def timeline(
+    group_id: str, since: int | None, by: str, store: Path | None, cluster: ClusterAccess, output: str
+) -> None:
+    from_ms = since_ms(since)
+    entries = read_journal(cluster, group_id, store)
+    if not entries:
+        raise nothing_known(cluster, group_id)
+    now_ms = max(int(time.time() * 1000), entries[-1].at_ms)
+    found = find_timeline(entries, group=group_id, from_ms=from_ms or entries[0].at_ms, until_ms=now_ms)
+    if output != "table":
+        print_result(GroupTimeline(timeline=found), output)
+        return
+    if not found.lanes:
+        click.echo(f"{cell(group_id)} had no members in that time", err=True)
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    plain = "utf" not in (sys.stdout.encoding or "").lower()
+    for line in draw_timeline(found, by=by, width=width, plain=plain):
+        click.echo(line)

@@ -1,0 +1,181 @@
+"""``kohort group what-if``: what a change would do to a group, asked of the real assignors. Nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kohort.cli.groups.sampling import Looks, is_missing, missing, samples_of
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.options import ADMIN_MS, DURATION
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_prose, print_table
+from kohort.errors import UsageError
+from kohort.results.groups import GroupWhatIf
+from kohort.verbs.predicting import MOST_NEWCOMERS, check_scenario, most_and_least, predict
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.insight.what_if.predict import Racks
+    from kohort.insight.what_if.scenario import Assumptions
+
+ASSUMED: Final = {
+    "session.timeout.ms": ("session_timeout_ms",),
+    "heartbeat.interval.ms": ("heartbeat_ms", "modern_heartbeat_ms"),
+    "max.poll.interval.ms": ("max_poll_interval_ms",),
+}
+RATE = click.FloatRange(min=0, min_open=True)
+
+HELP = """Say what GROUP would do if something were changed. Nothing is executed.
+
+The group is looked at once, and the very assignors are asked: who would own what, after how many rounds, how long
+partitions would pause (a range, with its assumptions), who would be idle. A member is named by its member id, its
+instance id, or its client id where only one has it. A --rolling-restart goes with --assignor, --partitions and
+--to-consumer: each member comes back with that. With rates, given or seen (--watch-for 20s), it says how far the group
+would fall behind, and when it has caught up.
+
+Clients' timeouts cannot be asked for; Kafka's defaults are taken unless --assume says otherwise: session.timeout.ms,
+heartbeat.interval.ms, max.poll.interval.ms, and restart=5s..30s, for how long a process is away that is restarted.
+
+\b
+Examples:
+  kohort group what-if my-group --add 3 --compare
+  kohort group what-if my-group --kill c-2:sigkill
+  kohort group what-if my-group --partitions my-topic=24
+  kohort group what-if my-group --rolling-restart --to-consumer
+  kohort group what-if my-group --remove c-2 --in-rate 900 --drain-rate 400
+"""
+
+
+@click.command("what-if", help=HELP, short_help="Say what a change would do to a group.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option("--add", type=click.IntRange(1, MOST_NEWCOMERS), metavar="N", help="So many members more.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="Without this member.")
+@click.option("--kill", multiple=True, metavar="MEMBER[:HOW]", help="It ends: poll, sigkill (default) or close.")
+@click.option("--assignor", metavar="NAME", help="With this assignor.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="With so many partitions.")
+@click.option("--rolling-restart", is_flag=True, help="All members, one after the other.")
+@click.option("--static", is_flag=True, help="As if those added or restarted had an instance id.")
+@click.option("--to-consumer", is_flag=True, help="With the consumer protocol (KIP-848).")
+@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records a second written to all it reads.")
+@click.option("--drain-rate", type=RATE, metavar="N", help="Records a second that one member handles.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Look several times, which tells both rates.")
+@click.option("--assume", multiple=True, metavar="KEY=TIME", help="Such as session.timeout.ms=10s; may be repeated.")
+@click.option("--compare", is_flag=True, help="With each assignor, in a table.")
+@cluster_options
+@output_of(GroupWhatIf)
+def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:
+    try:
+        check_scenario(asked)
+        snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
+        result = predict(snapshots, racks, asked, assumptions_of(asked["assume"]), compare=compare)
+    except UsageError as error:  # it names what was asked for: wrong usage of the command
+        raise click.UsageError(str(error)) from error
+    found = result.prediction
+    if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
+        what = (
+            "no member had enough to do to show how fast it is: give --drain-rate, too; and --in-rate, or --watch-for"
+        )
+        print_prose(f"no lag is predicted: {what}", err=True)
+    if output != "table":
+        print_result(result, output)
+        return
+    _print(snapshots[-1], found)
+    if result.compare:
+        columns = ("PROTOCOL", "ASSIGNOR", "ROUNDS", "MOVED", "MOVED-IN-ALL", "PAUSE", "IDLE", "MAX/MIN")
+        rows = [
+            (c.protocol, c.assignor, c.rounds, c.moved, c.moved_in_all, _range(c.pause_from_s, c.pause_to_s), c.idle,
+             f"{c.most_partitions}/{c.least_partitions}")
+            for c in result.compare
+        ]  # fmt: skip
+        click.echo()
+        print_table(columns, rows)
+
+
+def assumptions_of(texts: Sequence[str]) -> Assumptions:
+    """Return what is assumed of clients. Raises UsageError for what is none of the names, or no time."""
+    from kohort.insight.what_if.scenario import Assumptions
+
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        least, _, most = value.partition("..")
+        if not equals or (name not in ASSUMED and name != "restart"):
+            raise click.UsageError(f"--assume {text!r}: expected KEY=TIME, with one of {', '.join(ASSUMED)}, restart")
+        try:
+            from_ms = DURATION.convert(least, None, None)
+            to_ms = DURATION.convert(most, None, None) if most else from_ms
+        except click.BadParameter as error:
+            raise click.UsageError(f"--assume {text!r}: {error.message}") from error
+        if to_ms < from_ms or (most and name != "restart"):
+            raise click.UsageError(f"--assume {text!r}: expected {name}={'5s..30s' if name == 'restart' else '10s'}")
+        if name == "restart":
+            found |= {"restart_from_ms": from_ms, "restart_to_ms": to_ms}
+        else:
+            found |= dict.fromkeys(ASSUMED[name], from_ms)
+    return Assumptions(**found)
+
+
+def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
+    """Return looks at the group, the last one as it is now, and the racks of what it reads."""
+    from kohort.watch.sampling import racks_of
+
+    found: list[GroupSnapshot] = []
+    with cluster.admin() as admin:
+        for sample in samples_of(admin, [group_id], looks):
+            error = sample.errors.get(group_id)
+            if error is not None:
+                raise missing(admin, group_id) if is_missing(error) else error
+            found += sample.groups
+        return found, racks_of(admin, found[-1].partition_counts, timeout_ms=ADMIN_MS)
+
+
+def _range(least: float, most: float) -> str:
+    return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+
+
+def _drain_words(drain: DrainFinding) -> str:
+    if drain.drained_from_s is None:
+        when = "never catches up"
+    elif drain.drained_to_s is None:
+        when = f"catches up after {drain.drained_from_s:.3g} s at best, at worst never"
+    else:
+        when = f"catches up after {_range(drain.drained_from_s, drain.drained_to_s)} s"
+    peak = " to ".join(dict.fromkeys((f"{drain.peak_lag_from}", f"{drain.peak_lag_to}")))
+    last = f", {drain.slowest} last" if drain.slowest and drain.drained_to_s != 0 else ""
+    unread = f"; nobody would read {drain.unread} partitions" if drain.unread else ""
+    return f"lag: at most {peak} records, {when}{last}{unread}"
+
+
+def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
+    print_prose(
+        f"now: members {found.members_before}, partitions {sum(snapshot.partition_counts.values())}, "
+        f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation; nothing is executed"
+    )
+    print_prose(f"what if: {found.scenario}")
+    most, least = most_and_least(found)
+    print_prose(
+        f"after: members {found.members_after}, {found.assignor} ({found.protocol})   rounds {found.rounds}   "
+        f"moved {len(found.moves)}/{found.partitions}   "
+        f"pause {_range(found.pause_from_s, found.pause_to_s)} partition-seconds   idle {len(found.idle)}   "
+        f"max/min load {most}/{least}"
+    )
+    if found.drain is not None:
+        print_prose(_drain_words(found.drain))
+    for note in found.notes:
+        print_prose(note, indent=" " * 8, first="note: ")
+    for sentence in found.assumptions:
+        print_prose(sentence, indent=" " * 8, first="assumed: ")
+    click.echo()
+    loads = [
+        (one.client_id, one.member_id, one.partitions_before, one.partitions_after, one.lag_before, one.lag_after)
+        for one in found.loads
+    ]
+    print_table(("CLIENT-ID", "MEMBER-ID", "#BEFORE", "#AFTER", "LAG-BEFORE", "LAG-AFTER"), loads)
+    if found.moves:
+        click.echo()
+        moves = [(one.topic, one.partition, one.before, one.after) for one in found.moves]
+        print_table(("TOPIC", "PARTITION", "FROM", "TO"), moves)

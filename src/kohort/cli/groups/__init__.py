@@ -1,0 +1,1 @@
+"""Commands about all consumer groups, and what they share with those about one."""

@@ -1,0 +1,92 @@
+"""``kohort explain``: what a cause of rebalances, a pattern, or an error code of Kafka's means. Asks no broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.show import print_prose, print_table
+from kohort.results.programs import CausesListed, Explained
+from kohort.verbs.explaining import cause_told, error_told, explained
+
+if TYPE_CHECKING:
+    from kohort.errors import ErrorCode
+    from kohort.insight.catalogue.entry import CauseEntry
+
+HELP = """Explain WORD: a cause that `kohort group why` names, or one of Kafka's error codes, by name or by number.
+
+It says what happened, what proves it, what looks alike, what to do, and what Apache Kafka's broker writes into its log.
+Without WORD the causes are listed. No broker is asked.
+
+\b
+Examples:
+  kohort explain MAX_POLL_EXCEEDED
+  kohort explain ILLEGAL_GENERATION
+  kohort explain 25
+"""
+
+
+def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Complete the causes, and the errors."""
+    from kohort.errors import ErrorCode
+    from kohort.insight.catalogue.table import CAUSES
+
+    return [word for word in (*CAUSES, *(code.name for code in ErrorCode)) if word.startswith(begun.upper())]
+
+
+@click.command(help=HELP, short_help="Explain a cause of rebalances, or an error code.")
+@click.argument("word", required=False, shell_complete=complete_words)
+@output_of(Explained)
+def explain(word: str | None, output: str) -> None:
+    from kohort.insight.catalogue.table import CAUSES, find_cause_entry, find_error
+
+    if word is None:
+        _list(list(CAUSES.values()), output)
+    elif (entry := find_cause_entry(word)) is not None:
+        _show_cause(entry, output)
+    elif (code := find_error(word)) is not None:
+        _show_error(code, output)
+    else:
+        print_result(explained(word), output)
+
+
+def _list(entries: list[CauseEntry], output: str) -> None:
+    if output != "table":
+        print_result(CausesListed(causes=[cause_told(entry) for entry in entries]), output)
+    else:
+        print_table(("CAUSE", "WHAT HAPPENED"), [(entry.code, entry.sentence) for entry in entries])
+
+
+def _show_cause(entry: CauseEntry, output: str) -> None:
+    if output != "table":
+        print_result(Explained(cause=cause_told(entry)), output)
+        return
+    print_prose(f"{entry.code}: {entry.sentence}")
+    _fact("PROOF", entry.proof)
+    for code, difference in entry.look_alikes:
+        _fact("NOT", f"{code}, where {difference}")
+    _fact("ADVICE", entry.advice or "nothing needs to be done")
+    if entry.kafka_log is not None:
+        _fact("KAFKA", f"its broker's log then: {entry.kafka_log}")
+
+
+def _show_error(code: ErrorCode, output: str) -> None:
+    from kohort.insight.catalogue.table import explain_error
+
+    entry = explain_error(code)
+    if output != "table":
+        print_result(Explained(error=error_told(code)), output)
+        return
+    again = "the same request may be repeated" if code.retriable else "the same request would fail again"
+    print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
+    _fact("ADVICE", entry.advice)
+    if code:
+        _fact("RETRY", again)
+    if entry.causes:
+        _fact("SEE", ", ".join(entry.causes))
+
+
+def _fact(what: str, text: str) -> None:
+    print_prose(text, indent=" " * 12, first=f"  {what:<10}")

@@ -1,0 +1,260 @@
+"""Samples of groups for commands: snapshots of the cluster, and rebalances of the journal, as findings."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kohort.cli.groups.journal import journal_of, store_option, tell, tell_if_stale
+from kohort.cli.terminal.cluster import ClusterAccess
+from kohort.cli.terminal.options import ADMIN_MS, DURATION
+from kohort.cli.terminal.show import harmless
+from kohort.errors import ApiError, ApiTimeout, ConfigError, ErrorCode, KohortError
+from kohort.nearest import did_you_mean
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.model import RebalanceFinding
+    from kohort.insight.snapshot import GroupSnapshot
+    from kohort.watch.sampling import GroupSample
+
+BACK_MS: Final = 3_600_000
+READ_S: Final = 2.0
+"""A command that lists groups waits no longer for what is but a column of it."""
+
+
+@dataclass(slots=True)
+class RecentRebalances:
+    """The rebalances of the last hour, by group."""
+
+    by_group: dict[str, list[RebalanceFinding]] = field(default_factory=dict)
+
+    def of(self, group: str) -> list[RebalanceFinding]:
+        """Return those of a group, oldest first."""
+        return self.by_group.get(group, [])
+
+
+def recent_rebalances(
+    cluster: ClusterAccess, admin: Admin, groups: Sequence[str], store: Path | None = None
+) -> RecentRebalances | None:
+    """Return the rebalances of these groups in the last hour; None where there is no journal, or it must not be read,
+    or not in time, or its watcher does not run. All but the first are said on stderr.
+
+    Entries are read from further back, since a rebalance is told by what was before it.
+    """
+    from kohort.insight.findings.rebalances import find_rebalances
+    from kohort.insight.observed.generation_records import BASELINE_MS
+
+    since_ms = time.time_ns() // 1_000_000 - BACK_MS
+    alone = groups[0] if len(groups) == 1 else None
+    try:
+        with journal_of(cluster, admin, alone, since_ms - BASELINE_MS, store) as source:
+            entries = [] if source is None else source.read(READ_S)
+            if source is None or tell_if_stale(source):
+                return None
+    except ConfigError:
+        raise
+    except ApiTimeout:
+        tell(f"the journal of rebalances was not read within {READ_S:.0f} s, so it is left out")
+        return None
+    except KohortError as error:
+        tell(f"the journal of rebalances cannot be read: {error}")
+        return None
+    found = RecentRebalances()
+    for this in find_rebalances(entries):
+        if this.opened_at_ms >= since_ms:
+            found.by_group.setdefault(this.group, []).append(this)
+    return found
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+MOST_LOOKS: Final = 10
+MANY_GROUPS: Final = 1000
+"""Of more groups the log is not asked how long records have waited, unless ``--append-times`` says so."""
+DEFAULT_TIMES: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How groups are looked at: for how long, and what may be asked of logs. ``append_times`` is None where the
+    command decides."""
+
+    watch_ms: int = 0
+    append_times: int | None = None
+    append_ms: int = 5000
+    journal: bool = True
+    store: Path | None = None
+    """A watcher's file to read the journal from."""
+
+
+@dataclass(slots=True)
+class GroupsSeen:
+    """What was found, and what could not be."""
+
+    groups: list[GroupFinding]
+    rebalances: RecentRebalances | None
+    errors: dict[str, KohortError] = field(default_factory=dict)
+    """Of groups that could not be described, and of brokers that did not tell theirs."""
+    unseen: list[str] = field(default_factory=list)
+    """What could not be seen of the groups that were."""
+    not_looked_into: int = 0
+    times_left_out: bool = False
+
+    def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
+        """Return what the journal tells of a group; None without a journal."""
+        return None if self.rebalances is None else self.rebalances.of(group)
+
+
+def look_options(command: F) -> F:
+    """Give a command the options of how it looks, and it the argument ``looks``."""
+
+    @wraps(command)
+    def with_looks(*args: Any, **options: Any) -> Any:
+        looks = Looks(
+            watch_ms=options.pop("watch_ms") or 0,
+            append_times=options.pop("append_times"),
+            append_ms=options.pop("append_ms"),
+            journal=options.pop("journal"),
+            store=options.pop("store"),
+        )
+        return command(*args, looks=looks, **options)
+
+    decorated: Any = with_looks
+    for option in (
+        store_option,
+        click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
+        click.option(
+            "--append-for", "append_ms", type=DURATION, default="5s", show_default=True,
+            help="For how long logs are asked since when records wait.",
+        ),
+        click.option(
+            "--append-times", type=click.IntRange(min=0), metavar="N",
+            help="At how many offsets; 0 for no times. [5000, of over 1000 groups 0]",
+        ),
+        click.option(
+            "--watch-for", "watch_ms", type=DURATION,
+            help="Look several times, which tells rates; 20s tell who is stuck.",
+        ),
+    ):  # fmt: skip
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bool]) -> GroupsSeen:
+    """Look at every group that ``wanted`` takes by its listing."""
+    from kohort.watch.sampling import READABLE, heard_groups
+
+    with cluster.admin() as admin:
+        listed = heard_groups(admin, ADMIN_MS)
+        names = [g.group_id for g in listed.groups if g.group_type.lower() in READABLE and wanted(g)]
+        others = sorted({g.group_type for g in listed.groups if g.group_type.lower() not in READABLE})
+        if others:
+            click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
+        seen = _look(cluster, admin, names, looks)
+        # One that was deleted since it was listed is none that is missing here.
+        seen.errors = {name: error for name, error in seen.errors.items() if not is_missing(error)}
+        seen.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
+        return seen
+
+
+def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[GroupFinding, GroupsSeen]:
+    """Look at one group. Raises NothingThere, with a guess at what was meant, where there is none."""
+    with cluster.admin() as admin:
+        seen = _look(cluster, admin, [group_id], looks)
+        error = seen.errors.get(group_id)
+        if error is not None:
+            raise missing(admin, group_id) if is_missing(error) else error
+        return seen.groups[0], seen
+
+
+def tell_unseen(seen: GroupsSeen, command: str) -> KohortError | None:
+    """Say on stderr what could not be seen; return the error that tells so, None where all was."""
+    told = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in seen.errors.items()]
+    for text in [*told, *seen.unseen]:
+        click.echo(harmless(f"{command}: not seen: {text}"), err=True)
+    if seen.errors:
+        return list(seen.errors.values())[-1]
+    return KohortError(f"not all of {len(seen.unseen)} groups was seen") if seen.unseen else None
+
+
+def is_missing(error: KohortError) -> bool:
+    """Tell whether an error says that there is no such group."""
+    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def missing(admin: Admin, group_id: str) -> NothingThere:
+    """Return the error that says that a group is not there, with a guess at what was meant."""
+    names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
+    servers = ",".join(admin.config.bootstrap_servers)
+    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave garbage alone for a while: of ten thousand groups nothing is any, and looking for it takes a third of the
+    time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _look(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+    with uncollected():
+        return _seen(cluster, admin, names, looks)
+
+
+def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+    from kohort.insight.findings.groups import find_group
+    from kohort.watch.sampling import unseen_of
+
+    samples = list(samples_of(admin, names, looks))
+    last = samples[-1]
+    history: dict[str, list[GroupSnapshot]] = {snapshot.group: [] for snapshot in last.groups}
+    for sample in samples:
+        for snapshot in sample.groups:
+            if snapshot.group in history:
+                history[snapshot.group].append(snapshot)
+    rebalances = recent_rebalances(cluster, admin, names, looks.store) if looks.journal else None
+    seen = GroupsSeen(
+        [],
+        rebalances,
+        dict(last.errors),
+        not_looked_into=last.not_looked_into,
+        times_left_out=not _times(names, looks) and bool(names),
+    )
+    seen.unseen = [text for snapshot in last.groups if (text := unseen_of(snapshot)) is not None]
+    seen.groups = [find_group(found, seen.rebalances_of(name)) for name, found in history.items()]
+    return seen
+
+
+def samples_of(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[GroupSample]:
+    """Take samples; only the last asks logs how long records have waited."""
+    from kohort.watch.sampling import SamplingLimits, sample_groups
+
+    limits = SamplingLimits(append_times=_times(names, looks), append_ms=looks.append_ms, timeout_ms=ADMIN_MS)
+    if looks.watch_ms:
+        count = max(2, min(MOST_LOOKS, looks.watch_ms // 1000))
+        for _ in range(count - 1):
+            yield sample_groups(admin, names, replace(limits, append_times=0))
+            time.sleep(looks.watch_ms / (count - 1) / 1000)
+    yield sample_groups(admin, names, limits)
+
+
+def _times(names: Sequence[str], looks: Looks) -> int:
+    if looks.append_times is not None:
+        return looks.append_times
+    return 0 if len(names) > MANY_GROUPS else DEFAULT_TIMES

@@ -1,0 +1,362 @@
+"""``kohort pipeline test``, ``dry-run`` and ``run``: the commands that start Spark."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.errors import KohortError
+from kohort.results.pipelines import (
+    PipelineChecked,
+    PipelineRan,
+    PipelineSource,
+    PipelineTested,
+    PipelineTestRow,
+)
+from kohort.results.result import schema_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.spark.pipeline.definition import Pipeline, PipelineTest
+    from kohort.spark.pipeline.ledger import Entry, Ledger
+    from kohort.spark.pipeline.running.run import RunReport
+
+
+def rows_waiting(pipeline: Pipeline) -> int | None:
+    """Return how many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError
+    where the brokers do not answer, or do not have a topic."""
+    from kohort.spark.pipeline.lag import source_lag
+
+    found = {source.name: source_lag(source) for source in pipeline.sources}
+    fresh = not (pipeline.state / "spark").exists()
+    rows = 0
+    for source in pipeline.streams:
+        stands = found[source.name]
+        if not fresh and not source.group:
+            return None
+        if fresh and source.start == "earliest":
+            rows += sum(p.latest - p.earliest for p in stands.partitions.values())
+        elif not fresh or source.start == "group":
+            rows += stands.waiting
+    return rows
+
+
+class Progress:
+    """Told of each micro-batch. On a terminal a finite run has a bar; without one, each micro-batch has a line."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        waiting: int | None,
+        *,
+        finite: bool,
+        quiet: bool,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``now``: seconds of any clock."""
+        self._pipeline = pipeline
+        self._waiting = waiting
+        self._finite = finite
+        self._quiet = quiet
+        self._now = now
+        self._began = now()
+        self._first_done: float | None = None
+        self._rows_of_first = 0
+        self._rows = 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:
+        self._began = self._now()
+        if not self._quiet:
+            click.echo(self._plan(), err=True)
+            if self._finite and sys.stderr.isatty():
+                self._start_bar()
+        return self
+
+    def _plan(self) -> str:
+        topics = ", ".join(topic for source in self._pipeline.streams for topic in source.topics)
+        if self._waiting is None:
+            return f"reading {topics} from where the checkpoint stands"
+        most = sum(source.max_rows or 0 for source in self._pipeline.streams)
+        batches = f" in about {math.ceil(self._waiting / most):,} batches" if most and self._waiting else ""
+        then = "" if self._finite else ", then what comes; Ctrl-C ends"
+        return f"reading {self._waiting:,} records of {topics}{batches}{then}"
+
+    def _start_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn())
+        speed = TextColumn("{task.fields[speed]} rows/s")
+        self._bar = Bar(*columns, speed, TimeRemainingColumn(), console=Console(stderr=True))
+        self._task = self._bar.add_task(self._pipeline.name, total=self._waiting, speed="0")
+        self._bar.start()
+
+    def entry_done(self, entry: Entry) -> None:
+        """Show that a micro-batch is written, how fast it goes, and how long it will take."""
+        rows, now = entry.rows_in.rows, self._now()
+        self._rows += rows
+        speed = self._rows / max(1e-9, now - self._began)
+        if self._bar is not None:
+            self._bar.update(self._task, advance=rows, speed=f"{speed:,.0f}")
+        elif (rows or any(entry.sinks.values())) and not self._quiet:
+            click.echo(self._line(entry, speed, self._pace(now)), err=True)
+        if rows and self._first_done is None:
+            self._first_done, self._rows_of_first = now, self._rows
+
+    def _pace(self, now: float) -> float:
+        """Rows a second since the first micro-batch, which pays for what is made once; 0 until there is a second."""
+        since = 0.0 if self._first_done is None else now - self._first_done
+        return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
+
+    def _line(self, entry: Entry, speed: float, pace: float) -> str:
+        line = f"batch {entry.batch}: {entry.rows_in.rows:,} rows"
+        line += f", re-delivered {entry.redelivered:,}" if entry.redelivered else ""
+        line += f", {entry.dead_letters:,} dead letters" if entry.dead_letters else ""
+        line += f", {entry.late:,} late" if entry.late else ""
+        line += f", {sum(entry.sinks.values()):,} rows out" if entry.stateful else ""
+        line += f"; {self._rows:,} so far, {speed:,.0f} rows/s"
+        if self._finite and self._waiting and self._waiting >= self._rows:
+            left = self._waiting - self._rows
+            line += f", {100 * self._rows // self._waiting} %"
+            line += f", about {told_time(left / pace)} left" if left and pace else ""
+        return line
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def told_time(seconds: float) -> str:
+    """Return a time as people say it: 40 s, 12 min, 3 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+RUN_HELP = """Run a pipeline file on Spark, from topics to sinks, every row accounted for.
+
+Goes on from the checkpoint of the last run. With --until-caught-up, or with trigger: available-now, it stops at the end
+that the topics have now; with --continuous, or with trigger: {every: ...}, it runs until Ctrl-C. At the end it prints
+the ledger: rows in, rows out and dead letters of every sink. Exits with 1 if they do not add up.
+
+\b
+Examples:
+  kohort pipeline run orders.yaml --until-caught-up
+  KOHORT_BROKERS=kafka:9092 kohort pipeline run orders.yaml --continuous
+  kohort pipeline run orders.yaml --until-caught-up --output json | jq .ledger
+"""
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_master = click.option("--master", default="local[*,3]", show_default=True, help="Spark master.")
+EVERY = "1 second"
+"""How often a run begins a micro-batch that is made continuous by the command, where the file has no interval."""
+
+
+@contextmanager
+def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
+    """Make a session for this command alone. Ctrl-C ends it at once; a run heeds it in its own way."""
+    from kohort.cli.terminal.exits import ExitCode
+    from kohort.spark.pipeline.running.stop_signal import ends_at_once
+    from kohort.spark.runtime.environment import spark_home
+    from kohort.spark.runtime.session import SHORT_RUN, session
+
+    with ends_at_once(ExitCode.INTERRUPTED) as install:
+        spark_home()  # or an error that names the extra
+        click.echo("starting Spark", err=True)
+        began = time.monotonic()
+        spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
+        install()
+        click.echo(f"Spark {spark.version} is there after {time.monotonic() - began:.0f} s", err=True)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
+@click.argument("file", type=_FILE)
+@click.option("--only", metavar="TEXT", default="", help="Only tests whose name holds this.")
+@click.option("--watch", is_flag=True, help="Run them again whenever FILE or a Python file beside it changes.")
+@output_of(PipelineTested)
+def test(file: Path, only: str, watch: bool, output: str) -> None:
+    """Give each test's records to the steps and rules of FILE and compare what comes of them. Exits with 1 if one
+    fails. Spark takes its seconds to start; --watch does so once."""
+    found = _checked(file)
+    chosen = _chosen(found, only)
+    if not chosen:
+        click.echo(f"kohort pipeline: {file} has no tests{f' with {only!r} in their name' if only else ''}", err=True)
+        sys.exit(1)
+    with _spark(found, "local[2]", short=True) as spark:
+        passed = _run_tests(found, chosen, spark, output)
+        while watch:
+            wait_for_change(file)
+            try:
+                found = _checked(file)
+                _run_tests(found, _chosen(found, only), spark, output)
+            except KohortError as error:
+                click.echo(f"kohort pipeline: {error}", err=True)
+    sys.exit(0 if passed else 1)
+
+
+def _checked(file: Path) -> Pipeline:
+    """Return the pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
+    from kohort.spark.pipeline.document.check_sql import check_sql
+    from kohort.spark.pipeline.document.parse import load_pipeline
+
+    found = load_pipeline(file)
+    check_sql(found)
+    return found
+
+
+def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
+    return [t for t in pipeline.tests if only in t.name]
+
+
+def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
+    from kohort.spark.pipeline.testing.file_tests import run_test
+
+    outcomes = []
+    for each in tests:
+        outcome = run_test(pipeline, each, spark)
+        outcomes.append(outcome)
+        if output == "table":
+            click.echo(f"{'ok    ' if outcome.passed else 'FAILED'} {outcome.name} (line {outcome.line})")
+            for problem in outcome.problems:
+                click.echo(f"       {problem}")
+    if output != "table":
+        told = [PipelineTestRow(name=o.name, line=o.line, passed=o.passed, problems=o.problems) for o in outcomes]
+        print_result(PipelineTested(tests=told), output)
+    return all(o.passed for o in outcomes)
+
+
+def wait_for_change(file: Path, every_s: float = 0.5) -> None:
+    """Return when a pipeline file, or a Python file beside it, is not as it was."""
+
+    def seen() -> dict[Path, int]:
+        found = {}
+        for path in (file, *file.absolute().parent.glob("*.py")):
+            with suppress(OSError):  # an editor may be replacing it
+                found[path] = path.stat().st_mtime_ns
+        return found
+
+    before = seen()
+    click.echo(f"watching {file} and the Python files beside it; Ctrl-C ends", err=True)
+    while seen() == before:
+        time.sleep(every_s)
+
+
+@click.command("dry-run", short_help="Connect and analyse, but read no rows and write nothing.")
+@click.argument("file", type=_FILE)
+@output_of(PipelineChecked)
+def dry_run(file: Path, output: str) -> None:
+    """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
+    sense to Spark. Nothing is read, created or written."""
+    from kohort.spark.pipeline.lag import source_lag
+
+    found = _checked(file)
+    sources = [source_lag(source) for source in found.sources]  # before Spark is started: this may fail at once
+    from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
+    from kohort.spark.pipeline.testing.file_tests import analysed
+
+    if found.stateful:
+        check_dead_letters(found)
+    with _spark(found, "local[2]", short=True) as spark:
+        columns = {f.name: f.dataType.simpleString() for f in analysed(found, spark).schema.fields}
+        if found.stateful:
+            check_streams(result_frame(spark, found), found)
+    if output != "table":
+        told = msgspec.convert([source.as_json() for source in sources], list[PipelineSource])
+        print_result(PipelineChecked(name=found.name, sources=told, columns=columns), output)
+        return
+    for source in sources:
+        click.echo(f"source {source.name}: {source.sentence()}")
+    click.echo("to the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    for sink in found.sinks:
+        click.echo(f"sink {sink.name}: {sink.kind} {sink.path or sink.topic or ''}".rstrip())
+
+
+@click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
+@click.argument("file", type=_FILE)
+@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the end that the topics have now.")
+@click.option("--continuous", is_flag=True, help="Run until Ctrl-C, whatever the file's trigger says.")
+@_master
+@output_of(PipelineRan)
+def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
+    from kohort.spark.pipeline.definition import AVAILABLE_NOW
+    from kohort.spark.pipeline.document.check_whole import check_goes_on
+
+    if once and continuous:
+        raise click.UsageError("--until-caught-up and --continuous exclude each other")
+    found = _checked(file)
+    finite = once or (found.every == AVAILABLE_NOW and not continuous)
+    if finite:
+        check_goes_on(found)  # before Spark is started
+    from kohort.spark.pipeline.running.only_run import as_the_only_run
+    from kohort.spark.pipeline.running.run import claim, run_under_lock
+
+    waiting = rows_waiting(found)  # before Spark is started: this may fail at once
+    with as_the_only_run(found):
+        claim(found)  # so may this
+        with _spark(found, master) as spark:
+            with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
+                report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
+            if output != "table":
+                print_result(
+                    msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output
+                )
+            else:
+                click.echo("\n".join(ledger_lines(report)))
+    sys.exit(0 if report.balanced else 1)
+
+
+def ledger_lines(report: RunReport) -> list[str]:
+    """Return the ledger for people: one line for each sink, then what was set aside and why."""
+    ledger = report.ledger
+    again = f", re-delivered {ledger.redelivered:,}" if ledger.redelivered else ""
+    did = f"{ledger.batches} batches, {report.seconds:.1f} s"
+    lines = [f"pipeline {report.name}: {ledger.rows_in:,} rows in{again}, {did}"]
+    lines += [f"  source {name}: {rows:,} rows" for name, rows in ledger.sources.items()]
+    lines += [_sink_line(ledger, name) for name in ledger.sinks]
+    lines += [f"  dead letters, {reason}: {rows:,}" for reason, rows in ledger.quarantined.items()]
+    lines += [f"  dead letters, not decoded: {ledger.undecoded:,}"] if ledger.undecoded else []
+    lines += [f"  dropped, {reason}: {rows:,}" for reason, rows in ledger.dropped.items()]
+    lines += [f"  table {name}: {table.rows:,} rows" for name, table in report.tables.items()]
+    lines += [f"  waiting in Spark's state, {what}: {rows:,}" for what, rows in ledger.state.items()]
+    lines += [f"  summary {name}: {rows:,} rows" for name, rows in report.summaries.items()]
+    lines += [f"  lag of {name}: {lag:,}" for name, lag in report.lag.items()]
+    lines += [f"  DOES NOT ADD UP: {problem}" for problem in [*ledger.problems, *report.problems]]
+    return lines
+
+
+def _sink_line(ledger: Ledger, name: str) -> str:
+    """Return what came in, and each place where it went."""
+    out, stands_for = ledger.sinks[name], ledger.stands_for.get(name)
+    came = f"{ledger.rows_in:,} in"
+    if ledger.waited.get(name):
+        came += f" + {ledger.waited[name]:,} that waited in open windows"
+    dead = ledger.undecoded + sum(ledger.quarantined.values())
+    terms = [f"{dead:,} dead letters"]
+    terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
+    terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
+    terms += [f"{ledger.late:,} late"] if ledger.late else []
+    terms += [f"{ledger.held[name]:,} that wait in open windows"] if name in ledger.held else []
+    if ledger.sources and stands_for is None:  # other rows than came in: no sum
+        return f"  sink {name}: {', '.join([came, *terms])}; {out:,} rows of windows or joins out"
+    # Windows and joins make other rows than they are given: what goes in is what comes out only by a column of counts.
+    equal = "=" if not ledger.sources or name in ledger.held else "->"
+    first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} windows that are out"
+    return f"  sink {name}: {came} {equal} {' + '.join([first, *terms])}"

@@ -1,0 +1,275 @@
+"""``kohort consume``: the records of topics as lines on stdout."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
+from kohort.cli.terminal.exits import interrupts_wait
+from kohort.cli.terminal.options import ADMIN_MS
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.verbs.peeking import text_of
+from kohort.verbs.refusals import NothingThere
+
+if TYPE_CHECKING:
+    from kohort.aio.consuming.consumer import Consumer
+
+Writer = Callable[[Iterable[Record]], bytes]
+
+CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
+
+
+def writer_of(
+    kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
+) -> Writer:
+    """Return what makes lines of records, many at a time; ``headers``: in front of raw lines too."""
+    if kind == "json":
+        return lambda records: b"".join(json_line(record) for record in records)
+    if kind == "csv":
+        return csv_lines
+    if headers:
+        return lambda records: b"".join(
+            headers_text(record) + raw_line(record, key_separator, null_value) for record in records
+        )
+    return lambda records: b"".join(raw_line(record, key_separator, null_value) for record in records)
+
+
+def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> bytes:
+    """Return the value as it is, after the key if a separator is given."""
+    value = null_value if record.value is None else record.value
+    if key_separator is None:
+        return value + b"\n"
+    key = null_value if record.key is None else record.key
+    return b"".join((key, key_separator, value, b"\n"))
+
+
+def headers_text(record: Record) -> bytes:
+    """``name:value,name:value`` and a tab, as Kafka's console consumer prints them (print.headers)."""
+    pairs = [name.encode() + b":" + (b"null" if value is None else value) for name, value in record.headers]
+    return (b",".join(pairs) or b"NO_HEADERS") + b"\t"
+
+
+def json_line(record: Record) -> bytes:
+    """Return all there is to a record as one JSON object. Bytes that are no text become ``{"base64": ...}``."""
+    about: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": None if record.timestamp_ms < 0 else record.timestamp_ms,
+        "key": text_of(record.key),
+        "value": text_of(record.value),
+        "headers": [[name, text_of(value)] for name, value in record.headers],
+    }
+    return json.dumps(about, ensure_ascii=False).encode() + b"\n"
+
+
+def csv_lines(records: Iterable[Record]) -> bytes:
+    """Return rows of CSV_COLUMNS; null is an empty field, bytes that are no text are base64."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    for record in records:
+        fields = [text_of(record.key), text_of(record.value)]
+        shown = [field["base64"] if isinstance(field, dict) else field for field in fields]
+        timestamp_ms = "" if record.timestamp_ms < 0 else record.timestamp_ms
+        rows.writerow([record.topic, record.partition, record.offset, timestamp_ms, *shown])
+    return out.getvalue().encode()
+
+
+HELP = """Print the records of TOPICS to stdout, one per line, until Ctrl-C.
+
+Without --group all partitions are read, from their end or with --from-beginning from their start, and nothing is
+committed. With --group the command is a member of the group: it starts where the group stands, and commits what it has
+printed.
+
+\b
+Examples:
+  kohort consume orders
+  kohort consume orders --from-beginning --until-end --format json | jq .value
+  kohort consume orders payments --group audit --max 100
+  kohort consume orders --group audit --set group.protocol=consumer
+  kohort consume orders-dlq --from-beginning --headers  why each is there
+  kohort consume orders --partition 3 --offset 1500 --max 1
+"""
+POLL_MS: Final = 250
+COMMIT_S: Final = 1.0
+LAST_COMMIT_MS: Final = 3000
+
+
+@click.command(help=HELP, short_help="Print the records of topics.")
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Read as a member of it.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record, where nothing is committed.")
+@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--offset", type=click.IntRange(min=0), help="Start at this offset.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--until-end", is_flag=True, help="Stop at the end that the topics have now.")
+@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when none came for so long.")
+@click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="A line is [raw].")
+@click.option("--key-separator", metavar="TEXT", help="Print the key too, with this behind it.")
+@click.option("--headers", is_flag=True, help="Print the headers too, in front and with a tab behind them.")
+@click.option("--null-value", metavar="TEXT", default="", help="What a raw null is printed as.")
+@cluster_options
+@click.option("--quiet", is_flag=True, help="Tell errors only.")
+def consume(
+    topics: tuple[str, ...],
+    group_id: str | None,
+    from_beginning: bool,
+    partition: int | None,
+    offset: int | None,
+    most: int | None,
+    until_end: bool,
+    idle: float | None,
+    kind: str,
+    key_separator: str | None,
+    headers: bool,
+    null_value: str,
+    cluster: ClusterAccess,
+    quiet: bool,
+) -> None:
+    if group_id is not None and (partition is not None or offset is not None):
+        raise click.UsageError("--partition and --offset are for reading without a group")
+    if key_separator is not None and kind != "raw":
+        raise click.UsageError("--key-separator is for raw lines; json and csv have the key anyway")
+    if headers and kind != "raw":
+        raise click.UsageError("--headers is for raw lines; json has them anyway, csv has no place for them")
+    options: dict[str, Any] = {
+        "auto.offset.reset": "earliest" if from_beginning else "latest",
+        "allow.auto.create.topics": False,
+        **({"group.id": group_id, "enable.auto.commit": False} if group_id is not None else {}),
+    }
+    partitions = partitions_of(topics, partition, cluster)
+    separator = None if key_separator is None else key_separator.encode()
+    write = writer_of(kind, key_separator=separator, null_value=null_value.encode(), headers=headers)
+    out = sys.stdout.buffer
+    if kind == "csv":
+        out.write(",".join(CSV_COLUMNS).encode() + b"\n")
+    with cluster.consumer(options) as consumer:
+        reading = Reading(consumer, partitions, most=most, idle=idle, until_end=until_end)
+        start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
+        try:
+            reading.run(lambda records: out.write(write(records)), out.flush, commits=group_id is not None)
+        finally:
+            if group_id is not None:
+                reading.commit()
+            if not quiet:
+                click.echo(f"{reading.count:,} records", err=True)
+
+
+def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAccess) -> list[TopicPartition]:
+    """Return the partitions to read. Raises NothingThere for a topic or a partition that does not exist."""
+    with cluster.admin() as admin:
+        results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)
+        for name, error in results.errors.items():
+            if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NothingThere(f"topic {name!r} does not exist on {cluster.address}") from None
+            raise error
+        counts = {name: len(results[name].partitions) for name in results}
+    if only is not None:
+        for name, count in counts.items():
+            if only >= count:
+                raise NothingThere(f"topic {name!r} has {count} partitions, 0 to {count - 1}; not {only}")
+    return [TopicPartition(name, p) for name, n in counts.items() for p in range(n) if only is None or p == only]
+
+
+def start(
+    consumer: Consumer,
+    topics: tuple[str, ...],
+    partitions: list[TopicPartition],
+    group_id: str | None,
+    offset: int | None,
+    *,
+    from_beginning: bool,
+) -> None:
+    """Subscribe, or assign and go to where reading begins."""
+    if group_id is not None:
+        consumer.subscribe(dict.fromkeys(topics))
+        return
+    consumer.assign(partitions)
+    if offset is not None:
+        for partition in partitions:
+            consumer.seek(partition, offset)
+    elif from_beginning:
+        consumer.seek_to_beginning(partitions)
+    else:
+        consumer.seek_to_end(partitions)
+
+
+class Reading:
+    """Polls until enough has been read."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        partitions: list[TopicPartition],
+        *,
+        most: int | None,
+        idle: float | None,
+        until_end: bool,
+    ) -> None:
+        self.count = 0
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._consumer = consumer
+        self._most = most
+        self._idle = idle
+        self._ends = consumer.end_offsets(partitions) if until_end else None
+        self._last_record = self._last_commit = time.monotonic()
+
+    def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
+        """Write what comes; with ``commits``, commit what has reached the reader, each second and at the end."""
+        while not self._is_done():
+            room = 500 if self._most is None else min(500, self._most - self.count)
+            records = self._consumer.poll(POLL_MS, max_records=room)
+            now = time.monotonic()
+            if records:
+                with interrupts_wait():
+                    write(records)
+                    flush()
+                    self._note(records)
+                self._last_record = now
+                if commits and now - self._last_commit >= COMMIT_S:
+                    self._consumer.commit_async(self._mine())
+                    self._last_commit = now
+
+    def _note(self, records: list[Record]) -> None:
+        """These are written, and may be committed."""
+        self.count += len(records)
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
+
+    def commit(self) -> None:
+        """Commit what is written. A second Ctrl-C ends that, and whatever else would be waited for."""
+        if written := self._mine():
+            try:
+                self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)
+            except KeyboardInterrupt:
+                self._consumer.close(timeout_ms=0)
+                raise
+
+    def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is written of the partitions that are still this member's."""
+        mine = self._consumer.assignment()
+        return {p: at for p, at in self._written.items() if p in mine}
+
+    def _is_done(self) -> bool:
+        if self._most is not None and self.count >= self._most:
+            return True
+        if self._idle is not None and time.monotonic() - self._last_record >= self._idle:
+            return True
+        return self._ends is not None and self._is_at_end(self._ends)
+
+    def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
+        """Tell whether all that this consumer has is read as far as it went when the command began."""
+        mine = self._consumer.assignment()
+        if not mine:
+            return not any(ends.values())
+        return all(self._consumer.position(p, timeout_ms=ADMIN_MS) >= ends.get(p, 0) for p in mine)

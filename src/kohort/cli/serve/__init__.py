@@ -1,0 +1,1 @@
+"""Commands that serve: a broker, the console, metrics."""

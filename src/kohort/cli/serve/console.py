@@ -1,0 +1,316 @@
+"""``kohort console``: one page in a browser that shows groups live, and what happened to them."""
+
+from __future__ import annotations
+
+import logging
+import stat
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from kohort.cli.groups.journal import store_option
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.output import output_of, print_result
+from kohort.errors import AuthenticationFailed, ConfigError, KohortError
+from kohort.results.console import ConsoleReady
+
+if TYPE_CHECKING:
+    from kohort.console.app import ConsoleOptions
+    from kohort.console.logins import LoggedIn, TryLogin
+    from kohort.console.serving import ConsolePlace
+    from kohort.console.sources import ConsoleSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+LISTEN: Final = "127.0.0.1:9310"
+MOST_PASSWORD: Final = 1_024
+TRIED_MS: Final = 10_000
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleWanted:
+    """What was said of a console."""
+
+    allow_changes: bool = False
+    allow_host: tuple[str, ...] = ()
+    login: str | None = None
+    password_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    pipelines: tuple[Path, ...] = ()
+
+
+def console_options(prefix: str = "") -> Callable[[F], F]:
+    """Give a command these options, with a prefix to their names, and it the argument ``wanted``."""
+    options = (
+        click.option(
+            f"--{prefix}allow-changes", "c_allow_changes", is_flag=True, help="Let the console reset and remove."
+        ),
+        click.option(
+            f"--{prefix}allow-host", "c_allow_host", metavar="NAME", multiple=True, help="A name that the console has."
+        ),
+        click.option(
+            f"--{prefix}login",
+            "c_login",
+            type=click.Choice(["cluster"]),
+            help="Let the cluster's users in: name and password are tried there (SASL).",
+        ),
+        click.option(
+            f"--{prefix}password-file", "c_password_file", type=_FILE, help="Let in who has the password in this file."
+        ),
+        click.option(f"--{prefix}tls-cert", "c_tls_cert", type=_FILE, help="Serve over TLS, with this chain (PEM)."),
+        click.option(f"--{prefix}tls-key", "c_tls_key", type=_FILE, help="The key of it (PEM)."),
+        click.option(
+            f"--{prefix}pipeline", "c_pipelines", type=_FILE, multiple=True, help="Show this pipeline and its ledger."
+        ),
+    )
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def with_wanted(*args: Any, **given: Any) -> Any:
+            said = {name.removeprefix("c_"): given.pop(name) for name in list(given) if name.startswith("c_")}
+            return command(*args, wanted=ConsoleWanted(**said), **given)
+
+        decorated: Any = with_wanted
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def served_as(
+    wanted: ConsoleWanted, listen: str, option: str, cluster: ClusterAccess | None
+) -> tuple[ConsolePlace, ConsoleOptions]:
+    """Return where a console listens, and what it may do. Raises ConfigError for what cannot be, and for an address
+    that others reach where nobody has to log in."""
+    from kohort.aio.serving.listening import is_loopback
+    from kohort.config.listeners import parse_listener
+    from kohort.console.app import ConsoleOptions
+    from kohort.console.guard import Hosts
+    from kohort.console.serving import ConsolePlace
+    from kohort.metrics.hosts import host_of
+
+    host, port = parse_listener(listen, option)
+    if (wanted.tls_cert is None) != (wanted.tls_key is None):
+        raise ConfigError("a certificate and its key go together: give both")
+    login = _login_of(wanted, cluster)
+    if login is None and not is_loopback(host):
+        raise ConfigError(
+            f"{option}={listen} may be reached from other computers, and nobody would have to log in: listen on "
+            "127.0.0.1, or say who may come in with a password file, or as the cluster's users"
+        )
+    if not is_loopback(host) and wanted.tls_cert is None:
+        click.echo("the console is served without TLS: whoever is on the way reads passwords", err=True)
+    names = {"localhost"}
+    for name in wanted.allow_host:
+        known = host_of(name)
+        if known is None:
+            raise ConfigError(f"{name[:80]!r} is no name of a host")
+        names.add(known)
+    options = ConsoleOptions(
+        allow_changes=wanted.allow_changes,
+        hosts=Hosts(frozenset(names)),
+        login=login,
+        secure=wanted.tls_cert is not None,
+        pipelines=wanted.pipelines,
+    )
+    return ConsolePlace(host, port, wanted.tls_cert, wanted.tls_key), options
+
+
+def _login_of(wanted: ConsoleWanted, cluster: ClusterAccess | None) -> TryLogin | None:
+    if wanted.login is not None and wanted.password_file is not None:
+        raise ConfigError("a password file and the cluster's users: choose one")
+    if wanted.password_file is not None:
+        from kohort.console.logins import by_password
+
+        return by_password(_password_in(wanted.password_file))
+    if wanted.login is None:
+        return None
+    if cluster is None:
+        raise ConfigError("a recording has no cluster whose users could log in: give a password file")
+    return _by_cluster(cluster)
+
+
+def _password_in(path: Path) -> str:
+    """Return the first line of a file that is its owner's alone. Raises ConfigError."""
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ConfigError(f"{path} may be read by others: chmod 600 {path}")
+    try:
+        line = path.read_text(encoding="utf-8").split("\n", 1)[0].rstrip("\r")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8") from error
+    if not line or len(line) > MOST_PASSWORD:
+        raise ConfigError(f"{path}: the first line is to be a password of 1 to {MOST_PASSWORD} letters")
+    return line
+
+
+def _by_cluster(cluster: ClusterAccess) -> TryLogin:
+    """Return a login that tries name and password at the cluster. Raises ConfigError where clients of it have none."""
+    from kohort.watch.opening import WatchClients
+
+    with cluster.admin() as admin:
+        by_sasl, mechanism = admin.config.security_protocol.startswith("SASL"), admin.config.sasl_mechanism
+    if not by_sasl or not mechanism.startswith(("PLAIN", "SCRAM-")):
+        # Any other would take no name and no password, and let everybody in as the console itself.
+        raise ConfigError("the cluster's users log in with name and password: that takes SASL, by PLAIN or SCRAM")
+
+    def tried(name: str, password: str) -> LoggedIn | None:
+        from kohort.console.logins import LoggedIn
+
+        if not name or not password:
+            return None
+        as_user = ClusterAccess(
+            _without_login(cluster.said),
+            {**_without_login(cluster.settings), "sasl.username": name, "sasl.password": password},
+            cluster.where,
+        )
+        try:
+            with as_user.admin() as admin:
+                admin.describe_cluster(timeout_ms=TRIED_MS)
+        except AuthenticationFailed:
+            return None
+        except ConfigError as error:
+            raise KohortError(f"the login cannot be tried: {error}") from error
+        return LoggedIn(name, WatchClients(as_user.admin, as_user.consumer))
+
+    return tried
+
+
+def _without_login(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if "jaas" not in name}
+
+
+def needs_console() -> None:
+    """Raise MissingExtra where the console's packages are not installed, ConfigError without its files."""
+    from kohort.console.page import ConsolePage
+
+    ConsolePage()
+    import kohort.console.serving  # noqa: F401 - says what is missing
+
+
+HELP = """Serve a page that shows groups live: lag, members, who had what when, why they rebalanced, what a change does.
+
+It shows what the commands find, as the same JSON. It listens on 127.0.0.1 unless told otherwise; elsewhere one has to
+log in. It changes nothing without --allow-changes, and then only what was confirmed. The journal is that of the
+cluster, or a watcher's; where nobody keeps one, the console watches itself (--no-watch: it does not).
+
+--recording shows the past instead: a watcher's file, or what `kohort group events --output ndjson` has written.
+--export writes one group as an HTML file that needs no server. The guide: docs/guides/console.md
+
+\b
+Examples:
+  kohort console
+  kohort console --profile prod --listen 127.0.0.1:8080
+  kohort console --recording incident.ndjson
+  kohort console --export incident.html --group my-group
+  kohort console --listen 0.0.0.0:9310 --password-file secret \\
+      --tls-cert cert.pem --tls-key key.pem --allow-host kafka-console
+"""
+
+
+@click.command(help=HELP, short_help="Show groups live in a browser, and what happened.")
+@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Where to serve; port 0 is any.")
+@console_options()
+@click.option(
+    "--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Show this recording, no cluster."
+)
+@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML file instead.")
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Whose, for --export.")
+@click.option(
+    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between looks."
+)
+@click.option("--watch/--no-watch", default=True, help="Watch where nobody keeps a journal.")
+@click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Shown at most.")
+@click.option(
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Kept in memory, MiB."
+)
+@store_option
+@cluster_options
+@output_of(ConsoleReady)
+def console(
+    listen: str,
+    wanted: ConsoleWanted,
+    recording: Path | None,
+    export: Path | None,
+    group_id: str | None,
+    interval: float,
+    watch: bool,
+    max_groups: int,
+    journal_size: int,
+    store: Path | None,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    if (export is None) != (group_id is None):
+        raise click.UsageError("--export and --group go together")
+    needs_console()
+    if recording is not None:
+        from kohort.console.recorded import read_recording
+
+        source: ConsoleSource = read_recording(recording)
+    else:
+        from kohort.console.live import LiveSettings
+
+        source = live_source(cluster, LiveSettings(interval, max_groups, journal_size, store, watch))
+    if export is not None:
+        write_export(source, group_id or "", export)
+        click.echo(f"wrote {export}", err=True)
+        return
+    serve_console(source, wanted, (listen, "--listen"), None if recording is not None else cluster, output)
+
+
+def live_source(cluster: ClusterAccess, settings: object = None) -> ConsoleSource:
+    """Return a cluster as a source. Raises what a client raises where nobody answers."""
+    from kohort.console.live import LiveSettings, LiveSource
+    from kohort.watch.opening import WatchClients
+
+    clients = WatchClients(cluster.admin, cluster.consumer)
+    with clients.admin() as admin:
+        admin.describe_cluster()  # whether anybody is there is said at once
+    return LiveSource(clients, cluster.address, settings if isinstance(settings, LiveSettings) else None)
+
+
+def serve_console(
+    source: ConsoleSource,
+    wanted: ConsoleWanted,
+    listen: tuple[str, str],
+    cluster: ClusterAccess | None,
+    output: str = "table",
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; ``listen`` is an address and the option that gave it."""
+    from kohort.console.app import ConsoleApp
+    from kohort.console.serving import console_served
+
+    place, options = served_as(wanted, *listen, cluster)
+    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
+    logging.getLogger("kohort.console").setLevel(logging.INFO)  # logins
+    with console_served(source, ConsoleApp(source, options), place) as url:
+        kind = source.about().kind
+        if output == "table":
+            click.echo(f"console of {source.about().title.removeprefix('groups of ')} on {url}")
+        else:
+            print_result(ConsoleReady(url=url, kind=kind), "ndjson")
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+def write_export(source: ConsoleSource, group: str, path: Path) -> None:
+    """Write one group as an HTML file. Raises NothingThere for a group that is not there."""
+    from kohort.console.exporting import exported
+    from kohort.console.page import ConsolePage
+
+    page = ConsolePage()
+    source.begin()
+    try:
+        path.write_text(page.alone(exported(source, group)), encoding="utf-8")
+    finally:
+        source.end()

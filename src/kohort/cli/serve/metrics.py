@@ -1,0 +1,154 @@
+"""``kohort metrics``: the page of any cluster, printed once or served for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.groups.journal import journal_of, store_option
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
+from kohort.cli.terminal.options import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.metrics.families import PageOptions
+    from kohort.metrics.group_views import GroupViews
+    from kohort.metrics.page import Page
+    from kohort.metrics.rebalance_counts import RebalanceCounts
+    from kohort.watch.journal_source import JournalSource
+
+DEFAULTS: Final = ("kafka_exporter",)
+HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
+
+Without --listen the page is printed once. With --listen it is served at /metrics, and the cluster is looked at whenever
+somebody scrapes. Names are those of kafka_exporter and our own.
+
+Rebalances are counted where there is a journal, kept by a kohort broker or by kohort watch: those since the start, or
+with one page all that the journal has.
+
+\b
+Examples:
+  kohort metrics | grep kafka_consumergroup_lag_sum
+  kohort metrics --bootstrap kafka:9092 --listen 127.0.0.1:9308
+"""
+
+
+@click.command(help=HELP, short_help="Show groups and topics as metrics, for Prometheus.")
+@click.option("--listen", metavar="HOST:PORT", help="Serve /metrics there; 127.0.0.1:9308 is usual.")
+@click.option(
+    "--metrics-compat",
+    "compat",
+    metavar="NAMES",
+    default=",".join(DEFAULTS),
+    show_default=True,
+    help="By whose names, beside our own: kafka_exporter, kminion, lag_exporter.",
+)
+@click.option(
+    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to other computers, by any name."
+)
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    help="Partitions of a group that have series of their own.",
+)
+@click.option(
+    "--max-series",
+    type=click.IntRange(min=1_000),
+    default=200_000,
+    show_default=True,
+    help="Series of a page; what is more is left out.",
+)
+@store_option
+@cluster_options
+def metrics(
+    listen: str | None,
+    compat: str,
+    allow_anyone: bool,
+    max_partitions: int,
+    max_series: int,
+    store: Path | None,
+    cluster: ClusterAccess,
+) -> None:
+    from kohort.metrics.exposition import PLAIN, check_extra
+    from kohort.metrics.families import PageOptions, sets_of
+
+    options = PageOptions(sets_of(compat, "--metrics-compat"), max_partitions, max_series)
+    check_extra()
+    with cluster.admin() as admin, ExitStack() as stack:
+        since_ms = 0 if listen is None else None
+
+        def begin() -> JournalSource | None:
+            return stack.enter_context(journal_of(cluster, admin, None, since_ms, store))
+
+        looks = Looks(admin, options, begin)
+        if listen is None:
+            click.echo(looks.make(PLAIN)[0], nl=False)
+        else:
+            _serve(looks, cluster, listen, allow_anyone=allow_anyone)
+
+
+def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    from kohort.metrics.serving import Pages, checked_address, serving
+
+    address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
+    looks.is_served = True
+    looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
+    with serving(Pages(looks.make), address, any_host=allow_anyone) as url:
+        click.echo(f"metrics of {cluster.address} on {url}")
+        sys.stdout.flush()
+        threading.Event().wait()
+
+
+class Looks:
+    """The looks at a cluster, one after the other. ``begin`` is asked at each until there is a journal to follow."""
+
+    def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
+        from kohort.metrics.group_views import GroupViews
+        from kohort.metrics.rebalance_counts import RebalanceCounts
+
+        self.admin = admin
+        self._options = options
+        self._counts: RebalanceCounts = RebalanceCounts()
+        self._views: GroupViews = GroupViews(self._counts.times)
+        self._begin = begin
+        self._journal: JournalSource | None = None
+        self.is_served = False
+        """Whether there will be other looks, which count what this one is too early for."""
+
+    def make(self, form: str) -> tuple[bytes, str]:
+        """Look at the cluster, and return the page in one of its forms."""
+        from kohort.metrics.exposition import text_of
+
+        return text_of(self.page(), form)
+
+    def page(self) -> Page:
+        """Look at the cluster, and return the page. Raises KohortError where it does not answer."""
+        from kohort.aio.system import wall_ms
+        from kohort.metrics.families import made_page
+        from kohort.metrics.group_counts import EVER
+        from kohort.watch.sampling import SamplingLimits, look_at_cluster
+
+        if self._journal is None:
+            self._journal = self._begin()
+        if self._journal is not None:
+            until_ms = wall_ms() if self.is_served else EVER
+            self._counts.add(self._journal.read())
+            for _ in self._counts.settle(until_ms):
+                pass
+        found = look_at_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
+        for error in found.errors.values():
+            click.echo(f"kohort metrics: {error}", err=True)
+        views = list(self._views.look(found.cluster.groups))
+        rebalances = None if self._journal is None else self._counts
+        for page in made_page(found.cluster, views, self._options, rebalances=rebalances):
+            made = page
+        return made

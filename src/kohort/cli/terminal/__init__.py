@@ -1,0 +1,1 @@
+"""Options, errors and output that all commands share."""

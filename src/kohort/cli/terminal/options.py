@@ -1,0 +1,68 @@
+"""Options and value types that many commands share; those that reach a cluster are in ``cluster.py``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from kohort.model import TopicPartition
+from kohort.notes import printable
+from kohort.verbs.spans import LONGEST_MS, milliseconds_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ADMIN_MS: Final = 15_000
+"""How long one question to the cluster may take."""
+
+PARTITION_DIGITS: Final = 9
+"""Of the number of a partition: more are no number that a request can bear."""
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed; where nobody can be asked, --yes must have been given."""
+    if yes:
+        return
+    question = printable(question)
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Give --yes to confirm.")
+    click.confirm(question, abort=True, err=True)
+
+
+def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
+    """Return the partition that ``orders:3`` names, or the same with another sign in the place of the colon.
+
+    Raises BadParameter for any other text: it says what was given as what, and the shape that was expected.
+    """
+    topic, _, number = text.rpartition(sign)
+    if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
+        raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)
+    return TopicPartition(topic, int(number))
+
+
+class Duration(click.ParamType[int]):
+    """An option's value of milliseconds, of ``least_ms`` at the least."""
+
+    name = "duration"
+
+    def __init__(self, least_ms: int = 1) -> None:
+        self.least_ms = least_ms
+
+    def get_metavar(self, *_args: object, **_named: object) -> str:
+        return "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        total_ms = milliseconds_of(str(value).strip().lower())
+        if total_ms is None or not self.least_ms <= total_ms <= LONGEST_MS:
+            shown = str(value)[:40]
+            self.fail(f"{shown!r} is no duration: give a number and s, m, h or d, as in 30m, or PT30M", param, ctx)
+        return total_ms
+
+
+DURATION: Final = Duration()

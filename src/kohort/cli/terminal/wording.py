@@ -1,0 +1,242 @@
+"""Findings as text: lag and times in cells, rebalances and client metrics for people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.terminal.show import print_prose, print_table, time_text
+from kohort.insight.findings.model import name_of_member
+from kohort.insight.names import seconds, short_id
+
+if TYPE_CHECKING:
+    from kohort.insight.findings.groups import GroupFinding
+    from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, StandingFinding
+    from kohort.telemetry.report import ClientReport
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+def span_text(ms: int) -> str:
+    """Return a time as people read it, in days and hours where it is long."""
+    if ms < HOUR_MS:
+        return seconds(ms)
+    days, rest = divmod(ms, DAY_MS)
+    hours, rest = divmod(rest, HOUR_MS)
+    return f"{days} d {hours} h" if days else f"{hours} h {rest // MINUTE_MS} min"
+
+
+def lag_time_text(lag: int | None, lag_ms: int | None, *, complete: bool) -> str | None:
+    """Return for how long records have waited; None where that is not known."""
+    if lag_ms is None or (lag and not lag_ms and not complete):
+        return None
+    if not lag_ms:
+        return "0 s"
+    return f"{'' if complete else '≥'}{span_text(lag_ms)}"
+
+
+def eta_text(draining: str, eta_ms: int | None) -> str | None:
+    """Return when all will be read; ``never`` where the lag grows, None where it is not known."""
+    if draining == "growing":
+        return "never"
+    if draining == "empty":
+        return "0 s"
+    return None if eta_ms is None else span_text(eta_ms)
+
+
+def last_rebalance_text(found: GroupFinding) -> str | None:
+    """Return when and why the last rebalance was, and how long it took."""
+    last = found.last_rebalance
+    if last is None:
+        return None
+    now_ms = time.time_ns() // 1_000_000
+    took = "" if last.took_ms is None else f", took {seconds(last.took_ms)}"
+    return f"{span_text(max(now_ms - last.at_ms, 0))} ago: {last.cause}{took}"
+
+
+def rate_text(per_s: float | None) -> str | None:
+    """Return records a second."""
+    return None if per_s is None else f"{per_s:.1f}/s"
+
+
+MOVES_SHOWN: Final = 20
+PATTERN_FACTS_SHOWN: Final = 6
+LATE: Final = {
+    "dead": "its connection had closed",
+    "silent": "nothing was heard of it meanwhile",
+    "not_polling": "it sent heartbeats, and did not poll",
+    "slow_to_revoke": "it was giving up what it had",
+    "broker_stalled": "the broker itself stood still",
+}
+UNDER_WAY: Final = ("open", "assigning", "reconciling")
+
+
+def print_pattern(this: PatternFinding) -> None:
+    """Print what several rebalances mean together: a head line, and what it stands on."""
+    when = f"{time_text(this.from_ms)} to {time_text(this.until_ms)}"
+    print_prose(f"{this.pattern}: {this.sentence}  ({len(this.rebalances)} rebalances, {when})")
+    for fact in this.evidence[:PATTERN_FACTS_SHOWN]:
+        print_fact("EVIDENCE", f"{fact.kind}: {fact.value}")
+    if len(this.evidence) > PATTERN_FACTS_SHOWN:
+        print_fact("", f"and {len(this.evidence) - PATTERN_FACTS_SHOWN} more: --output json has them all")
+    if this.advice is not None:
+        print_fact("ADVICE", this.advice)
+
+
+def print_rebalance(this: RebalanceFinding) -> None:
+    """Print one rebalance."""
+    click.echo(f"{heading(this)}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})")
+    print_prose(this.sentence)
+    print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
+    if this.took_ms is not None:
+        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items() if name != "resume")
+        resume = this.phases_ms.get("resume")
+        then = f", then {seconds(resume)} until all that moved was fetched" if resume is not None else ""
+        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}{then}")
+    if this.blocker is not None and this.blocker.because is not None:
+        why = LATE.get(this.blocker.because, this.blocker.because)
+        print_fact("HELD UP", f"by {name_of_member(this.blocker.who)} for {seconds(this.blocker.waited_ms)}: {why}")
+    for fact in this.evidence:
+        if not fact.kind.startswith("phase_"):
+            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
+            print_fact("EVIDENCE", f"{fact.kind}: {fact.value}{when}")
+    if this.advice is not None:
+        print_fact("ADVICE", this.advice)
+    if this.standing:
+        print_fact("MEMBERS", "now" if this.end in UNDER_WAY else "at the end of it")
+        columns = ("MEMBER", "EPOCH", "HAS", "TARGET", "TO-REVOKE", "SINCE", "STILL-TO-GET")
+        print_table(columns, [standing_row(this, row) for row in this.standing])
+    if this.moves:
+        print_fact("MOVED", f"{len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
+        print_table(*moves_table(this))
+        if len(this.moves) > MOVES_SHOWN:
+            click.echo(f"... and {len(this.moves) - MOVES_SHOWN} more: --output json has them all")
+
+
+def heading(this: RebalanceFinding) -> str:
+    """Return which rebalance it is: from where to where."""
+    if this.end == "no_rebalance":
+        return "no rebalance"
+    word = "epoch" if this.protocol == "consumer" else "generation"
+    before, after = ("?" if n is None else str(n) for n in (this.from_generation, this.generation))
+    second = f" (second round of {this.parent})" if this.parent is not None else ""
+    return f"{word} {before} -> {after}{second}"
+
+
+def print_fact(what: str, text: str) -> None:
+    """Print a line of the story: what it is, and behind it, however long, the text."""
+    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
+
+
+def ago(at_ms: int) -> str:
+    """Return how long since, in the largest unit that fits."""
+    passed = max(0, int(time.time()) - at_ms // 1000)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if passed >= size:
+            return f"{passed // size} {unit} ago"
+    return f"{passed} s ago"
+
+
+def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
+    """Return the row of a modern group's member; ``?`` stands for what the journal does not tell."""
+    names = names_of(this)
+    since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
+    has = spans(row.has) if row.known else f"{spans(row.has)}?"
+    target = "?" if row.target is None else spans(row.target)
+    missing = [
+        name + (f" ({owner(names, row.awaited_from[name])})" if name in row.awaited_from else "")
+        for name in row.still_to_get
+    ]
+    return name_of_member(row.who), row.epoch, has, target, spans(row.to_revoke), since, missing
+
+
+def moves_table(this: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a row per partition that moved; columns about which nothing is known are left out."""
+    names = names_of(this)
+    columns = ["PARTITION", "FROM", "TO"]
+    rows: list[list[object]] = [
+        [f"{move.topic}-{move.partition}", owner(names, move.before), owner(names, move.after)]
+        for move in this.moves[:MOVES_SHOWN]
+    ]
+    shown = this.moves[:MOVES_SHOWN]
+    further: dict[str, list[object]] = {
+        "NO-OWNER-FOR": [gap_text(move) for move in shown],
+        "LAG-BEFORE": [move.lag_before for move in shown],
+        "LAG-AFTER": [move.lag_after for move in shown],
+        "READ-AGAIN": [move.redelivered for move in shown],
+    }
+    for name, values in further.items():
+        if any(value is not None for value in values):
+            columns.append(name)
+            for row, value in zip(rows, values, strict=True):
+                row.append(value)
+    return tuple(columns), [tuple(row) for row in rows]
+
+
+def gap_text(move: MoveFinding) -> str | None:
+    """Return how long nobody had a partition, or since when; None where that is not known."""
+    if move.unowned_ms is not None:
+        return seconds(move.unowned_ms)
+    return None if move.unowned_since_ms is None else f"since {ago(move.unowned_since_ms)}"
+
+
+def names_of(this: RebalanceFinding) -> dict[str, str]:
+    """Return what to call each member."""
+    members = (*this.members_before, *this.members, *((this.trigger,) if this.trigger is not None else ()))
+    return {who.member_id: name_of_member(who) for who in members}
+
+
+def owner(names: dict[str, str], member_id: str | None) -> str | None:
+    """Return who owns a partition; nobody is None."""
+    return None if member_id is None else names.get(member_id) or short_id(member_id)
+
+
+def spans(partitions: tuple[str, ...]) -> str:
+    """Return partitions in short: ``t-0..3,5 u-1``."""
+    topics: dict[str, list[list[int]]] = {}
+    places = [(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
+    for topic, partition in sorted(places):
+        runs = topics.setdefault(topic, [])
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    texts = {t: ",".join(str(a) if a == b else f"{a}..{b}" for a, b in runs) for t, runs in topics.items()}
+    return " ".join(f"{topic}-{text}" for topic, text in texts.items())
+
+
+CONSUMER: Final = "org.apache.kafka.consumer."
+VITALS: Final = (
+    ("POLL-IDLE", f"{CONSUMER}poll.idle.ratio.avg"),
+    ("LAST-POLL-S", f"{CONSUMER}last.poll.seconds.ago"),
+    ("POLL-MAX-MS", f"{CONSUMER}time.between.poll.max"),
+    ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
+    ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
+)
+"""What the table shows of a consumer: by Kafka's names."""
+HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
+
+
+def of_client(reports: Sequence[ClientReport], name: str) -> list[ClientReport]:
+    """Return those of a client id, or of a client instance id."""
+    return [report for report in reports if name in (report.client_id, report.client_instance_id)]
+
+
+def vitals_of(report: ClientReport, now_ms: int) -> list[float | int | None]:
+    """Return the cells under ``HEADINGS``; None for what the client did not say."""
+    values = unlabelled(report)
+    told = [None if name not in values else rounded(values[name]) for _, name in VITALS]
+    return [max(now_ms - report.at_ms, 0) // 1000, *told]
+
+
+def unlabelled(report: ClientReport) -> dict[str, float]:
+    """Return what a client said of itself as a whole, by the names of the metrics."""
+    return {one.name: one.value for one in report.values if not one.labels}
+
+
+def rounded(value: float) -> float | int:
+    """Return a value as people read it: whole where it is, else with three digits."""
+    return int(value) if value == int(value) else round(value, 3)

@@ -1,0 +1,127 @@
+"""Nodes and topics of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.errors import KohortError
+from kohort.model import TopicPartition, uuid_to_text
+from kohort.results.cluster import NodeRow, TopicAbout, TopicPartitionRow
+from kohort.watch.asking import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import ConfigEntry, TopicDescription
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+STOPPED: Final = "kohort.stopped.nodes"
+NOBODY: Final = -1
+FACTS: Final = {
+    "loads": "kohort.node.group.loads",
+    "load_avg_ms": "kohort.node.group.load.avg.ms",
+    "load_max_ms": "kohort.node.group.load.max.ms",
+    "late_ms": "kohort.node.late.ms",
+    "late_max_ms": "kohort.node.late.max.ms",
+}
+"""What a node of ours says of itself, by the field that has it."""
+
+
+def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
+    """Return the nodes, those that are stopped too, and how many partitions have no leader."""
+    described = admin.describe_cluster(timeout_ms=ADMIN_MS)
+    topics = all_topics(admin)
+    stopped = stopped_nodes(admin) or []
+    leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
+    groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
+    facts = {node.node_id: _facts(admin, node.node_id) for node in described.nodes}
+    found = [
+        NodeRow(
+            **facts[node.node_id],
+            node=node.node_id,
+            address=f"{node.host}:{node.port}",
+            state="up",
+            leads=leads[node.node_id],
+            group_partitions=groups[node.node_id],
+            controller=node.node_id == described.controller_id,
+        )
+        for node in described.nodes
+    ]
+    found += [
+        NodeRow(
+            node=n,
+            address=None,
+            state="stopped",
+            leads=0,
+            group_partitions=0,
+            controller=False,
+            unknown="it is stopped",
+        )
+        for n in stopped
+    ]
+    return found, leads[NOBODY]
+
+
+def _facts(admin: Admin, node_id: int) -> dict[str, Any]:
+    """Return what a node says of itself, or why that is not known; Apache Kafka has it in JMX alone."""
+    from kohort.client.admin.model import ConfigResource
+
+    node = ConfigResource("broker", str(node_id))
+    try:
+        told = admin.describe_configs([node], names=FACTS.values(), timeout_ms=ADMIN_MS)[node]
+    except KohortError as error:
+        return {"unknown": f"it could not be asked: {error}"}
+    if not told.keys() & set(FACTS.values()):
+        return {"unknown": "it is no kohort broker, or an older one: Apache Kafka tells that by JMX alone"}
+    return {field: _number(told[name].value) if name in told else None for field, name in FACTS.items()}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() else None
+
+
+def all_topics(admin: Admin) -> list[TopicDescription]:
+    """Return all topics, those of the brokers themselves too."""
+    names = [topic.name for topic in admin.list_topics(internal=True, timeout_ms=ADMIN_MS)]
+    described = admin.describe_topics(names, timeout_ms=ADMIN_MS) if names else {}
+    return [described[name] for name in names]
+
+
+def stopped_nodes(admin: Admin) -> list[int] | None:
+    """Return the nodes that are stopped; None where the cluster has no such option."""
+    from kohort.client.admin.model import ConfigResource
+
+    everyone = ConfigResource("broker", "")
+    entries = admin.describe_configs([everyone], timeout_ms=ADMIN_MS)
+    if everyone in entries.errors or STOPPED not in entries[everyone]:
+        return None
+    return [int(text) for text in (entries[everyone][STOPPED].value or "").split(",") if text]
+
+
+def topic_about(admin: Admin, topic: TopicDescription) -> TopicAbout:
+    """Return a topic for JSON and for the table."""
+    from kohort.client.admin.model import ConfigResource
+
+    partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]
+    starts = admin.list_offsets(dict.fromkeys(partitions, "earliest"), timeout_ms=ADMIN_MS).check()
+    ends = admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout_ms=ADMIN_MS).check()
+    resource = ConfigResource("topic", topic.name)
+    configs: dict[str, ConfigEntry] = admin.describe_configs([resource], timeout_ms=ADMIN_MS).check()[resource]
+    return TopicAbout(
+        name=topic.name,
+        topic_id=uuid_to_text(topic.topic_id),
+        internal=topic.internal,
+        configs={name: c.value for name, c in sorted(configs.items()) if not c.is_default},
+        partitions=[
+            TopicPartitionRow(
+                partition=p.partition,
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                replicas=list(p.replicas),
+                isr=list(p.isr),
+                log_start_offset=starts[tp].offset,
+                log_end_offset=ends[tp].offset,
+            )
+            for p, tp in zip(topic.partitions, partitions, strict=True)
+        ],
+    )

@@ -1,0 +1,277 @@
+"""Offsets of a group: targets by the rules of Kafka's own tool, plans in files, reset and clone."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kohort.errors import KohortError, UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.results.groups import DeletedOffset, MovedPartition
+from kohort.verbs.groups import describe, described_or_none, ends_of, names_of_members, no_such_group
+from kohort.verbs.refusals import NothingThere, RefusedByState
+from kohort.watch.asking import ADMIN_MS
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import GroupDescription
+
+Offsets = Mapping[TopicPartition, int]
+FilePlan = Mapping[str, dict[TopicPartition, int]]
+"""By group; under the empty name what is for the one group that is reset."""
+INT64_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where to: the option's name without dashes, and its value; of a file what it says, of times milliseconds."""
+
+    name: str
+    value: int = 0
+    plan: FilePlan = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a group has committed, and which of it is to be moved."""
+
+    group_id: str
+    committed: Offsets
+    partitions: Sequence[TopicPartition]
+
+
+def offsets_for(admin: Admin, way: Way, where: Where) -> dict[TopicPartition, int]:
+    """Return the new offset of each partition, sorted. Raises NothingThere for a partition that does not exist, and
+    RefusedByState for one that cannot be shifted."""
+    if way.name == "from-file":
+        return within(admin, way.plan.get(where.group_id) or way.plan.get("", {}))
+    partitions = where.partitions
+    if way.name in ("to-earliest", "to-latest"):
+        return existing(partitions, ends_of(admin, partitions, way.name.removeprefix("to-")))
+    if way.name == "to-offset":
+        return within(admin, dict.fromkeys(partitions, way.value))
+    if way.name == "to-current":
+        ends = existing(partitions, ends_of(admin, partitions, "latest"))
+        return {tp: where.committed.get(tp, ends[tp]) for tp in ends}
+    if way.name == "shift-by":
+        for tp in partitions:
+            if tp not in where.committed:
+                raise RefusedByState(f"{tp} cannot be shifted: group {where.group_id!r} has committed nothing for it")
+        shifted = {tp: min(max(where.committed[tp] + way.value, 0), INT64_MAX) for tp in partitions}
+        return within(admin, shifted)
+    return first_after(admin, partitions, way.value)
+
+
+def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
+    """Return the targets, each moved to the nearest offset that the log has."""
+    starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
+    existing(targets, ends)
+    return {tp: min(max(targets[tp], starts[tp]), ends[tp]) for tp in sorted(targets)}
+
+
+def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+    """Return the first record of that time or later; behind the last record where there is none."""
+    ends = existing(partitions, ends_of(admin, partitions, "latest"))
+    found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
+    return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in ends}
+
+
+def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPartition, int]:
+    """Return what was found, sorted. Raises NothingThere where that is not all."""
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise NothingThere(f"{names}: no such partition")
+    return {tp: found[tp] for tp in sorted(found)}
+
+
+def partitions_named(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions that ``--topic TOPIC`` and ``--topic TOPIC:0,3`` name. Raises NothingThere for a topic or a
+    partition that does not exist, UsageError for what is no such text."""
+    wanted: dict[TopicPartition, None] = {}
+    for text in topics:
+        name, _, numbers = text.partition(":")
+        chosen = parse_numbers(text, numbers)
+        described = admin.describe_topics([name], timeout_ms=ADMIN_MS)
+        count = len(described[name].partitions)
+        for number in chosen or range(count):
+            if number >= count:
+                raise NothingThere(f"--topic {text}: {name} has {count} partitions, 0 to {count - 1}")
+            wanted[TopicPartition(name, number)] = None
+    return sorted(wanted)
+
+
+def parse_numbers(text: str, numbers: str) -> list[int]:
+    """``0,3`` as numbers."""
+    if not numbers and not text.endswith(":"):
+        return []
+    if not all(n.isascii() and n.isdecimal() and len(n) < 10 for n in numbers.split(",")):
+        raise UsageError(f"{text!r}: expected TOPIC or TOPIC:0,3")
+    return [int(n) for n in numbers.split(",")]
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds of an ISO 8601 time; UTC where it names no zone. Raises UsageError for any other text."""
+    try:
+        at = dt.datetime.fromisoformat(text)
+        at = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
+        at_ms = int(at.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if at_ms < 0:
+        raise UsageError(f"{text!r} is no time such as 2026-11-20T08:00:00")
+    return at_ms
+
+
+SHOWN: Final = 80
+"""Characters of a line of a file that an error repeats."""
+
+
+def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
+    """Return what a file of ``[group,]topic,partition,offset`` says, as ``--export`` writes it. Without the group it is
+    for the one that is reset. Raises UsageError that names the line that is wrong."""
+    plan: dict[str, dict[TopicPartition, int]] = {}
+    for number, row in enumerate(_rows_of(text), 1):
+        if not row:
+            continue
+        cells = ["", *row] if len(row) == 3 and one_group else row
+        figures = [cell.strip() for cell in cells[2:]]
+        if len(cells) != 4 or not all(f.isascii() and f.isdecimal() and len(f) < 19 for f in figures):
+            what = (
+                "topic,partition,offset or group,topic,partition,offset"
+                if one_group
+                else ("group,topic,partition,offset")
+            )
+            raise UsageError(f"line {number}: {','.join(row)[:SHOWN]!r}: expected {what}")
+        plan.setdefault(cells[0], {})[TopicPartition(cells[1], int(figures[0]))] = int(figures[1])
+    return plan
+
+
+def _rows_of(text: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:  # a field of 128 KiB, a NUL
+        raise UsageError(f"no CSV: {error}") from None
+
+
+def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
+    """Return new offsets as ``read_plan`` takes them, in the format of Kafka's own tool."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    for group_id, moved in offsets.items():
+        for tp, offset in moved.items():
+            rows.writerow([*([] if one_group else [group_id]), tp.topic, tp.partition, offset])
+    return out.getvalue()
+
+
+@dataclass(slots=True)
+class Moved:
+    """What became of one group: where it was, where it goes, and its description, None for one that does not exist."""
+
+    before: Mapping[TopicPartition, int]
+    after: dict[TopicPartition, int]
+    about: GroupDescription | None
+    failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
+    """Partitions that stay where they are, since the coordinator refused them."""
+    gone: Sequence[TopicPartition] = ()
+    """Partitions that stay where they are, since they do not exist any more."""
+    with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    """Of what is another group's: ``after`` as that group has committed it."""
+
+    @property
+    def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
+        """Return what is committed when it is done."""
+        return self.with_metadata or self.after
+
+
+def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execute: bool) -> Moved:
+    """Return where a group goes; with ``execute`` it is there.
+
+    Partitions that the coordinator refuses are in ``failed``. Raises NothingThere for what does not exist,
+    RefusedByState for a group that has members.
+    """
+    about = described_or_none(admin, group_id)
+    if about is None and not topics and way.name != "from-file":
+        raise no_such_group(admin, group_id)
+    if execute and about is not None and about.members:
+        raise RefusedByState(
+            f"group {group_id!r} is {about.state} and cannot be reset while it has members: "
+            f"{names_of_members(about, most=10)}"
+        )
+    committed = {}
+    if about is not None:
+        found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
+        committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
+    gone: list[TopicPartition] = []
+    if topics:
+        partitions = partitions_named(admin, topics)
+    else:
+        partitions = sorted(ends_of(admin, committed, "latest"))
+        gone = sorted(set(committed) - set(partitions))
+        if not partitions and way.name != "from-file":
+            raise NothingThere(f"group {group_id!r} has committed nothing: name a --topic")
+    after = offsets_for(admin, way, Where(group_id, committed, partitions))
+    if not after:
+        raise NothingThere(f"the file says nothing of group {group_id!r}")
+    failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
+    return Moved(committed, after, about, failed, gone)
+
+
+def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
+    """Return each partition, and what its move skips or reads again."""
+    return [
+        MovedPartition(
+            group=group_id,
+            topic=tp.topic,
+            partition=tp.partition,
+            new_offset=offset,
+            prior_offset=prior,
+            skipped=None if prior is None else max(0, offset - prior),
+            read_again=None if prior is None else max(0, prior - offset),
+            error=None if tp not in each.failed else str(each.failed[tp]),
+        )
+        for group_id, each in moved.items()
+        for tp, offset in each.after.items()
+        for prior in (each.before.get(tp),)
+    ]
+
+
+def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
+    """Return where ``target`` goes: to all that ``source`` has committed, with its metadata; with ``execute`` it is
+    there. Raises UsageError for a group and itself, NothingThere, RefusedByState for a target that has members."""
+    if source == target:
+        raise UsageError(f"{source!r} and {target!r} are the same group")
+    describe(admin, source)
+    found = admin.list_group_offsets(source, timeout_ms=ADMIN_MS).check()
+    given = {tp: at for tp in sorted(found) if (at := found[tp]) is not None}
+    if not given:
+        raise NothingThere(f"group {source!r} has committed nothing")
+    about = described_or_none(admin, target)
+    before = admin.list_group_offsets(target, timeout_ms=ADMIN_MS).check() if about is not None else {}
+    if execute and about is not None and about.members:
+        raise RefusedByState(
+            f"group {target!r} is {about.state} and cannot be moved while it has members: "
+            f"{names_of_members(about, most=10)}"
+        )
+    failed = admin.alter_group_offsets(target, given, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
+    committed = {tp: at.offset for tp in before if (at := before[tp]) is not None}
+    return Moved(committed, {tp: at.offset for tp, at in given.items()}, about, failed, with_metadata=given)
+
+
+def deleted_rows(partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int]) -> list[DeletedOffset]:
+    """Return partitions whose offsets are forgotten, with what was committed, as values."""
+    return [DeletedOffset(topic=tp.topic, partition=tp.partition, offset=committed[tp]) for tp in partitions]
+
+
+def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
+    """Return those of the partitions that ``--topic`` names. Raises UsageError for what is no such text."""
+    chosen: set[TopicPartition] = set()
+    for text in topics:
+        name, _, numbers = text.partition(":")
+        only = parse_numbers(text, numbers)
+        chosen |= {tp for tp in committed if tp.topic == name and (not only or tp.partition in only)}
+    return sorted(chosen)
