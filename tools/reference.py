@@ -10,13 +10,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from client_metrics_table import METRICS
 from value_page import values_page
 
 import kohort
 import kohort.testing
 from kohort.broker.dispatch import SERVED
 from kohort.client.group import member_states
-from kohort.client.metrics.table import METRICS
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         UserScramCredentialDeletion,
         UserScramCredentialUpsertion,
     )
-    from kohort.client.group.callbacks import RebalanceListener
+    from kohort.client.group.membership import RebalanceListener
     from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
@@ -144,7 +144,7 @@ _LAZY: Final = {
     "Producer": "kohort.aio.producing.producer",
     "ProducerState": "kohort.client.admin.model",
     "Reassignment": "kohort.client.admin.model",
-    "RebalanceListener": "kohort.client.group.callbacks",
+    "RebalanceListener": "kohort.client.group.membership",
     "RecordMetadata": "kohort.client.producer",
     "Results": "kohort.client.admin.operations",
     "TopicDescription": "kohort.client.admin.model",

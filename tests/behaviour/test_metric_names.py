@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from client_metrics_table import METRICS
+
 import kohort
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.metrics.table import METRICS
-from kohort.client.reports.producer_metrics import BLOCKED
+from kohort.client.metrics_report import BLOCKED
 
 OPTIONAL = {"partition-lost-latency", "partition-revoked-latency"}
 """There once a listener was told so."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from client_metrics_table import METRICS
 
 import kohort
-from kohort.client.metrics.table import METRICS
 from support.peers.apache_kafka import kafka_tool
 
 pytestmark = pytest.mark.interop

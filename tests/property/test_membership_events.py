@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.client.group.callbacks import CallbackNeeded
 from kohort.client.group.member_states import IN_GROUP
+from kohort.client.group.membership import CallbackNeeded
 from kohort.errors import ApiError, CommitFailed, ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.testing.machines.scripted import HANG_UP, SILENCE

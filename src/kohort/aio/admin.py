@@ -7,18 +7,13 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from kohort.aio.admin_input import Topics, names_of, new_topics
+from kohort.aio.admin_calls import PositionCalls, SecurityCalls, Topics, TransactionCalls, names_of, new_topics
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
-from kohort.aio.position_calls import PositionCalls
-from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_of
-from kohort.aio.transaction_admin import TransactionCalls
-from kohort.client.admin import config_resources as resource_operations
 from kohort.client.admin import groups as group_operations
-from kohort.client.admin import members as member_operations
 from kohort.client.admin import nodes as node_operations
 from kohort.client.admin import offsets as offset_operations
 from kohort.client.admin import topics as topic_operations
@@ -37,7 +32,7 @@ from kohort.client.admin.model import (
 from kohort.client.admin.operations import AdminMachine, Operation, Results
 from kohort.client.admin.rights import with_rights
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.reports.producer_metrics import admin_metrics
+from kohort.client.metrics_report import admin_metrics
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import checked_ms
@@ -172,7 +167,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
         """Return what has options, of these kinds (``client_metrics``, ``group``, …) or of all (KIP-1142)."""
-        return await self._run("list_config_resources", resource_operations.list_config_resources(kinds), timeout_ms)
+        return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
         self,
@@ -300,7 +295,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         ApiError for the first that is no member (UNKNOWN_MEMBER_ID), once all are done; with ``check=False`` the
         results hold the errors instead. Raises UsageError where nobody is named.
         """
-        operation = member_operations.remove_group_members(
+        operation = group_operations.remove_group_members(
             self._metadata, group, names_of(members), names_of(instance_ids), reason
         )
         return _checked(await self._run("remove_group_members", operation, timeout_ms, group), check)

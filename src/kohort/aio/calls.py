@@ -1,14 +1,24 @@
-"""Runs calls: verbs of a client, written once for both faces as generators of what they wait for.
+"""Calls: methods of a client as generators of their waits, written once for threads and for tasks.
 
-The blocking face waits for that in its caller's thread, the one for asyncio awaits it. In between, a call reads from
-top to bottom like blocking code.
+A call uses the machine, yields each wait, and goes on with its result: it reads from top to bottom like blocking code.
+``run_call`` waits in the caller's thread, ``run_call_async`` awaits. A consumer's waits are in ``waits.py``
+and ``async_waits.py``.
+
+No call yields while it holds the machine's guard: an interrupt (Ctrl-C) that ends a wait would leave it taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.membership import CallbackNeeded
+from kohort.client.requests.close_timeout import CloseTimeout
+from kohort.client.requests.promise import Promise
 
 R = TypeVar("R")
 W = TypeVar("W")
@@ -47,3 +57,103 @@ async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awa
                     return cast("R", error.value)
                 raise
             failed = error
+
+
+@dataclass(slots=True)
+class WaitFor:
+    """Wait for the result of ``promise``, which is what came of it, or its error.
+
+    ApiTimeout with the text ``too_late`` when time is up; with ``check`` also what failed in the background meanwhile.
+    """
+
+    promise: Promise[Any]
+    timeout_ms: int
+    too_late: str
+    check: bool = True
+
+
+@dataclass(slots=True)
+class WaitUntil:
+    """Wait until ``ready``, called under the guard, returns something; None came of it when time is up.
+
+    Rebalances do not go on meanwhile.
+    """
+
+    ready: Callable[[], Any]
+    timeout_ms: int
+
+
+@dataclass(slots=True)
+class WaitLast:
+    """Wait until ``promise`` has a result or an error, which is not raised, at most for ``close_timeout``."""
+
+    promise: Promise[Any]
+    close_timeout: CloseTimeout
+
+
+@dataclass(slots=True)
+class PollUntil:
+    """Be in a poll until ``ready`` returns something; None came of it when time is up.
+
+    The member counts as alive, rebalances go on, and the listener is told. ``ready`` is called without the guard,
+    again when ``has_work`` says so under it.
+    """
+
+    ready: Callable[[], Any]
+    timeout_ms: int
+    has_work: Callable[[], bool]
+
+
+@dataclass(slots=True)
+class Run:
+    """Run what is the user's or the face's own; in tasks, what it returns is awaited if it can be."""
+
+    work: Callable[[], Any]
+
+
+Wait = WaitFor | WaitUntil | WaitLast | PollUntil | Run
+Call = Generator[Wait, Any, R]
+
+
+class Waits(Protocol):
+    """What calls need of the waits of a face, besides that these run them."""
+
+    machine: ConsumerMachine
+    listener: Any
+
+    @property
+    def guard(self) -> AbstractContextManager[Any]:
+        """Held while the machine is used."""
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds."""
+
+    def kick(self) -> None:
+        """Let the engine look at what changed."""
+
+    def look_again(self) -> None:
+        """Let whoever waits look again."""
+
+    def tell(self, callback: CallbackNeeded) -> Any:
+        """Run the listener, or return what has to be awaited for it. Its first error is kept."""
+
+    def raise_listener_error(self) -> None:
+        """Raise the error that was kept."""
+
+    def run_anywhere(self, call: Call[Any]) -> Any:
+        """Run a call in whatever thread or task, or return what has to be awaited for it."""
+
+
+def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:
+    """Tell the listener, leave the group, and wait for the answer, but for no longer than ``close_timeout``.
+
+    Raises the listener's error.
+    """
+    with waits.guard:
+        callback = waits.machine.prepare_leave()
+    if callback is not None:
+        yield Run(lambda: waits.tell(callback))
+    with waits.guard:
+        promise = waits.machine.leave(reason)
+    yield WaitLast(promise, close_timeout)
+    waits.raise_listener_error()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
@@ -33,8 +34,22 @@ from kohort.client.requests.io import (
     Tick,
     WantToken,
 )
+from kohort.client.requests.troubles import Notes
 from kohort.clock import Clock
 from kohort.errors import KohortError
+from kohort.notes import one_line
+
+CONSUMER_LOG: Final = logging.getLogger("kohort.consumer")
+PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
+
+
+def log_notes(notes: Notes, log: logging.Logger) -> None:
+    """Write down each note once. Nobody has to hold the machine's guard."""
+    if not notes:
+        return
+    for note in notes.take():
+        log.log(note.level, "%s", one_line(note.text))
+
 
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 1.0

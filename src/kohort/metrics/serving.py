@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from kohort.aio.serving.handles import is_reserved
-from kohort.aio.serving.listening import is_loopback, listen_on
+from kohort.aio.serving.listening import is_loopback, is_reserved, listen_on
 from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError, KohortError
 from kohort.metrics.exposition import form_of

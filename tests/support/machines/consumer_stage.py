@@ -8,7 +8,7 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.callbacks import CallbackNeeded
+from kohort.client.group.membership import CallbackNeeded
 from kohort.client.producer import ProducerMachine
 from kohort.client.reading.fetcher import PREFETCH_BYTES
 from kohort.client.requests.promise import Promise

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from kohort.aio.calls import run_call
-from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
-from kohort.client.group.callbacks import CallbackNeeded
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.client.group.membership import CallbackNeeded
 from kohort.errors import ApiTimeout
 from support.machines.consumer_stage import User
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import trustme
 
-from kohort.aio.tls.tls_filter import TlsFilter
+from kohort.aio.tls.tls_socket import TlsFilter
 
 
 @cache

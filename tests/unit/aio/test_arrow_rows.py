@@ -7,7 +7,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 
-from kohort.aio.producing.arrow_rows import ArrowRows  # noqa: E402 - behind importorskip
+from kohort.aio.producing.record_forms import ArrowRows  # noqa: E402 - behind importorskip
 from kohort.config.client import ProducerConfig  # noqa: E402 - behind importorskip
 from kohort.errors import UsageError  # noqa: E402 - behind importorskip
 

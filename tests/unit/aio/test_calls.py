@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from kohort.aio.calls import run_call, run_call_async
-from kohort.aio.consuming.call import Call, Run, Wait
+from kohort.aio.calls import Call, Run, Wait, run_call, run_call_async
 from kohort.errors import ApiTimeout
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 
-from kohort.aio.producing import fair_lock
-from kohort.aio.producing.fair_lock import let_others_run
+from kohort.aio.producing import producer
+from kohort.aio.producing.producer import let_others_run
 
 
 def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
     outer_lock = threading.Lock()
     outer_lock.acquire()
-    monkeypatch.setattr(fair_lock.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
+    monkeypatch.setattr(producer.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
 
     assert let_others_run(outer_lock)
     assert outer_lock.locked()

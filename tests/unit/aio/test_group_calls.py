@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kohort.aio.group.group_calls import GroupCalls, GroupOptions
-from kohort.aio.group.group_session import Session
-from kohort.aio.group.session_state import SessionState
+from kohort.aio.group.session_state import Session, SessionState
 from kohort.client.partition_claims import ClaimState
 from kohort.errors import HandlerFailed, UsageError
 from support.machines.consumer_stage import SERVERS, ConsumerStage, User, tp

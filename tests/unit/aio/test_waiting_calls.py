@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.aio.consuming.commit_callbacks import CommitCallbacks
+from kohort.aio.consuming.immediate_calls import CommitCallbacks
 from kohort.aio.consuming.waiting_calls import WaitingCalls
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition

@@ -9,7 +9,6 @@ import pytest
 from kohort import ConfigResource, NewTopic
 from kohort.broker.broker import Broker
 from kohort.client.admin import groups as admin_groups
-from kohort.client.admin import members as admin_members
 from kohort.client.admin import offsets as admin_offsets
 from kohort.client.admin import topics as admin_topics
 from kohort.client.admin.operations import AdminMachine, Ask, Pause, ask
@@ -175,21 +174,21 @@ def test_offsets_of_a_group_are_set_read_and_deleted_and_so_is_the_group(world):
 
 def test_members_are_named_as_the_version_takes_them(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
-    removed = world.run(admin_members.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
+    removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
         ("m-1", "one"), ErrorCode.UNKNOWN_MEMBER_ID
     )
     with pytest.raises(UsageError, match="nobody is named"):
-        world.run(admin_members.remove_group_members(world.metadata, "g", [], [], ""))
+        world.run(admin_groups.remove_group_members(world.metadata, "g", [], [], ""))
     with pytest.raises(UsageError, match="'x' is named as a member id and as an instance id"):
-        world.run(admin_members.remove_group_members(world.metadata, "g", ["x"], ["x"], ""))
+        world.run(admin_groups.remove_group_members(world.metadata, "g", ["x"], ["x"], ""))
 
-    (step,) = _asked(admin_members.remove_group_members(world.metadata, "g", ["m-1"], [], "x" * 300), world)
+    (step,) = _asked(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], [], "x" * 300), world)
     assert [len(m.reason) for m in step.request.members] == [255]
     assert step.request.members[0].reason.startswith("member was removed by an admin: xxx")
     assert step.shape(step.request, 2).member_id == "m-1"
     for members, instances in ((["a", "b"], []), ([], ["one"])):
-        (step,) = _asked(admin_members.remove_group_members(world.metadata, "g", members, instances, ""), world)
+        (step,) = _asked(admin_groups.remove_group_members(world.metadata, "g", members, instances, ""), world)
         with pytest.raises(UnsupportedVersion, match="one member at a time"):
             step.shape(step.request, 2)
 

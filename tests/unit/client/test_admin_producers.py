@@ -9,7 +9,7 @@ import pytest
 
 from kohort import ProducerState
 from kohort.client.admin.operations import AdminMachine
-from kohort.client.admin.partition_producers import abort_transaction, describe_producers
+from kohort.client.admin.transactions import abort_transaction, describe_producers
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock

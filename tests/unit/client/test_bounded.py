@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.client.metrics.bounded import CountsByName
+from kohort.client.metrics.counts import CountsByName
 
 
 def test_names_beyond_the_bound_take_the_place_of_the_oldest():

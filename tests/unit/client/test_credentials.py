@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.aio.credentials.token_sources import claims_of, told, unsecured
 from kohort.client.requests.credentials import Credentials, TokenMethod, credentials_of
-from kohort.client.requests.own_tokens import claims_of, told, unsecured
 from kohort.config.client import AdminConfig, client_config
 from kohort.errors import ConfigError
 from kohort.secret import Secret

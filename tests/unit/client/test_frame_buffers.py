@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kohort.client.requests.frame_buffers import IN_PLACE_FROM, IN_PLACE_MOST, SCRATCH_BYTES, FrameBuffers
+from kohort.client.requests.connections import IN_PLACE_FROM, IN_PLACE_MOST, SCRATCH_BYTES, FrameBuffers
 from kohort.errors import ProtocolError
 from kohort.wire.codec import Buffer
 

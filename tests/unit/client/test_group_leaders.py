@@ -9,8 +9,7 @@ import pytest
 
 from kohort.assignors.builtin import assignors_named
 from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics, no_user_data
-from kohort.client.group.leader import GroupLeader
-from kohort.client.group.member_messages import MemberMessages
+from kohort.client.group.member_messages import GroupLeader, MemberMessages
 from kohort.client.group.membership import Generation
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata

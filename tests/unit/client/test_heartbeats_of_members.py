@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.group.heartbeat_fields import heartbeat_shape
+from kohort.client.group.consumer_heartbeat import heartbeat_shape
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.errors import ApiError, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP

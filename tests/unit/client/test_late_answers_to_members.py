@@ -11,14 +11,12 @@ import pytest
 
 from kohort.assignors.builtin import assignors_named
 from kohort.client.group.membership_classic import ClassicMembership, MemberState
-from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.failures import Failures
+from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.find_coordinator import CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.troubles import Troubles
+from kohort.client.requests.troubles import Notes, Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ConnectionFailed, ErrorCode
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription

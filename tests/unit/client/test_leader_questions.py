@@ -6,15 +6,13 @@ import random
 
 import pytest
 
-from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.failures import Failures
-from kohort.client.reading.leader_questions import LeaderQuestions, Question
+from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.positions import FetchState, Position
+from kohort.client.reading.resets import LeaderQuestions, Question
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.troubles import Troubles
+from kohort.client.requests.troubles import Notes, Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 from kohort.wire.messages.metadata import (

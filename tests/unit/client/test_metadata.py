@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.client.requests.addresses import Addresses
+from kohort.client.requests.lanes import Addresses
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed, ErrorCode, UnsupportedVersion

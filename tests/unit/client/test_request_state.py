@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.requests.backoff import Backoff
-from kohort.client.requests.request_state import RequestState, TimedRequests, TimedRequestState
+from kohort.client.requests.request_state import Backoff, RequestState, TimedRequests, TimedRequestState
 from kohort.client.requests.source import ANY_NODE, Unsent
 from kohort.wire.messages.metadata import MetadataRequest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.client.group.callbacks import CallbackNeeded
+from kohort.client.group.membership import CallbackNeeded
 from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.messages.offsets import OffsetCommitRequest
 from support.machines.consumer_stage import User

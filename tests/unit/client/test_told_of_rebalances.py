@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kohort
-from kohort.client.group.callbacks import CallbackNeeded
+from kohort.client.group.membership import CallbackNeeded
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, ErrorCode, UnsupportedVersion, UsageError
 from kohort.testing.machines.scripted import SILENCE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.requests.notes import MOST_NOTES, Notes
-from kohort.client.requests.troubles import PASSING_MS, Troubles
+from kohort.client.requests.troubles import MOST_NOTES, PASSING_MS, Notes, Troubles
 from kohort.errors import ErrorCode
 from kohort.notes import info, warning
 

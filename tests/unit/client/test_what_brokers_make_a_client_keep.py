@@ -6,9 +6,8 @@ import pytest
 
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import LEARNT_MOST, Metadata
-from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import KNOWN_MOST, Troubles
+from kohort.client.requests.troubles import KNOWN_MOST, Notes, Troubles
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed

@@ -12,7 +12,7 @@ from fuzz.entrance import Entrance, Watch, Wrong
 from fuzz.entrances.client_answers import ClientAnswers, with_topics
 from fuzz.messages import Vocabulary, bytes_of
 from fuzz.mutate import mutated
-from kohort.client.admin import groups, nodes, offsets, partition_producers, topics, transactions
+from kohort.client.admin import groups, nodes, offsets, topics, transactions
 from kohort.client.admin.operations import AdminMachine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Unsent
@@ -36,8 +36,8 @@ CALLS: tuple[Callable[[Metadata], Any], ...] = (
     lambda metadata: topics.delete_topics(metadata, ["t"], timeout_ms=100),
     lambda metadata: transactions.describe_transactions(metadata, ["t"]),
     lambda metadata: transactions.fence_producers(metadata, ["t"]),
-    lambda metadata: partition_producers.describe_producers(metadata, [PARTITION]),
-    lambda metadata: partition_producers.abort_transaction(
+    lambda metadata: transactions.describe_producers(metadata, [PARTITION]),
+    lambda metadata: transactions.abort_transaction(
         metadata, PARTITION, producer_id=1, producer_epoch=0, coordinator_epoch=None
     ),
     lambda metadata: offsets.list_ends(metadata, [PARTITION]),

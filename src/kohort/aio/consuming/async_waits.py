@@ -12,14 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
-from kohort.aio.calls import run_call_async
-from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
-from kohort.aio.driver import Driver
-from kohort.aio.notes import CONSUMER_LOG, log_notes
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
+from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
+from kohort.client.group.membership import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError

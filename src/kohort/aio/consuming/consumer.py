@@ -24,10 +24,10 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.callbacks import RebalanceListener
+from kohort.client.group.membership import RebalanceListener
 from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics_report import consumer_metrics
 from kohort.client.reading.list_offsets import OffsetAndTimestamp
-from kohort.client.reports.consumer_metrics import consumer_metrics
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.extras import needs

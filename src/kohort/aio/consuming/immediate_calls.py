@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kohort.aio.consuming.commit_callbacks import CommitCallback, CommitCallbacks
 from kohort.aio.other_names import OF_CONSUMERS, OtherNames
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.commits import Offsets
 from kohort.client.reading.positions import Position
 from kohort.client.reading.subscription import Reset
+from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms, checked_partition, whole_number
 from kohort.config.client import ConsumerConfig
-from kohort.errors import UsageError
+from kohort.errors import KohortError, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
+
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
+
+
+class CommitCallbacks:
+    """The commits of ``commit_async``, in their order, until their callbacks were told."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+
+    def add(self, promise: Promise[Offsets], callback: CommitCallback | None) -> None:
+        """Tell ``callback`` once ``promise`` is done, and those before it were told."""
+        self._waiting.append((promise, callback))
+
+    def promises(self) -> list[Promise[Offsets]]:
+        """Return the commits whose callbacks were not told yet."""
+        return [promise for promise, _ in self._waiting]
+
+    def tell(self) -> None:
+        """Tell the callbacks of what is done, in this thread. Raises what a callback raises."""
+        while self._waiting and self._waiting[0][0].done:
+            promise, callback = self._waiting.popleft()
+            if callback is not None:
+                callback({} if promise.error is not None else promise.result(), promise.error)
+
 
 LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 

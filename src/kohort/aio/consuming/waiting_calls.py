@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from kohort.aio.consuming.call import Call, WaitFor, WaitLast, Waits, WaitUntil, leave_group
-from kohort.aio.consuming.commit_callbacks import CommitCallbacks
+from kohort.aio.calls import Call, WaitFor, WaitLast, Waits, WaitUntil, leave_group
+from kohort.aio.consuming.immediate_calls import CommitCallbacks
 from kohort.client.reading.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.user_input import checked_ms, checked_partition, checked_partitions, whole_number

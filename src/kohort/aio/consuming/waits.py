@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from kohort.aio.calls import run_call
-from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
-from kohort.aio.driver import Driver
+from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.io_thread import Closeable, IoThread
-from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
+from kohort.client.group.membership import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup

@@ -20,7 +20,7 @@ from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_
 from kohort.aio.group.group_tasks import AsyncHandler, HandlerTasks
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.reports.consumer_metrics import consumer_metrics
+from kohort.client.metrics_report import consumer_metrics
 from kohort.errors import UsageError
 from kohort.model import SubscriptionPattern
 

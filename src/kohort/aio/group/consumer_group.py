@@ -26,7 +26,7 @@ from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.reports.consumer_metrics import consumer_metrics
+from kohort.client.metrics_report import consumer_metrics
 from kohort.errors import UsageError
 from kohort.model import SubscriptionPattern
 

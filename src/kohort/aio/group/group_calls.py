@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
-from kohort.aio.consuming.call import Call, PollUntil, Run, Waits, leave_group
+from kohort.aio.calls import Call, PollUntil, Run, Waits, leave_group
 from kohort.aio.consuming.immediate_calls import topics_of
 from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kohort.aio.consuming.record_reader import layout_of
-from kohort.aio.group.group_session import Session, SessionClaim
-from kohort.aio.group.session_state import SessionState
+from kohort.aio.group.session_state import Session, SessionClaim, SessionState
 from kohort.client.partition_claims import ClaimState
 from kohort.client.reading.fetched import Fetched
 from kohort.model import Record

@@ -12,14 +12,13 @@ from kohort.aio.calls import run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
-from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
+from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics_report import producer_metrics
 from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
-from kohort.client.reports.producer_metrics import producer_metrics
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kohort.aio.driver import Driver
-from kohort.aio.notes import PRODUCER_LOG, log_notes
+from kohort.aio.driver import PRODUCER_LOG, Driver, log_notes
 from kohort.aio.other_names import OF_DELIVERIES, OtherNames
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
 from kohort.client.user_input import checked_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -13,15 +14,13 @@ from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
-from kohort.aio.producing.fair_lock import let_others_run
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls
-from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
+from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics_report import producer_metrics
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
-from kohort.client.reports.producer_metrics import producer_metrics
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
@@ -36,6 +35,25 @@ R = TypeVar("R")
 REFILL_AT: Final = 0.75
 """A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
 CLOSE_MS: Final = 30_000
+TRIES: Final = 4
+
+
+def let_others_run(outer_lock: threading.Lock) -> bool:
+    """Try a locked ``outer_lock`` a few times more; return whether it was taken.
+
+    Without an outer lock, a thread that blocks on the inner one gets it while another thread runs, and waits for the
+    GIL with the lock taken. The running thread then blocks on the lock in the same way. Each use costs two switches of
+    threads: several threads do a quarter of the work of one. So a thread tries the outer lock first, and yields the GIL
+    while that is taken.
+
+    Only the inner lock protects the producer. The outer one may stay locked by an interrupted thread, and a signal
+    handler that runs inside it must not wait for itself.
+    """
+    for _ in range(TRIES):
+        time.sleep(0)  # lets go of the GIL
+        if outer_lock.acquire(blocking=False):
+            return True
+    return False
 
 
 class Producer(OtherNames):

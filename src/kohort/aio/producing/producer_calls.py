@@ -6,9 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
-from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
-from kohort.aio.producing.record_forms import RecordLike, checked_lots
+from kohort.aio.producing.record_forms import ArrowRows, RecordLike, checked_lots
 from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition

@@ -10,7 +10,9 @@ thread of its own; ``async with`` runs it on the loop of the caller.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
+import secrets
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +21,6 @@ from typing import Any, Final, TypeVar
 
 from kohort.aio.io_thread import new_loop
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
-from kohort.aio.serving.first_users import options_for
 from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
@@ -27,11 +28,34 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listener_overrides import PREFIX
 from kohort.config.listeners import address_text, check_listeners, parse_listener
 from kohort.config.options import parse_config
-from kohort.config.server_properties import understand, with_mechanisms
+from kohort.config.server_properties import ADD_SCRAM, understand, with_mechanisms
 from kohort.coordinator.partitioning import partition_of
 from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
 from kohort.log.topics import Topic
 from kohort.secret import Secret
+from kohort.security.sasl.exchange import Derivation
+from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW, SALT_BYTES
+
+LISTENER: Final = "SASL_PLAINTEXT"
+"""The listener of a broker with users that is told of no other."""
+
+
+def options_for(users: Mapping[str, str | Secret], address: str) -> dict[str, Any]:
+    """Return the options of a broker at ``address`` on which these users log in by SCRAM. Raises ConfigError."""
+    if not users:
+        raise ConfigError("users={}: expected names and their passwords")
+    lines = [_line(mechanism, name, users[name]) for name in users for mechanism in HASHES]
+    return {ADD_SCRAM: Secret("\n".join(lines)), "listeners": f"{LISTENER}://{address}"}
+
+
+def _line(mechanism: str, name: str, password: str | Secret) -> str:
+    if not name or '"' in name or len(name.splitlines()) > 1 or not Secret(password):
+        raise ConfigError(f"users: {name!r}: expected a name in one line without quotes, and a password")
+    salt = secrets.token_bytes(SALT_BYTES)
+    salted = Derivation(Secret(password), salt, ITERATIONS_LOW, HASHES[mechanism]).derive()
+    shown = [base64.b64encode(value).decode() for value in (salt, salted)]
+    return f'{mechanism}=[name="{name}",iterations={ITERATIONS_LOW},salt="{shown[0]}",saltedpassword="{shown[1]}"]'
+
 
 R = TypeVar("R")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import socket
 from contextlib import ExitStack
 from ipaddress import ip_address
@@ -22,6 +23,20 @@ from kohort.config.listeners import (
     with_ports,
 )
 from kohort.errors import ConfigError
+
+RESERVED: Final = 64
+"""File handles of the process that connections leave to the logs.
+
+At the limit, accept fails almost silently in uvloop and asyncio, and logs can be neither opened nor written.
+"""
+
+
+def is_reserved(handle: int) -> bool:
+    """Tell whether a connection got one of the last handles of the process: the system gives the lowest that is
+    free."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
+
 
 BACKLOG: Final = 512
 

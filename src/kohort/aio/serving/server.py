@@ -19,9 +19,8 @@ from typing import Any, Final
 from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
-from kohort.aio.serving.handles import is_reserved
 from kohort.aio.serving.key_fetching import fetch_keys
-from kohort.aio.serving.listening import BACKLOG, BoundListener, bind
+from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, is_reserved
 from kohort.aio.serving.pulse import Pulse
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener

@@ -10,8 +10,7 @@ from typing import Final, Protocol
 
 from kohort.aio.addresses import connect_to
 from kohort.aio.tls.failures import WANTS_CERTIFICATE, BrokerAsked, TlsRefusal, of_broker, speaks_no_tls
-from kohort.aio.tls.tls_filter import ALERT_RECORD, HANDSHAKE_RECORD, TlsFilter
-from kohort.aio.tls.tls_socket import Above, ReadInto, TlsSocket
+from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, ReadInto, TlsFilter, TlsSocket
 
 LOOK_S: Final = 3.0
 """How long it may take to look who is there, for the words."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Final
 
-from kohort.aio.tls.ciphers import use_ciphers
 from kohort.aio.tls.client_side import TlsClient
 from kohort.aio.tls.key_stores import (
     Given,
@@ -18,16 +20,135 @@ from kohort.aio.tls.key_stores import (
     read_file,
     use_identity,
 )
-from kohort.aio.tls.reloading import Reloading
 from kohort.aio.tls.server_side import TlsListener
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.listener_security import ListenerConfig, SecurityProtocol
 from kohort.config.listeners import Listener, listener_config
-from kohort.errors import ConfigError
-from kohort.notes import Note
+from kohort.errors import ConfigError, MissingExtra
+from kohort.notes import Note, info, warning
 from kohort.secret import Secret
 from kohort.security.certificate_names import name_rules
+
+OPTION: Final = "ssl.cipher.suites"
+TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""What TLS 1.3 has, by one name for all. OpenSSL takes all three, and Python's ``ssl`` cannot have it take fewer."""
+_JAVA: Final = re.compile(
+    r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
+)
+
+
+def openssl_name(name: str) -> str:
+    """Return OpenSSL's name of a cipher that may be given by Java's."""
+    found = _JAVA.fullmatch(name)
+    if found is None:
+        return name
+    exchange, signature, bits, mode, digest = found.groups()
+    if bits is None:
+        return f"{exchange}-{signature}-CHACHA20-POLY1305"
+    cipher = f"AES{bits}-GCM-{digest}" if mode == "GCM" else f"AES{bits}-{digest}"
+    if exchange is None:
+        return cipher
+    return f"{exchange}-{signature}-{cipher}"
+
+
+def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
+    """Let a context take these ciphers only. Raises ConfigError for what OpenSSL has none of.
+
+    Where none of them is of TLS 1.3, or all are, only one version of TLS is left, as in Java.
+    """
+    if not names:
+        return
+    older = [openssl_name(name) for name in names if name not in TLS13]
+    if len(older) == len(names) and all("-" in name for name in older):  # HIGH, @SECLEVEL=1 and the like say nothing
+        context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2, key=_place)
+    if not older:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if _place(context.minimum_version) > _place(context.maximum_version):
+        raise ConfigError(f"{OPTION}={','.join(names)}: none of a version in ssl.enabled.protocols")
+    for name in older:  # OpenSSL passes over those that it does not know, if there is one that it does
+        _set(context, name)
+    if older:
+        _set(context, ":".join(older))
+
+
+def _set(context: ssl.SSLContext, ciphers: str) -> None:
+    try:
+        context.set_ciphers(ciphers)
+    except ssl.SSLError:
+        if not ciphers.startswith(("!", "-", "+", "@")):
+            raise ConfigError(f"{OPTION}: OpenSSL knows no cipher {ciphers!r}") from None
+
+
+def _place(version: int) -> int:
+    """Order versions, of which OpenSSL's highest is a negative number."""
+    return 1 << 20 if version == ssl.TLSVersion.MAXIMUM_SUPPORTED else version
+
+
+LOOK_EVERY_S: Final = 1.0
+
+Seen = tuple[object, ...]
+
+
+class Reloading:
+    """TLS context of one listener or client that follows its files: certificates are renewed without a restart.
+
+    A new connection looks for changed files, at most once a second. Standing connections keep their context. Unusable
+    files are logged, and the old context stays. Raises ConfigError, MissingExtra if the first context cannot be made.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], ssl.SSLContext],
+        files: Sequence[str],
+        tell: Callable[[Note], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._make = make
+        self._files = [Path(path).expanduser() for path in files]
+        self._tell = tell
+        self._clock = clock
+        self._seen = self._look()
+        self._looked_s = clock()
+        self._context = make()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        now_s = self._clock()
+        if now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            seen = self._look()
+            if seen != self._seen:
+                self._seen = seen
+                self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        try:
+            self._context = self._make()
+        except (ConfigError, MissingExtra) as error:
+            self._say(warning(f"the certificates that were there before stay in use: {error}", "certificates"))
+        else:
+            names = ", ".join(str(path) for path in self._files)
+            self._say(info(f"certificates were read again: {names}"))
+
+    def _say(self, note: Note) -> None:
+        if self._tell is not None:
+            self._tell(note)
+
+    def _look(self) -> Seen:
+        return tuple(_state(path) for path in self._files)
+
+
+def _state(path: Path) -> object:
+    try:
+        state = path.stat()
+        if S_ISDIR(state.st_mode):
+            return tuple((entry.name, _state(entry)) for entry in sorted(path.iterdir()) if not entry.is_dir())
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
 
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kohort.aio.tls.failures import of_client
-from kohort.aio.tls.tls_filter import FATAL_INTERNAL_ERROR, HANDSHAKE_RECORD, TlsFilter
-from kohort.aio.tls.tls_socket import ReadInto, TlsSocket
+from kohort.aio.tls.tls_socket import FATAL_INTERNAL_ERROR, HANDSHAKE_RECORD, ReadInto, TlsFilter, TlsSocket
 from kohort.errors import ProtocolError
 from kohort.notes import Note, info, warning
 from kohort.security.certificates import subject_name

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.client.admin.leaders import by_leader_of
 from kohort.client.admin.model import FirstRecord, PartitionOffset
-from kohort.client.admin.offsets import ISOLATION
+from kohort.client.admin.offsets import ISOLATION, by_leader_of
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
 from kohort.client.admin.topics import cluster
 from kohort.client.requests.metadata import Metadata

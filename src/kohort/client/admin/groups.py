@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from kohort.client.admin.coordinators import GroupCall, Several, for_each_group
-from kohort.client.admin.group_descriptions import described_classic_group, described_consumer_group
-from kohort.client.admin.model import GroupDescription, GroupListing
+from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
 from kohort.client.admin.operations import Operation, Results, passes
 from kohort.client.admin.topics import ask_every_broker
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ErrorCode, UnsupportedVersion
+from kohort.errors import ErrorCode, ProtocolError, UnsupportedVersion, UsageError
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
 from kohort.wire.messages.group_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
-from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.wire.messages.group_consumer import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeGroup,
+    ConsumerGroupDescribeMember,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -37,6 +47,130 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponse,
 )
 from kohort.wire.schema import Message
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
+"""What ConsumerGroupDescribe calls members; version 0, of Kafka before 4.0, does not tell (-1)."""
+
+
+def described_classic_group(group: DescribedGroup, node_id: int) -> GroupDescription:
+    """Return a group as DescribeGroups tells of it."""
+    members = tuple(_classic_member(member, group.protocol_type) for member in group.members)
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members, CLASSIC
+    )
+
+
+def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
+    """Return a member; what it wants and owns is read only where the blobs are those of consumers, and readable."""
+    topics: tuple[str, ...] = ()
+    assignment: tuple[TopicPartition, ...] = ()
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            topics = tuple(parse_subscribed_topics(member.member_metadata)) if member.member_metadata else ()
+            assignment = tuple(parse_assignment(member.member_assignment).partitions)
+        except ProtocolError:
+            pass
+    return MemberDescription(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        topics,
+        assignment,
+        member.member_metadata,
+        member.member_assignment,
+        CLASSIC,
+    )
+
+
+def described_consumer_group(group: ConsumerGroupDescribeGroup, node_id: int) -> GroupDescription:
+    """Return a group as ConsumerGroupDescribe tells of it."""
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        PROTOCOL_TYPE,
+        group.assignor_name,
+        node_id,
+        tuple(_modern_member(member) for member in group.members),
+        CONSUMER,
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _modern_member(member: ConsumerGroupDescribeMember) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        tuple(member.subscribed_topic_names),
+        _partitions(member.assignment),
+        b"",
+        b"",
+        MEMBER_TYPES.get(member.member_type, ""),
+        member.member_epoch,
+        _partitions(member.target_assignment),
+        member.subscribed_topic_regex or None,
+        member.rack_id,
+    )
+
+
+def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(t.topic_name, number) for t in assignment.topic_partitions for number in t.partitions)
+
+
+BATCHED_FROM: Final = 3
+"""From this version on a request names several members, and static ones by their instance ids."""
+REASON: Final = "member was removed by an admin"
+"""What Kafka's own client gives as the reason; a coordinator sees by it that it was an administrator."""
+LONGEST_REASON: Final = 255
+"""Characters of a reason that are sent, as Kafka's own client cuts it."""
+
+
+def remove_group_members(
+    metadata: Metadata, group: str, members: Sequence[str], instance_ids: Sequence[str], reason: str
+) -> Operation[Results[str, None]]:
+    """Have members leave a group: these member ids, and whoever has these instance ids.
+
+    Raises UsageError where nobody is named, or one name is in both lists.
+    """
+    if twice := sorted(set(members) & set(instance_ids)):
+        raise UsageError(f"{twice[0]!r} is named as a member id and as an instance id; choose one")
+    if not members and not instance_ids:
+        raise UsageError("nobody is named: give member ids, or instance ids")
+    told = (f"{REASON}: {reason}" if reason else REASON)[:LONGEST_REASON]
+    leaving = [MemberIdentity(member_id=name, reason=told) for name in dict.fromkeys(members)]
+    leaving += [
+        MemberIdentity(member_id="", group_instance_id=name, reason=told) for name in dict.fromkeys(instance_ids)
+    ]
+
+    def read(answer: LeaveGroupResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
+        results: Results[str, None] = Results()
+        if not answer.members and not answer.error_code:
+            results.add(members[0], None)
+        for left in answer.members:
+            results.add_or_refuse(left.group_instance_id or left.member_id, None, left.error_code)
+        return answer.error_code, None, results
+
+    call = GroupCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, _shaped)
+    by_group = yield from for_each_group(metadata, [group], call)
+    removed: Results[str, None] = by_group[group]
+    return removed
+
+
+def _shaped(request: Message, version: int) -> Message:
+    """Name the one member as old brokers take it. Raises UnsupportedVersion for more, and for static ones."""
+    assert isinstance(request, LeaveGroupRequest)
+    if version >= BATCHED_FROM:
+        return request
+    first, *others = request.members
+    if others or first.group_instance_id is not None:
+        raise UnsupportedVersion("this broker takes out one member at a time, by its member id (Kafka before 2.4)")
+    return LeaveGroupRequest(group_id=request.group_id, member_id=first.member_id)
+
 
 BY_NAME: Final = 9
 """The last version of OffsetCommit and OffsetFetch that names topics."""

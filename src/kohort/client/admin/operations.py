@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import retry_backoff
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig

@@ -6,22 +6,80 @@ The rules: protocol/offsets.md#what-a-client-commits.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from kohort.client.group.commit_order import AskedFor, CommitOrder
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Membership, not_a_member
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, TopicIds, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
-from kohort.client.requests.request_state import TimedRequests, TimedRequestState
+from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
 from kohort.model import NO_UUID, OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.schema import Message
+
+
+class AskedFor(NamedTuple):
+    """What a commit asks for of one partition."""
+
+    number: int
+    """Of the commit, in the order in which they were asked for."""
+    at: OffsetAndMetadata
+    topic_id: bytes | None = None
+    """Id of the topic that the offset was read from; None: not known."""
+
+
+Left = Mapping[TopicPartition, AskedFor]
+"""What is still to be written of a commit."""
+
+
+class CommitOrder:
+    """Order of a consumer's commits: a repeated commit never replaces the offset of a later one.
+
+    A commit waits before it is repeated, and later ones are sent meanwhile. The order keeps the latest commit of each
+    partition until all of them are done.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._written: dict[TopicPartition, int] = {}
+        self._doubtful: dict[TopicPartition, AskedFor] = {}
+        """The latest that was sent and may be written, or may not: its answer was lost, or leaves it open."""
+
+    def next_number(self, *, is_alone: bool) -> int:
+        """Return the place of a commit in the order. ``is_alone``: no other is to be done."""
+        if is_alone:
+            self._written.clear()
+            self._doubtful.clear()
+        self._last += 1
+        return self._last
+
+    def left_of(self, number: int, left: Left) -> dict[TopicPartition, AskedFor]:
+        """Return what commit ``number`` is to say now of what it had left: nothing of what a later one has written, and
+        what a later one said where nobody knows whether that is written."""
+        return {
+            partition: max(asked_for, self._doubtful.get(partition, asked_for), key=_number)
+            for partition, asked_for in left.items()
+            if self._written.get(partition, 0) < number
+        }
+
+    def note_written(self, left: Left) -> None:
+        """Note what a broker has acknowledged."""
+        for partition, asked_for in left.items():
+            self._written[partition] = max(asked_for.number, self._written.get(partition, 0))
+
+    def note_doubtful(self, left: Left) -> None:
+        """Note what may be written by now."""
+        for partition, asked_for in left.items():
+            self._doubtful[partition] = max(asked_for, self._doubtful.get(partition, asked_for), key=_number)
+
+
+def _number(asked_for: AskedFor) -> int:
+    return asked_for.number
+
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 

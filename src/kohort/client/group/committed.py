@@ -19,11 +19,10 @@ from kohort.client.group.offset_messages import (
 )
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState, Position
-from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
-from kohort.client.requests.request_state import TimedRequests, TimedRequestState
+from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.errors import ApiTimeout, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition

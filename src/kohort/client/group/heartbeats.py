@@ -5,8 +5,7 @@ The rules: protocol/members.md#clocks-of-a-member.
 
 from __future__ import annotations
 
-from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 

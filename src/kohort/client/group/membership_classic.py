@@ -17,15 +17,13 @@ from typing import Final
 
 from kohort.assignors.spec import Assignor
 from kohort.client.group.heartbeats import HeartbeatClocks
-from kohort.client.group.leader import GroupLeader
-from kohort.client.group.member_messages import MemberMessages, leave_shape
+from kohort.client.group.member_messages import GroupLeader, MemberMessages, leave_shape
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, CommitVerdict, Generation, not_a_member
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition

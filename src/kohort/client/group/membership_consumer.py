@@ -13,17 +13,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.client.group.heartbeat_errors import Meaning, heartbeat_error, meaning
-from kohort.client.group.heartbeat_fields import HeartbeatFields, heartbeat_shape
+from kohort.client.group.consumer_heartbeat import (
+    NO_ASSIGNMENT,
+    HeartbeatFields,
+    Meaning,
+    Reconcilable,
+    TopicNames,
+    assigned_partitions,
+    heartbeat_error,
+    heartbeat_shape,
+    meaning,
+)
 from kohort.client.group.heartbeats import PollClock
 from kohort.client.group.member_states import IN_GROUP, PREVIOUS, ConsumerMemberState
 from kohort.client.group.membership import NO_GENERATION, CommitVerdict, Generation, not_a_member
-from kohort.client.group.target_assignment import NO_ASSIGNMENT, Reconcilable, TopicNames, assigned_partitions
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent
 from kohort.clock import earliest
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, UnsupportedVersion, UsageError, error_code

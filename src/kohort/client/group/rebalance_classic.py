@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from kohort.client.group.callbacks import CallbackKind, CallbackNeeded, CommitPositions
+from kohort.client.group.membership import CallbackKind, CallbackNeeded, CommitPositions
 from kohort.client.group.membership_classic import ClassicMembership, MemberState
 from kohort.client.reading.subscription import Mode, SubscriptionState
 from kohort.client.requests.promise import Promise

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from kohort.client.group.callbacks import CallbackKind, CallbackNeeded, CommitPositions
+from kohort.client.group.consumer_heartbeat import Reconcilable
+from kohort.client.group.membership import CallbackKind, CallbackNeeded, CommitPositions
 from kohort.client.group.membership_consumer import ConsumerMembership
-from kohort.client.group.target_assignment import Reconcilable
 from kohort.client.reading.subscription import Mode, SubscriptionState
 from kohort.client.requests.promise import Promise
 from kohort.model import OffsetAndMetadata, TopicPartition

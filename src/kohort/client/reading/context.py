@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
-from kohort.client.metrics.reading import ReadingMetrics
-from kohort.client.reading.failures import Failures
+from kohort.client.metrics.counts import ReadingMetrics
+from kohort.client.reading.positions import PartitionState
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.notes import Notes
-from kohort.client.requests.troubles import Troubles
+from kohort.client.requests.troubles import Notes, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+
+
+class Failures:
+    """Oldest first. Sources find them between polls; meanwhile the user may seek, or be assigned something else."""
+
+    def __init__(self, subscription: SubscriptionState) -> None:
+        self._subscription = subscription
+        self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
+
+    def append(self, error: KohortError) -> None:
+        """Raise ``error`` at the next poll, whatever the user does meanwhile."""
+        self._errors.append((error, None, None, 0))
+
+    def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
+        """Raise ``error`` at the next poll if the partition is assigned then, and stands where it stands now."""
+        self._errors.append((error, partition, state, state.run))
+
+    def __bool__(self) -> bool:
+        while self._errors:
+            _, partition, state, run = self._errors[0]
+            if partition is None or state is None:
+                return True
+            if self._subscription.assigned.get(partition) is state and state.run == run:
+                return True
+            self._errors.popleft()
+        return False
+
+    def popleft(self) -> KohortError:
+        """Take the oldest error. Only where there is one."""
+        return self._errors.popleft()[0]
 
 
 @dataclass(frozen=True, slots=True)

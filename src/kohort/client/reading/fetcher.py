@@ -18,9 +18,8 @@ from kohort.client.reading.fetch_sessions import FetchSession, SessionRequest, W
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.positions import PartitionState
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import READING
 from kohort.errors import CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code

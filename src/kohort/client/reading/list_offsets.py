@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
-from kohort.client.requests.request_state import TimedRequests, TimedRequestState
+from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig

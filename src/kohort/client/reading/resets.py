@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import (
     EARLIEST,
     LATEST,
@@ -16,6 +16,8 @@ from kohort.client.reading.list_offsets import (
 )
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.requests.denials import answer_error
+from kohort.client.requests.metadata import LeaderAndEpoch
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING
 from kohort.config.client import reset_duration_ms
@@ -23,6 +25,72 @@ from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, NoOffs
 from kohort.model import TopicPartition
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.schema import Message
+
+
+class Question(NamedTuple):
+    """One partition that its leader is asked about, and its run at that time."""
+
+    partition: TopicPartition
+    state: PartitionState
+    run: int
+    leader: LeaderAndEpoch
+
+
+BuildRequest = Callable[[int, list[Question]], Unsent | None]
+"""Makes the request for one node; its context are the questions that it asks. None if it asks nothing."""
+
+
+class LeaderQuestions:
+    """Requests to leaders about the assigned partitions of one state, repeated after a back-off.
+
+    Each partition has one request in flight. Its answer counts only if the partition is still in the same run: a seek
+    or a new assignment starts another run.
+    """
+
+    def __init__(self, waiting_in: FetchState, context: ConsumerContext) -> None:
+        self._waiting_in = waiting_in
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._failures = RequestState(retry_backoff(context.config, context.rng))
+        """One back-off for all partitions, so that one request asks about them again."""
+
+    def poll(self, now_ms: int, build: BuildRequest) -> Poll:
+        """Build one request for each leader. A partition without a leader is asked about when metadata name one."""
+        wakes: list[int] = []
+        by_leader: dict[int, list[Question]] = {}
+        for partition, state in self._subscription.not_fetching:
+            if state.state is not self._waiting_in or state.looking_up:
+                continue
+            if state.retry_at_ms > now_ms:
+                wakes.append(state.retry_at_ms)
+            elif (leader := self._metadata.leader(partition)) is None:
+                self._metadata.request_refresh()
+            else:
+                by_leader.setdefault(leader.node_id, []).append(Question(partition, state, state.run, leader))
+        unsent = [request for node_id, asked in by_leader.items() if (request := build(node_id, asked)) is not None]
+        for request in unsent:
+            for question in request.context:
+                question.state.looking_up = True
+        return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
+
+    def ended(self, sent: Unsent) -> list[Question]:
+        """Take note of an answer or a failure; return the questions whose partitions still wait for it."""
+        asked: list[Question] = sent.context
+        current = [q for q in asked if q.state.run == q.run and q.state.state is self._waiting_in]
+        for question in current:
+            question.state.looking_up = False
+        return current
+
+    def succeeded(self) -> None:
+        """Begin to count failures anew."""
+        self._failures.succeeded()
+
+    def ask_again(self, state: PartitionState, now_ms: int) -> None:
+        """Ask about a partition again after the back-off; all that fail before its end count as one failure."""
+        if now_ms >= self._failures.retry_at_ms:
+            self._failures.failed(now_ms)
+        state.retry_at_ms = self._failures.retry_at_ms
+
 
 NONE: Final = "none"
 NAMED_MOST: Final = 20

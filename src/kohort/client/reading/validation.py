@@ -9,10 +9,9 @@ reading goes on from the cut if there is a reset policy; without one the user de
 from __future__ import annotations
 
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import CONSUMER, REFRESHED
 from kohort.client.reading.positions import FetchState, PartitionState, Position
-from kohort.client.reading.resets import Resets
+from kohort.client.reading.resets import LeaderQuestions, Question, Resets
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import LeaderAndEpoch
 from kohort.client.requests.source import IDLE, Poll, Unsent

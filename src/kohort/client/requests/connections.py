@@ -14,21 +14,104 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from kohort.client.metrics.traffic import Answer, NodeMetrics
-from kohort.client.requests.frame_buffers import FrameBuffers
+from kohort.client.metrics.counts import Answer, NodeMetrics
 from kohort.client.requests.io import CLOSED_BY_BROKER
 from kohort.client.requests.login import Asked, ClientLogin, Wanted
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.strangers import FIRST_BYTES, stranger
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
 from kohort.version import VERSION
 from kohort.wire.apis import APIS, Api, api_of
+from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer, decode
+from kohort.wire.frames import FrameReader
 from kohort.wire.headers import RequestHeader, build_request, correlation_of, parse_response
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.schema import Message
+
+FIRST_BYTES: Final = 16
+TLS_RECORDS: Final = frozenset({0x14, 0x15, 0x16, 0x17})
+"""ChangeCipherSpec, Alert, Handshake, ApplicationData (RFC 8446, section 5.1)."""
+TLS_MAJOR: Final = 3
+NO_BROKER: Final = "this is no Kafka broker"
+BEGINNINGS: Final = (
+    (b"HTTP", "HTTP"),
+    (b"<", "HTML"),
+    (b"SSH-", "SSH"),
+    (b"AMQP", "AMQP"),
+    (b"-ERR", "Redis's protocol"),
+    (b"220", "SMTP or FTP"),
+)
+
+
+def stranger(first: bytes) -> str | None:
+    """Return the protocol that begins with these bytes, as an error message; None for a broker or an unknown protocol.
+
+    The first answer of a broker is one to ApiVersions, below 16 MB: the first byte of its length is 0.
+    """
+    if len(first) > 1 and first[0] in TLS_RECORDS and first[1] == TLS_MAJOR:
+        return "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"
+    for beginning, name in BEGINNINGS:
+        if first.startswith(beginning):
+            return f"it answers in {name}: {NO_BROKER}"
+    return None
+
+
+SCRATCH_BYTES: Final = 64 << 10
+IN_PLACE_FROM: Final = 128 << 10
+"""Frames from this size on get a buffer of their own."""
+IN_PLACE_MOST: Final = 64 << 20
+"""Larger frames are gathered as they come: nothing of this size is set aside for what a length merely promises."""
+KEPT_BYTES: Final = 48 << 20
+"""How much one connection keeps for frames to come."""
+
+
+class FrameBuffers:
+    """Buffers that the socket of one connection is read into; they return whole frames.
+
+    A Fetch brings megabytes. Pieces that are gathered and joined are copied three times, each time into memory that the
+    system clears first. So once the length of a large frame is known, the socket is read into the frame's own buffer.
+    Small frames are cut from a scratch buffer. A buffer is free again when the last view of it is gone.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._reader = FrameReader(max_bytes)
+        self._buffers = Buffers(KEPT_BYTES)
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether some bytes of a frame have come, and not all."""
+        return self._frame is not None or self._reader.pending_bytes > 0 or self._reader.missing_bytes > 0
+
+    def room(self) -> memoryview:
+        """Return where the next bytes are to be written, from its beginning."""
+        return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
+
+    def arrived(self, count: int) -> list[Buffer]:
+        """Return the frames that are whole now that ``count`` bytes were written. Raises ProtocolError for a length
+        below zero or above the limit."""
+        if self._frame is None:
+            frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
+            self._reserve()
+            return frames
+        self._filled += count
+        if self._filled < len(self._frame):
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def _reserve(self) -> None:
+        """Give the frame under way a place of its own, if it is large."""
+        size = self._reader.pending_bytes + self._reader.missing_bytes
+        if self._reader.missing_bytes and IN_PLACE_FROM <= size <= IN_PLACE_MOST:
+            begun = self._reader.take_begun()
+            self._frame, self._filled = self._buffers.take(size), len(begun)
+            self._frame[: self._filled] = begun
+
 
 API_VERSIONS: Final = 18
 NO_NODE: Final = -1

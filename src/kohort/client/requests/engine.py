@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, MutableSequence, Sequence
 from typing import Final
 
+from kohort.client.metrics.counts import TrafficMetrics
 from kohort.client.metrics.samples import SampleWindows
-from kohort.client.metrics.traffic import TrafficMetrics
-from kohort.client.requests.addresses import Addresses
-from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
 from kohort.client.requests.credentials import credentials_of
 from kohort.client.requests.io import (
@@ -30,11 +28,19 @@ from kohort.client.requests.io import (
     TokenReady,
     WantToken,
 )
-from kohort.client.requests.lanes import Lane, Refusal, forget_those_that_left, least_loaded, told_of_loss, unreachable
+from kohort.client.requests.lanes import (
+    Addresses,
+    Lane,
+    Refusal,
+    forget_those_that_left,
+    least_loaded,
+    told_of_loss,
+    unreachable,
+)
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.notes import Notes
+from kohort.client.requests.request_state import Backoff
 from kohort.client.requests.source import ANY_NODE, RequestSource
-from kohort.client.requests.troubles import Troubles
+from kohort.client.requests.troubles import Notes, Troubles
 from kohort.clock import Rng, earliest
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiError, ApiTimeout, AuthenticationFailed, ConnectionFailed, ErrorCode, KohortError, NotKafka

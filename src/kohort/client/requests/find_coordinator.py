@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng

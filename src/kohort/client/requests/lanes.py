@@ -6,11 +6,42 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kohort.client.requests.addresses import Addresses
 from kohort.client.requests.connections import Connection, ConnectionState, PendingRequest
+from kohort.client.requests.metadata import Metadata
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
+from kohort.model import Node
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+
+FIRST_STAND_IN: Final = -2
+
+
+class Addresses:
+    """Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], metadata: Metadata) -> None:
+        self.bootstrap = bootstrap
+        self._metadata = metadata
+
+    def of(self, node_id: int) -> tuple[str, int] | None:
+        """Return the address of a node or of a stand-in; None for a node that has left."""
+        if node_id <= FIRST_STAND_IN:
+            at = FIRST_STAND_IN - node_id
+            return self.bootstrap[at] if at < len(self.bootstrap) else None
+        node = self._metadata.node(node_id)
+        return None if node is None else (node.host, node.port)
+
+    def candidates(self) -> list[int]:
+        """Return known nodes, then the stand-ins at addresses that are none of theirs."""
+        known = {(node.host, node.port) for node in self._metadata.nodes}
+        unknown = [FIRST_STAND_IN - i for i, address in enumerate(self.bootstrap) if address not in known]
+        return [node.node_id for node in self._metadata.nodes] + unknown
+
+    def stand_in(self, node: Node) -> int | None:
+        """Return which stand-in has the address of ``node``; None where none has."""
+        address = (node.host, node.port)
+        return FIRST_STAND_IN - self.bootstrap.index(address) if address in self.bootstrap else None
+
 
 HELD_BACK: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
 """Requests that are answered when there is something to say; a broker serves a connection in order."""

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig

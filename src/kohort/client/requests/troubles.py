@@ -6,12 +6,44 @@ A failure that comes and goes within a minute is told once, so that an unstable 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.client.requests.notes import Notes
 from kohort.errors import ErrorCode
+from kohort.notes import Note, info, warning
+
+MOST_NOTES: Final = 100
+"""Where nobody writes them down, the oldest go."""
+
+
+class Notes:
+    """Oldest first. Machines add, faces take; these may be two threads."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Note] = deque(maxlen=MOST_NOTES)
+
+    def warn(self, text: str) -> None:
+        """Note something wrong that the user should know of."""
+        self._waiting.append(warning(text))
+
+    def tell(self, text: str) -> None:
+        """Note that what was wrong is well again."""
+        self._waiting.append(info(text))
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self) -> Iterator[Note]:
+        """Take all there are; each is given once, to whichever thread is first."""
+        while True:
+            try:
+                note = self._waiting.popleft()
+            except IndexError:
+                return
+            yield note
+
 
 AGAIN_MS: Final = 60_000
 PASSING_MS: Final = 1000

@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kohort.client.metrics.counts import SendingMetrics
 from kohort.client.metrics.samples import SampleWindows
-from kohort.client.metrics.sending import SendingMetrics
-from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.request_state import retry_backoff
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Accumulator
-from kohort.client.writing.lineage import Lineage
 from kohort.client.writing.produce_batch import SEQUENCES, ProduceBatch
-from kohort.client.writing.producer_ids import Numbering
+from kohort.client.writing.producer_ids import Lineage, Numbering
 from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig

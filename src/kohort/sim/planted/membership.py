@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.client.group.commit_order import CommitOrder
-from kohort.client.group.commits import Commits
+from kohort.client.group.commits import CommitOrder, Commits
 from kohort.client.group.heartbeats import HeartbeatClocks
-from kohort.client.group.leader import GroupLeader
-from kohort.client.group.member_messages import MemberMessages
+from kohort.client.group.member_messages import GroupLeader, MemberMessages
 from kohort.client.group.membership_classic import ClassicMembership
 from kohort.client.group.rebalance_classic import ClassicRebalance
 from kohort.client.reading.subscription import SubscriptionState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.client.group.heartbeat_fields import HeartbeatFields
+from kohort.client.group.consumer_heartbeat import HeartbeatFields
 from kohort.client.group.membership_consumer import ConsumerMembership
 from kohort.client.group.reconciliation import Reconciliation
 from kohort.coordinator.classic.group import ClassicGroup

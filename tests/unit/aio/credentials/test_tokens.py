@@ -14,12 +14,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from kohort.aio.credentials.oidc import TRIES_MOST, https_context
-from kohort.aio.credentials.token_cache import TokenCache, renewed_at_ms
-from kohort.aio.credentials.token_sources import token_source
+from kohort.aio.credentials.logins import TokenCache, renewed_at_ms
+from kohort.aio.credentials.token_sources import TRIES_MOST, Token, claims_of, https_context, token_source, unsecured
 from kohort.aio.system import wall_ms
 from kohort.client.requests.credentials import credentials_of
-from kohort.client.requests.own_tokens import Token, claims_of, unsecured
 from kohort.config.client import AdminConfig, client_config
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError
 from kohort.secret import Secret

@@ -10,8 +10,7 @@ import jks
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from kohort.aio.tls.ciphers import openssl_name
-from kohort.aio.tls.contexts import client_context, server_context, tls_of
+from kohort.aio.tls.contexts import client_context, openssl_name, server_context, tls_of
 from kohort.config import parse_config
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.listener_security import ListenerConfig

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from kohort.aio.tls.reloading import LOOK_EVERY_S, Reloading
+from kohort.aio.tls.contexts import LOOK_EVERY_S, Reloading
 from kohort.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from kohort.aio.tls.tls_filter import PIECE_BYTES, RECORD_BYTES, PlainQueue, TlsFilter
+from kohort.aio.tls.tls_socket import PIECE_BYTES, RECORD_BYTES, PlainQueue, TlsFilter
 from support.security.tls_pair import TlsPair, authority, client_context, read_all, server_context
 
 OVERHEAD = 22

@@ -4,7 +4,7 @@ import asyncio
 from functools import wraps
 
 from kohort.aio.tls.server_side import TlsListener
-from kohort.aio.tls.tls_filter import PIECE_BYTES, TlsFilter
+from kohort.aio.tls.tls_socket import PIECE_BYTES, TlsFilter
 from support.security.tls_pair import client_context, read_all, server_context
 
 HOLDS = 1 << 16

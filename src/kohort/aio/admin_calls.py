@@ -1,0 +1,322 @@
+"""Calls of the admin client by subject: positions of groups, transactions, security."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import TypeVar, get_args
+
+from kohort.client.admin import acls as acl_operations
+from kohort.client.admin import first_records as first_record_operations
+from kohort.client.admin import groups as group_operations
+from kohort.client.admin import offsets as offset_operations
+from kohort.client.admin import quotas as quota_operations
+from kohort.client.admin import scram_users as user_operations
+from kohort.client.admin import transactions as transaction_operations
+from kohort.client.admin.acls import AclBinding, AclBindingFilter
+from kohort.client.admin.model import (
+    FirstRecord,
+    LogEnds,
+    NewTopic,
+    PartitionOffset,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from kohort.client.admin.operations import Operation, Results
+from kohort.client.admin.quotas import ClientQuotaEntity
+from kohort.client.admin.scram_users import (
+    ScramCredentialInfo,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kohort.client.requests.metadata import Metadata
+from kohort.errors import UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+Topics = Mapping[str, int] | Iterable[NewTopic | str]
+
+
+def new_topics(topics: Topics) -> list[NewTopic]:
+    """Return what to create. Raises UsageError for a bare string."""
+    if isinstance(topics, Mapping):
+        return [NewTopic(name, partitions) for name, partitions in topics.items()]
+    if isinstance(topics, str):
+        raise UsageError(f"topics are a mapping or a list; for one topic: [{topics!r}]")
+    return [topic if isinstance(topic, NewTopic) else NewTopic(topic) for topic in topics]
+
+
+def names_of(names: Iterable[str]) -> list[str]:
+    """Return a list of names. A bare string is refused: its letters are names too, and rarely meant."""
+    if isinstance(names, str):
+        raise UsageError(f"names are a list; for one name: [{names!r}]")
+    return list(names)
+
+
+R = TypeVar("R")
+
+
+class PositionCalls:
+    """What ``AsyncAdmin`` can tell of where groups are, where logs begin and end, and when records were appended."""
+
+    _metadata: Metadata
+
+    @abstractmethod
+    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
+
+    async def list_offsets_of_groups(
+        self, groups: Iterable[str], *, timeout_ms: int | None = None
+    ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
+        """Return all that each of these groups has committed, by group id: many groups in a request (KIP-709).
+
+        ``results[group]`` raises ApiError for a group that must not be described. Raises UsageError for a bare string.
+        """
+        if isinstance(groups, str):
+            raise UsageError(f"names are a list; for one name: [{groups!r}]")
+        operation = group_operations.list_offsets_of_groups(self._metadata, groups)
+        return await self._run("list_offsets_of_groups", operation, timeout_ms)
+
+    async def list_ends(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> Results[TopicPartition, LogEnds]:
+        """Return where the log of each partition begins, and where it ends for readers of both isolation levels.
+
+        ``results[partition]`` raises ApiError for a partition that does not exist.
+        """
+        return await self._run("list_ends", offset_operations.list_ends(self._metadata, partitions), timeout_ms)
+
+    async def first_records(
+        self,
+        places: Iterable[PartitionOffset],
+        *,
+        isolation_level: str = "read_committed",
+        timeout_ms: int | None = None,
+    ) -> Results[PartitionOffset, FirstRecord | None]:
+        """Return offset and time stamp of the first record at or after each place, read from the log; None where there
+        is none up to the end that readers of ``isolation_level`` see. What is no record is gone past: markers of
+        transactions, aborted records (but for read_uncommitted), and what compaction took out.
+
+        ``results[place]`` raises ApiError for a place that the log does not have (OFFSET_OUT_OF_RANGE), and
+        CorruptRecord where the batch there cannot be read.
+        """
+        operation = first_record_operations.first_records(self._metadata, places, isolation_level=isolation_level)
+        return await self._run("first_records", operation, timeout_ms)
+
+
+class TransactionCalls:
+    """What ``AsyncAdmin`` can tell of transactions, and how it ends them."""
+
+    _metadata: Metadata
+
+    @abstractmethod
+    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
+
+    async def list_transactions(
+        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """Return every transactional id of the cluster, or those in these states or of these producer ids (KIP-664).
+
+        States have Kafka's names, such as ``"Ongoing"``.
+        """
+        operation = transaction_operations.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
+        return await self._run("list_transactions", operation, timeout_ms)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> Results[str, TransactionDescription]:
+        """Return the open transaction of each of these transactional ids: partitions, start, coordinator (KIP-664).
+
+        ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an id that no coordinator knows. Raises
+        UsageError for a bare string.
+        """
+        operation = transaction_operations.describe_transactions(self._metadata, names_of(transactional_ids))
+        return await self._run("describe_transactions", operation, timeout_ms)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[str, None]:
+        """Abort the open transactions of these transactional ids, and fence their producers: they can send no more.
+
+        Raises ApiError for the first id that was refused, once all are done; with ``check=False`` the results hold the
+        errors instead. Raises UsageError for a bare string.
+        """
+        operation = transaction_operations.fence_producers(self._metadata, names_of(transactional_ids))
+        results = await self._run("fence_producers", operation, timeout_ms)
+        return results.check() if check else results
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> Results[TopicPartition, list[ProducerState]]:
+        """Return the producers that the leader of each partition knows, with what each has open there (KIP-664).
+
+        ``results[partition]`` raises ApiError for a partition that does not exist or must not be read.
+        """
+        operation = transaction_operations.describe_producers(self._metadata, partitions)
+        return await self._run("describe_producers", operation, timeout_ms)
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Abort what a producer has open in a partition, by a marker: for what no coordinator ends any more (KIP-664).
+
+        The numbers are those of ``describe_producers``; a coordinator's epoch of None or -1 counts as 0. No coordinator
+        is asked: what it still knows is better ended by ``fence_producers``, as it may commit what was aborted here.
+        Raises ApiError where the leader refuses it, such as INVALID_PRODUCER_EPOCH after a later epoch of the producer,
+        and UsageError for a number that is none.
+        """
+        operation = transaction_operations.abort_transaction(
+            self._metadata,
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        await self._run("abort_transaction", operation, timeout_ms, partition.topic)
+
+
+T = TypeVar("T")
+
+
+class SecurityCalls:
+    """What ``AsyncAdmin`` can say and change about who may do what, and how much of it."""
+
+    _metadata: Metadata
+
+    @abstractmethod
+    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
+
+    async def describe_acls(
+        self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[AclBinding]:
+        """Return the ACLs that a filter finds, sorted; without one, all (KIP-140).
+
+        Raises ApiError: SECURITY_DISABLED where the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED for who
+        may not see them.
+        """
+        operation = acl_operations.describe_acls(AclBindingFilter() if wanted is None else wanted)
+        return await self._run("describe_acls", operation, timeout_ms)
+
+    async def create_acls(
+        self, bindings: Iterable[AclBinding], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[AclBinding, None]:
+        """Add ACLs (KIP-140); one that is there already stays as it is.
+
+        Raises ApiError for the first that was refused, such as SECURITY_DISABLED, once all are done; with
+        ``check=False`` the results hold the errors instead. Raises UsageError for anything but a list of ACLs.
+        """
+        wanted = list(dict.fromkeys(_all_of(bindings, AclBinding)))
+        results = await self._run("create_acls", acl_operations.create_acls(wanted), timeout_ms)
+        return results.check() if check else results
+
+    async def delete_acls(
+        self,
+        filters: Iterable[AclBindingFilter | AclBinding],
+        *,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[AclBindingFilter, tuple[AclBinding, ...]]:
+        """Remove the ACLs that filters find, or these very ACLs; the results are what went, by filter (KIP-140).
+
+        A filter that finds none is no error. Raises ApiError for the first that was refused, once all are done; with
+        ``check=False`` the results hold the errors instead. Raises UsageError for anything but a list of them.
+        """
+        given = _all_of(filters, AclBindingFilter | AclBinding)
+        wanted = list(dict.fromkeys(f.filter if isinstance(f, AclBinding) else f for f in given))
+        results = await self._run("delete_acls", acl_operations.delete_acls(wanted), timeout_ms)
+        return results.check() if check else results
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> Results[str, tuple[ScramCredentialInfo, ...]]:
+        """Return the SCRAM mechanisms that users have a password for, by name; None means all users (KIP-554).
+
+        ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for one that has none. Raises UsageError for a bare
+        string.
+        """
+        if isinstance(users, str):
+            raise UsageError(f"names are a list; for one name: [{users!r}]")
+        operation = user_operations.describe_user_scram_credentials(None if users is None else list(users))
+        return await self._run("describe_user_scram_credentials", operation, timeout_ms)
+
+    async def alter_user_scram_credentials(
+        self,
+        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        *,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[str, None]:
+        """Set and remove passwords of users for SCRAM; what is sent is a salt and a hash, never the password (KIP-554).
+
+        Raises ApiError for the first user that was refused, such as RESOURCE_NOT_FOUND for a deletion of what is not
+        there, once all are done; with ``check=False`` the results hold the errors instead. Raises UsageError for
+        anything but a list of alterations.
+        """
+        given = _all_of(alterations, UserScramCredentialUpsertion | UserScramCredentialDeletion)
+        deletions = [a for a in given if isinstance(a, UserScramCredentialDeletion)]
+        upsertions = [a for a in given if isinstance(a, UserScramCredentialUpsertion)]
+        chance = random.SystemRandom()
+        salted = await asyncio.to_thread(lambda: [user_operations.salt_password(u, chance) for u in upsertions])
+        operation = user_operations.alter_user_scram_credentials(
+            self._metadata, deletions, list(zip(upsertions, salted, strict=True))
+        )
+        results = await self._run("alter_user_scram_credentials", operation, timeout_ms)
+        return results.check() if check else results
+
+    async def describe_client_quotas(
+        self,
+        wanted: ClientQuotaEntity | None = None,
+        *,
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return quotas, by whose they are: all, or those of entities that have every part of ``wanted`` (KIP-546).
+
+        ``strict`` leaves out entities that have other parts as well. Raises ApiError for what is no filter.
+        """
+        entity = ClientQuotaEntity() if wanted is None else wanted
+        operation = quota_operations.describe_client_quotas(entity, strict=strict)
+        return await self._run("describe_client_quotas", operation, timeout_ms)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[ClientQuotaEntity, None]:
+        """Set quotas of users, client ids and addresses; None removes one, the others stay (KIP-546)::
+
+            admin.alter_client_quotas({ClientQuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
+
+        ``validate_only`` has the broker check the request and change nothing. Raises ApiError for the first entity
+        that was refused, once all are done; with ``check=False`` the results hold the errors instead. Raises UsageError
+        for an entity that names no one.
+        """
+        operation = quota_operations.alter_client_quotas(self._metadata, changes, validate_only=validate_only)
+        results = await self._run("alter_client_quotas", operation, timeout_ms)
+        return results.check() if check else results
+
+
+def _all_of(given: Iterable[T], kinds: type | UnionType) -> list[T]:
+    """Return a list of what is given. Raises UsageError for anything that is not of ``kinds``."""
+    if isinstance(given, kinds):
+        raise UsageError(f"expected a list; for one: [{given!r}]")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, kinds):
+            raise UsageError(f"{one!r}: expected {_names(kinds)}")
+    return found
+
+
+def _names(kinds: type | UnionType) -> str:
+    return " or ".join(kind.__name__ for kind in get_args(kinds) or (kinds,))

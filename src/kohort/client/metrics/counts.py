@@ -1,0 +1,296 @@
+"""Counts of one client: traffic of its connections, a consumer's polls and rebalances, a producer's batches.
+
+A client counts by the request, the batch and the poll, never by the record. Lag and the like are not counted: a report
+looks them up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable
+from typing import Final, NamedTuple, TypeVar
+
+from kohort.client.metrics.samples import Samples, SampleWindows
+from kohort.errors import ErrorCode, KohortError, error_code
+from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+from kohort.wire.schema import Message
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+MOST_NAMES: Final = 10_000
+
+
+class CountsByName(dict[K, V]):
+    """Makes what is missing, up to so many; then the oldest goes with its counts."""
+
+    __slots__ = ("_make", "_most")
+
+    def __init__(self, make: Callable[[], V], most: int = MOST_NAMES) -> None:
+        super().__init__()
+        self._make = make
+        self._most = most
+
+    def __missing__(self, name: K) -> V:
+        if len(self) >= self._most:
+            del self[next(iter(self))]
+        made = self[name] = self._make()
+        return made
+
+
+Api = type[Message]
+"""An API, by its request."""
+JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
+"""Only those of them that were not refused count for how long a join takes, as in Kafka."""
+
+
+class ErrorCounts:
+    """How often requests, or parts of them, failed or were refused: by API and kind of error, which is Kafka's name of
+    the code, or the class of what became of the connection."""
+
+    def __init__(self) -> None:
+        self.errors: Counter[tuple[Api, str]] = Counter()
+
+    def refused(self, api: Api, code: ErrorCode) -> None:
+        """Count an error that a broker answered, for a request or for a part of it."""
+        self.errors[api, code.name] += 1
+
+    def failed(self, api: Api, error: KohortError) -> None:
+        """Count a request that got no answer."""
+        self.errors[api, type(error).__name__] += 1
+
+
+class Answer(NamedTuple):
+    """What is counted of one answer."""
+
+    size: int
+    waited_ms: int
+    code: int
+    """The error for the request as a whole, if the answer has such."""
+    throttle_ms: int
+
+
+class ApiMetrics:
+    """The requests of one API."""
+
+    __slots__ = ("accepted", "latency", "refused", "sent", "sent_at_ms", "throttle")
+
+    def __init__(self, windows: SampleWindows) -> None:
+        self.sent = 0
+        self.sent_at_ms: int | None = None
+        """When the last one was written."""
+        self.latency = Samples(windows)
+        """Milliseconds from writing it to its answer."""
+        self.accepted = Samples(windows)
+        """The same of joins and syncs that were not refused."""
+        self.refused = 0
+        """Answers with an error for the request as a whole."""
+        self.throttle = Samples(windows)
+        """Milliseconds for which brokers held up this client, where they did."""
+
+
+class NodeMetrics:
+    """What one node was asked, and what it answered."""
+
+    __slots__ = ("_traffic", "closed", "latency", "opened", "received", "sent")
+
+    def __init__(self, traffic: TrafficMetrics) -> None:
+        self._traffic = traffic
+        self.opened = Samples(traffic.windows)
+        """Connections."""
+        self.closed = Samples(traffic.windows)
+        self.sent = Samples(traffic.windows)
+        """Bytes of each request."""
+        self.received = Samples(traffic.windows)
+        """Bytes of each answer."""
+        self.latency = Samples(traffic.windows)
+        """Milliseconds from writing a request to its answer."""
+
+    def asked(self, api: Api, size: int, now_ms: int) -> None:
+        """Count a request that was written."""
+        self.sent.record(size, now_ms)
+        of_api = self._traffic.apis[api]
+        of_api.sent += 1
+        of_api.sent_at_ms = now_ms
+
+    def answered(self, api: Api, answer: Answer, now_ms: int) -> None:
+        """Count an answer, and what it says of the request as a whole."""
+        size, waited_ms, code, throttle_ms = answer
+        self.received.record(size, now_ms)
+        self.latency.record(waited_ms, now_ms)
+        of_api = self._traffic.apis[api]
+        of_api.latency.record(waited_ms, now_ms)
+        if not code:
+            if api in JOINING:
+                of_api.accepted.record(waited_ms, now_ms)
+        elif code != ErrorCode.MEMBER_ID_REQUIRED:  # the member is told its id, and joins with it (KIP-394)
+            of_api.refused += 1
+            self._traffic.refused(api, error_code(code))
+        if throttle_ms:
+            of_api.throttle.record(throttle_ms, now_ms)
+
+
+class TrafficMetrics(ErrorCounts):
+    """Of one client, with all nodes."""
+
+    def __init__(self, windows: SampleWindows) -> None:
+        super().__init__()
+        self.windows = windows
+        self.apis: defaultdict[Api, ApiMetrics] = defaultdict(lambda: ApiMetrics(windows))
+        self.nodes: CountsByName[int, NodeMetrics] = CountsByName(lambda: NodeMetrics(self))
+        self.logins = Samples(windows)
+        self.failed_logins = Samples(windows)
+
+
+class ReadTopicMetrics:
+    """What was read of one topic."""
+
+    __slots__ = ("bytes", "records")
+
+    def __init__(self, windows: SampleWindows) -> None:
+        self.records = Samples(windows)
+        """Of each piece that was handed out."""
+        self.bytes = Samples(windows)
+        """Of each piece that was fetched of a partition, as it came."""
+
+
+class PollMetrics:
+    """When the user polls, and for how long. Listeners are the user's own work."""
+
+    __slots__ = ("at_ms", "idle", "interval", "is_inside", "last_ms")
+
+    def __init__(self, windows: SampleWindows) -> None:
+        self.interval = Samples(windows)
+        """Milliseconds from the begin of one poll to that of the next."""
+        self.idle = Samples(windows)
+        """Milliseconds in polls, where there were any."""
+        self.last_ms: int | None = None
+        """When the last poll began."""
+        self.at_ms: int = 0
+        """When a poll was entered or left last."""
+        self.is_inside = False
+
+    def entered(self, now_ms: int) -> None:
+        """Note that a poll begins."""
+        if self.last_ms is not None:
+            self.interval.record(now_ms - self.last_ms, now_ms)
+        self.last_ms = self.at_ms = now_ms
+        self.is_inside = True
+
+    def resumed(self, now_ms: int) -> None:
+        """Note that a poll goes on: the listener has returned."""
+        self.at_ms = now_ms
+        self.is_inside = True
+
+    def left(self, now_ms: int) -> None:
+        """Note that a poll is over, or that a listener is called."""
+        if self.is_inside:
+            self.is_inside = False
+            if now_ms != self.at_ms:
+                self.idle.record(now_ms - self.at_ms, now_ms)
+                self.at_ms = now_ms
+
+
+class RebalanceMetrics:
+    """Rebalances as this member saw them: from its first request to its assignment."""
+
+    __slots__ = ("began_ms", "ended_ms", "failed", "latency", "reason")
+
+    def __init__(self, windows: SampleWindows) -> None:
+        self.latency = Samples(windows)
+        """Milliseconds of those that came to an assignment."""
+        self.failed = Samples(windows)
+        """Joins and syncs that were refused or not answered, and members that fell out of their group meanwhile."""
+        self.reason = ""
+        """Why the last one began, in words."""
+        self.began_ms: int | None = None
+        """When the one that is under way began."""
+        self.ended_ms: int | None = None
+        """When the last one came to an assignment."""
+
+    def began(self, reason: str, now_ms: int) -> None:
+        """Note that one begins; nothing if one is under way."""
+        if self.began_ms is None:
+            self.began_ms, self.reason = now_ms, reason
+
+    def ended(self, now_ms: int) -> None:
+        """Note that the one under way has come to an assignment; nothing if none is."""
+        if self.began_ms is not None:
+            self.latency.record(now_ms - self.began_ms, now_ms)
+            self.began_ms, self.ended_ms = None, now_ms
+
+    def failed_once(self, now_ms: int) -> None:
+        """Count an attempt that came to nothing; the rebalance goes on with the next."""
+        self.failed.record(1, now_ms)
+
+
+class ReadingMetrics(ErrorCounts):
+    """Of one consumer. Its errors are those of partitions."""
+
+    def __init__(self, windows: SampleWindows | None = None) -> None:
+        super().__init__()
+        windows = windows or SampleWindows()
+        self.polls = PollMetrics(windows)
+        self.topics: CountsByName[str, ReadTopicMetrics] = CountsByName(lambda: ReadTopicMetrics(windows))
+        self.fetched = Samples(windows)
+        """Bytes of each answer that brought records, of all its partitions."""
+        self.rebalances = RebalanceMetrics(windows)
+        self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
+        """Milliseconds that the listener took, by what it was told: revoked, assigned, lost."""
+        self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
+        """How long calls waited for the coordinator."""
+
+    def brought(self, topic: str, size: int, now_ms: int) -> None:
+        """Count bytes that were fetched of a partition."""
+        self.topics[topic].bytes.record(size, now_ms)
+
+
+class SentTopicMetrics:
+    """What was sent to one topic."""
+
+    __slots__ = ("bytes", "compression", "lost", "records", "retried")
+
+    def __init__(self, windows: SampleWindows) -> None:
+        self.records = Samples(windows)
+        """Of each batch."""
+        self.bytes = Samples(windows)
+        """Of each batch, as it is sent."""
+        self.compression = Samples(windows)
+        """Bytes of each batch as it is sent, by those that it had before."""
+        self.retried = Samples(windows)
+        self.lost = Samples(windows)
+
+
+class SendingMetrics(ErrorCounts):
+    """Of one producer. Its errors are those of partitions."""
+
+    def __init__(self, windows: SampleWindows) -> None:
+        super().__init__()
+        self.topics: CountsByName[str, SentTopicMetrics] = CountsByName(lambda: SentTopicMetrics(windows))
+        self.queue_ms = Samples(windows)
+        """How long a batch was in the producer before it left for the first time."""
+        self.requests = Samples(windows)
+        """Records of each request."""
+        self.splits = Samples(windows)
+        self.no_room = Samples(windows)
+        """Calls that found no room in the buffer within ``max.block.ms``."""
+        self.blocked_ms: Counter[str] = Counter()
+        """How long calls waited, by what for: ``buffer``, ``metadata``, ``flush``, and the calls of transactions."""
+
+    def left(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
+        """Count a batch of ``size`` bytes that leaves for the first time."""
+        of_topic = self.topics[topic]
+        of_topic.records.record(records, now_ms)
+        of_topic.bytes.record(size, now_ms)
+        self.queue_ms.record(queued_ms, now_ms)
+
+    def compressed(self, topic: str, ratio: float, now_ms: int) -> None:
+        """Count how much of a batch's size is left."""
+        self.topics[topic].compression.record(ratio, now_ms)
+
+    def tries_again(self, topic: str, records: int, now_ms: int) -> None:
+        """Count a batch that is to be sent once more."""
+        self.topics[topic].retried.record(records, now_ms)
+
+    def gave_up(self, topic: str, records: int, now_ms: int) -> None:
+        """Count a batch that failed."""
+        self.topics[topic].lost.record(records, now_ms)

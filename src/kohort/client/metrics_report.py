@@ -1,0 +1,325 @@
+"""Metrics of consumers, producers and admin clients by the names of Kafka's Java clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.metrics.counts import Api, ApiMetrics, ErrorCounts, PollMetrics, ReadingMetrics
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics.samples import SampleReading, Samples, together
+from kohort.client.producer import ProducerMachine
+from kohort.client.reading.positions import PartitionState
+from kohort.client.requests.connections import ConnectionState
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.lanes import FIRST_STAND_IN
+from kohort.model import TopicPartition
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort.wire.messages.produce import ProduceRequest
+
+GROUPS = {"consumer": "consumer", "producer": "producer", "admin": "admin-client"}
+"""How Kafka's groups of metrics begin, by the kind of client."""
+REQUESTS = "kohort-request-metrics"
+ERRORS = "kohort-error-metrics"
+
+
+def put_engine(found: MetricsSnapshot, engine: Engine, now_ms: int) -> None:
+    """Add what the engine of a client has counted."""
+    traffic = engine.metrics
+    group = f"{GROUPS[found.kind]}-metrics"
+    standing = [c for c in engine.connections if c.state is not ConnectionState.CONNECTING]
+    found.put(group, "connection-count", len(standing))
+    put_meter(found, group, "successful-authentication", traffic.logins.reading(now_ms))
+    put_meter(found, group, "failed-authentication", traffic.failed_logins.reading(now_ms))
+    nodes = [(node_id, node) for node_id, node in list(traffic.nodes.items())]
+    opened = together(node.opened.reading(now_ms) for _, node in nodes)
+    put_meter(found, group, "connection-creation", opened)
+    put_meter(found, group, "connection-close", together(node.closed.reading(now_ms) for _, node in nodes))
+    sent = {node_id: node.sent.reading(now_ms) for node_id, node in nodes}
+    received = {node_id: node.received.reading(now_ms) for node_id, node in nodes}
+    _put_requests(found, group, together(sent.values()), together(received.values()), {})
+    of_nodes = f"{GROUPS[found.kind]}-node-metrics"
+    for node_id, node in nodes:
+        tags = {"node_id": f"node-{node_id if node_id > FIRST_STAND_IN else node_id - FIRST_STAND_IN - 1}"}
+        _put_requests(found, of_nodes, sent[node_id], received[node_id], tags)
+        put_spread(found, of_nodes, "request-latency", node.latency.reading(now_ms), tags)
+    for api, counted in list(traffic.apis.items()):
+        tags = {"api": api_name(api)}
+        found.put(REQUESTS, "request-total", counted.sent, **tags)
+        found.put(REQUESTS, "request-refused-total", counted.refused, **tags)
+        put_spread(found, REQUESTS, "request-latency", counted.latency.reading(now_ms), tags)
+        put_throttle(found, REQUESTS, "throttle-time", counted, now_ms, tags)
+
+
+def put_errors(found: MetricsSnapshot, counts: Iterable[ErrorCounts]) -> None:
+    """Add how often what went wrong."""
+    for counted in counts:
+        for (api, error), times in list(counted.errors.items()):
+            found.put(ERRORS, "error-total", times, api=api_name(api), error=error)
+
+
+def _put_requests(
+    found: MetricsSnapshot, group: str, sent: SampleReading, received: SampleReading, tags: dict[str, str]
+) -> None:
+    put_meter(found, group, "outgoing-byte", sent, tags)
+    put_meter(found, group, "incoming-byte", received, tags)
+    put_spread(found, group, "request-size", sent, tags)
+    put_events(found, group, "request", sent, tags)
+    put_events(found, group, "response", received, tags)
+
+
+def put_meter(
+    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+) -> None:
+    """Add the rate and the total of what the values add up to."""
+    found.put(group, f"{stem}-rate", of.rate, **tags or {})
+    found.put(group, f"{stem}-total", of.total, **tags or {})
+
+
+def put_events(
+    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+) -> None:
+    """Add the rate and the total of how many values came."""
+    found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
+    found.put(group, f"{stem}-total", of.ever, **tags or {})
+
+
+def put_spread(
+    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+) -> None:
+    """Add the average and the largest of late."""
+    found.put(group, f"{stem}-avg", of.average, **tags or {})
+    found.put(group, f"{stem}-max", of.most, **tags or {})
+
+
+def put_throttle(
+    found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, tags: dict[str, str] | None = None
+) -> None:
+    """Add for how long brokers held up this client because of requests of an API, on average and at most of late."""
+    held, answers = of.throttle.reading(now_ms), of.latency.reading(now_ms).values
+    found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
+    found.put(group, f"{stem}-max", held.most if held.values else 0.0 if answers else math.nan, **tags or {})
+
+
+def api_name(api: Api) -> str:
+    """Return Kafka's name of an API."""
+    return api.__name__.removesuffix("Request")
+
+
+def seconds_ago(at_ms: int | None, now_ms: int) -> float:
+    """Return how long ago something was; -1 where it never was, as in Kafka."""
+    return -1.0 if at_ms is None else float(max(now_ms - at_ms, 0) // 1000)
+
+
+def of_api(engine: Engine, api: Api, now_ms: int) -> SampleReading:
+    """Return how long the requests of an API took."""
+    counted = engine.metrics.apis.get(api)
+    return Samples(engine.metrics.windows).reading(now_ms) if counted is None else counted.latency.reading(now_ms)
+
+
+POLLS: Final = "consumer-metrics"
+GROUP: Final = "consumer-coordinator-metrics"
+FETCHES: Final = "consumer-fetch-manager-metrics"
+OURS: Final = "kohort-consumer-metrics"
+HOUR_S: Final = 3600
+
+
+def consumer_metrics(machine: ConsumerMachine, now_ms: int) -> MetricsSnapshot:
+    """Return what a consumer knows of itself now."""
+    found = MetricsSnapshot("consumer", machine.config.client_id, now_ms)
+    put_engine(found, machine.engine, now_ms)
+    put_errors(found, (machine.engine.metrics, machine.metrics))
+    _put_polls(found, machine.metrics, now_ms)
+    _put_fetches(found, machine, now_ms)
+    _put_partitions(found, machine)
+    if machine.has_group:
+        _put_group(found, machine, now_ms)
+        _put_rebalances(found, machine.metrics, now_ms)
+    return found
+
+
+def _put_polls(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> None:
+    polls = counted.polls
+    put_spread(found, POLLS, "time-between-poll", polls.interval.reading(now_ms))
+    found.put(POLLS, "last-poll-seconds-ago", seconds_ago(polls.last_ms, now_ms))
+    found.put(POLLS, "poll-idle-ratio-avg", _idle_ratio(polls, now_ms))
+    found.put(POLLS, "commit-sync-time-ns-total", counted.blocked_ms["commit"] * 1e6)
+    found.put(POLLS, "committed-time-ns-total", counted.blocked_ms["committed"] * 1e6)
+
+
+def _put_fetches(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) -> None:
+    counted = machine.metrics
+    latency = of_api(machine.engine, FetchRequest, now_ms)
+    put_spread(found, FETCHES, "fetch-latency", latency)
+    put_events(found, FETCHES, "fetch", latency)
+    put_spread(found, FETCHES, "fetch-size", counted.fetched.reading(now_ms))
+    put_meter(found, FETCHES, "bytes-consumed", counted.fetched.reading(now_ms))
+    put_meter(found, FETCHES, "records-consumed", records_consumed(machine, now_ms))
+    fetch_api = machine.engine.metrics.apis.get(FetchRequest)
+    if fetch_api is not None:
+        put_throttle(found, FETCHES, "fetch-throttle-time", fetch_api, now_ms)
+    for topic, of_topic in list(counted.topics.items()):
+        put_meter(found, FETCHES, "bytes-consumed", of_topic.bytes.reading(now_ms), {"topic": topic})
+        consumed = _with_open(of_topic.records.reading(now_ms), machine, topic)
+        put_meter(found, FETCHES, "records-consumed", consumed, {"topic": topic})
+        put_spread(found, FETCHES, "fetch-size", of_topic.bytes.reading(now_ms), {"topic": topic})
+
+
+def _idle_ratio(polls: PollMetrics, now_ms: int) -> float:
+    """Return the share of the time, between the begin of one poll and the last, that was spent in polls."""
+    lasted_ms = polls.interval.reading(now_ms).sum
+    return min(polls.idle.reading(now_ms).sum / lasted_ms, 1.0) if lasted_ms else float("nan")
+
+
+def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleReading:
+    """Return how many records the user was given."""
+    counted = [of_topic.records.reading(now_ms) for of_topic in list(machine.metrics.topics.values())]
+    return _with_open(together(counted), machine, machine.uncounted[0])
+
+
+def _with_open(of: SampleReading, machine: ConsumerMachine, topic: str) -> SampleReading:
+    """Return a reading with what the user has of the piece that is being handed out."""
+    of_topic, records = machine.uncounted
+    return of._replace(total=of.total + records) if records and of_topic == topic else of
+
+
+def lag_of(state: PartitionState, *, read_committed: bool) -> int | None:
+    """Return how many offsets lie between the position and the end that can be read; None where one is not known."""
+    end = state.visible_end(read_committed)
+    return None if state.position is None or end is None else max(0, end - state.position.offset)
+
+
+def lead_of(state: PartitionState) -> int | None:
+    """Return how many offsets lie between the begin of the log and the position; None where one is not known."""
+    if state.position is None or state.log_start_offset is None:
+        return None
+    return max(0, state.position.offset - state.log_start_offset)
+
+
+def _put_partitions(found: MetricsSnapshot, machine: ConsumerMachine) -> None:
+    read_committed = machine.config.isolation_level == "read_committed"
+    lags: list[int] = []
+    leads: list[int] = []
+    assigned: Iterable[tuple[TopicPartition, PartitionState]] = list(machine.subscription.assigned.items())
+    for (topic, partition), state in assigned:
+        tags = {"topic": topic, "partition": str(partition)}
+        lag, lead = lag_of(state, read_committed=read_committed), lead_of(state)
+        if lag is not None:
+            lags.append(lag)
+            found.put(FETCHES, "records-lag", lag, **tags)
+        if lead is not None:
+            leads.append(lead)
+            found.put(FETCHES, "records-lead", lead, **tags)
+        found.put(FETCHES, "preferred-read-replica", state.preferred_replica, **tags)
+    found.put(FETCHES, "records-lag-max", float(max(lags, default=float("nan"))))
+    found.put(FETCHES, "records-lead-min", float(min(leads, default=float("nan"))))
+
+
+def _put_group(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) -> None:
+    engine = machine.engine
+    commits = of_api(engine, OffsetCommitRequest, now_ms)
+    put_spread(found, GROUP, "commit-latency", commits)
+    put_events(found, GROUP, "commit", commits)
+    is_group = machine.subscription.mode.is_group
+    found.put(GROUP, "assigned-partitions", len(machine.subscription.assigned) if is_group else 0.0)
+    api, beats = _heartbeats(machine, now_ms)
+    found.put(GROUP, "heartbeat-response-time-max", beats.most)
+    put_events(found, GROUP, "heartbeat", beats)
+    last = engine.metrics.apis[api].sent_at_ms if api in engine.metrics.apis else None
+    found.put(GROUP, "last-heartbeat-seconds-ago", seconds_ago(last, now_ms))
+    for stem, one in (("join", JoinGroupRequest), ("sync", SyncGroupRequest)):
+        if one in engine.metrics.apis:
+            accepted = engine.metrics.apis[one].accepted.reading(now_ms)
+            put_spread(found, GROUP, f"{stem}-time", accepted)
+            put_events(found, GROUP, stem, accepted)
+
+
+def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleReading]:
+    """Return which requests keep the member alive, and how long they took."""
+    modern: Api = ConsumerGroupHeartbeatRequest
+    api = modern if modern in machine.engine.metrics.apis else HeartbeatRequest
+    return api, of_api(machine.engine, api, now_ms)
+
+
+def _put_rebalances(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> None:
+    rebalances = counted.rebalances
+    took, failed = rebalances.latency.reading(now_ms), rebalances.failed.reading(now_ms)
+    put_spread(found, GROUP, "rebalance-latency", took)
+    found.put(GROUP, "rebalance-latency-total", took.total)
+    found.put(GROUP, "rebalance-total", took.ever)
+    found.put(GROUP, "rebalance-rate-per-hour", took.value_rate * HOUR_S)
+    found.put(GROUP, "failed-rebalance-total", failed.total)
+    found.put(GROUP, "failed-rebalance-rate-per-hour", failed.rate * HOUR_S)
+    found.put(GROUP, "last-rebalance-seconds-ago", seconds_ago(rebalances.ended_ms, now_ms))
+    for kind in ("revoked", "assigned", "lost"):
+        if kind in counted.listeners:
+            put_spread(found, GROUP, f"partition-{kind}-latency", counted.listeners[kind].reading(now_ms))
+    found.put(OURS, "last-rebalance-reason", rebalances.reason)
+    found.put(OURS, "rebalance-under-way", 0.0 if rebalances.began_ms is None else 1.0)
+
+
+PRODUCER: Final = "producer-metrics"
+TOPICS: Final = "producer-topic-metrics"
+BLOCKED: Final = {
+    "buffer": "bufferpool-wait-time-ns-total",
+    "metadata": "metadata-wait-time-ns-total",
+    "flush": "flush-time-ns-total",
+    "init_transactions()": "txn-init-time-ns-total",
+    "send_offsets_to_transaction()": "txn-send-offsets-time-ns-total",
+    "commit_transaction()": "txn-commit-time-ns-total",
+    "abort_transaction()": "txn-abort-time-ns-total",
+}
+"""Calls that wait, and the metric of how long."""
+
+
+def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
+    """Return what a producer knows of itself now."""
+    found = MetricsSnapshot("producer", machine.config.client_id, now_ms)
+    counted = machine.sender.metrics
+    put_engine(found, machine.engine, now_ms)
+    put_errors(found, (machine.engine.metrics, counted))
+    topics = list(counted.topics.items())
+    sent = together(of_topic.records.reading(now_ms) for _, of_topic in topics)
+    size = together(of_topic.bytes.reading(now_ms) for _, of_topic in topics)
+    compression = together(of_topic.compression.reading(now_ms) for _, of_topic in topics)
+    put_meter(found, PRODUCER, "record-send", sent)
+    put_spread(found, PRODUCER, "batch-size", size)
+    found.put(PRODUCER, "record-size-avg", size.sum / sent.sum if sent.sum else float("nan"))
+    put_spread(found, PRODUCER, "record-queue-time", counted.queue_ms.reading(now_ms))
+    found.put(PRODUCER, "compression-rate-avg", compression.average)
+    found.put(PRODUCER, "records-per-request-avg", counted.requests.reading(now_ms).average)
+    put_meter(found, PRODUCER, "record-retry", together(t.retried.reading(now_ms) for _, t in topics))
+    put_meter(found, PRODUCER, "record-error", together(t.lost.reading(now_ms) for _, t in topics))
+    put_meter(found, PRODUCER, "batch-split", counted.splits.reading(now_ms))
+    put_meter(found, PRODUCER, "buffer-exhausted", counted.no_room.reading(now_ms))
+    put_spread(found, PRODUCER, "request-latency", of_api(machine.engine, ProduceRequest, now_ms))
+    if ProduceRequest in machine.engine.metrics.apis:
+        put_throttle(found, PRODUCER, "produce-throttle-time", machine.engine.metrics.apis[ProduceRequest], now_ms)
+    found.put(PRODUCER, "requests-in-flight", float(sum(len(c.in_flight) for c in machine.engine.connections)))
+    found.put(PRODUCER, "buffer-total-bytes", machine.config.buffer_memory)
+    found.put(PRODUCER, "metadata-age", seconds_ago(machine.metadata.answered_at_ms, now_ms))
+    free = machine.config.buffer_memory - machine.accumulator.buffered_bytes
+    found.put(PRODUCER, "buffer-available-bytes", float(max(free, 0)))
+    for what, name in BLOCKED.items():
+        found.put(PRODUCER, name, counted.blocked_ms[what] * 1e6)
+    for topic, of_topic in topics:
+        tags = {"topic": topic}
+        put_meter(found, TOPICS, "record-send", of_topic.records.reading(now_ms), tags)
+        put_meter(found, TOPICS, "byte", of_topic.bytes.reading(now_ms), tags)
+        found.put(TOPICS, "compression-rate", of_topic.compression.reading(now_ms).average, **tags)
+        put_meter(found, TOPICS, "record-retry", of_topic.retried.reading(now_ms), tags)
+        put_meter(found, TOPICS, "record-error", of_topic.lost.reading(now_ms), tags)
+    return found
+
+
+def admin_metrics(engine: Engine, now_ms: int) -> MetricsSnapshot:
+    """Return what an admin client knows of itself now."""
+    found = MetricsSnapshot("admin", engine.config.client_id, now_ms)
+    put_engine(found, engine, now_ms)
+    put_errors(found, (engine.metrics,))
+    return found
