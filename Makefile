@@ -38,7 +38,7 @@ help: ## This list.
 	$(PYTHON) -m venv .tools
 	.tools/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 
-$(SYNCED): pyproject.toml uv.lock src/kohort/console/vendor.json | $(UV)
+$(SYNCED): pyproject.toml lab/pyproject.toml uv.lock src/kohort/console/vendor.json | $(UV)
 	$(UV) sync --frozen --all-extras --no-extra kerberos --quiet
 	@$(BIN)/python tools/vendor.py
 	@touch $@
@@ -52,8 +52,8 @@ test: $(SYNCED) ## All tests but campaigns, toolchains and browser: unit to simu
 	$(BIN)/pytest tests --ignore=tests/browser -m 'not campaign and not kafka and not toolchain' -n $(JOBS) --dist worksteal
 
 lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
-	$(BIN)/ruff format --check src tests bench examples tools
-	$(BIN)/ruff check src tests bench examples tools
+	$(BIN)/ruff format --check src lab tests bench examples tools
+	$(BIN)/ruff check src lab tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
@@ -129,9 +129,10 @@ bench: $(SYNCED) ## Side by side with peers; results as JSON under bench/results
 
 # The same commit makes the same bytes: files bear its time (without git a day that is always the same), and nobody's umask.
 wheel: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || echo 1580601600)
-wheel: | $(UV) ## Build the wheel into dist/, what there is to install from, and its bill of materials (CycloneDX).
+wheel: | $(UV) ## Build the wheels of kohort and kohort-lab into dist/, and the bill of materials of kohort (CycloneDX).
 	$(UV) build --quiet --wheel --out-dir dist
-	@ls dist/kohort-*.whl
+	$(UV) build --quiet --wheel --out-dir dist --package kohort-lab
+	@ls dist/kohort-*.whl dist/kohort_lab-*.whl
 	@$(PYTHON) tools/supply/bom.py --uv $(UV) "$$(ls -t dist/kohort-*.whl | head -1)"
 
 audit: | $(UV) ## Ask a database of vulnerabilities about every package of the lock file; says so where none can be reached.
@@ -148,8 +149,8 @@ docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the co
 	@echo "build/site/docs/index.html"
 
 fmt: $(SYNCED) ## Format and mend what can be mended.
-	$(BIN)/ruff check --fix src tests bench examples tools
-	$(BIN)/ruff format src tests bench examples tools
+	$(BIN)/ruff check --fix src lab tests bench examples tools
+	$(BIN)/ruff format src lab tests bench examples tools
 
 clean: ## Remove what was made here.
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -11,10 +11,10 @@ import argparse
 import json
 import time
 
-from kohort.sim.checks.watcher import Exchange, Watcher
-from kohort.sim.swarm import plan_of
-from kohort.sim.unencoded import unencoded
-from kohort.sim.worlds.one_broker import OneBroker
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+from kohort_lab.sim.swarm import plan_of
+from kohort_lab.sim.unencoded import unencoded
+from kohort_lab.sim.worlds.one_broker import OneBroker
 
 
 class Pairs(Watcher):

@@ -6,10 +6,13 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Final
+
+FOLDERS: Final = ("src", "lab/src")
 
 
 def code_of(root: Path) -> str:
-    """Return the hash of the folder ``src`` as it was committed, with a mark of what was changed there since.
+    """Return the hash of the committed folders ``src`` and ``lab/src``, with a mark of uncommitted changes.
 
     ``unknown`` without git, or without commits.
     """
@@ -18,9 +21,10 @@ def code_of(root: Path) -> str:
         return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
 
     try:
-        committed = git("rev-parse", "--short=12", "HEAD:src").decode().strip()
-        changed = git("diff", "HEAD", "--", "src")
-        for name in git("ls-files", "-z", "--others", "--exclude-standard", "--", "src").split(b"\0")[:-1]:
+        trees = git("rev-parse", *(f"HEAD:{folder}" for folder in FOLDERS))
+        committed = hashlib.sha256(trees).hexdigest()[:12]
+        changed = git("diff", "HEAD", "--", *FOLDERS)
+        for name in git("ls-files", "-z", "--others", "--exclude-standard", "--", *FOLDERS).split(b"\0")[:-1]:
             changed += name + (root / os.fsdecode(name)).read_bytes()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

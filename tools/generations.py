@@ -5,7 +5,7 @@
     python tools/generations.py --run                 runs all that the page tells of, an hour or two, then writes
     python tools/generations.py --run --sizes 3,10 --generations zookeeper      runs a part of it; the rest stays
 
-What is run for each size stands in ``SEEDS``. The figures need matplotlib (``kohort[plot]``); the check does not.
+What is run for each size stands in ``SEEDS``. The figures need matplotlib; the check does not.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from kohort.sim.generations.catalogue import GENERATIONS
-from kohort.sim.generations.changes import CHANGES
-from kohort.sim.generations.comparison import Comparison, CostRow, costs, rows_of
-from kohort.sim.generations.plots import draw
+from kohort_lab.sim.generations.catalogue import GENERATIONS
+from kohort_lab.sim.generations.changes import CHANGES
+from kohort_lab.sim.generations.comparison import Comparison, CostRow, costs, rows_of
+from kohort_lab.sim.generations.plots import draw
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 PAGE: Final = DOCS / "generations.md"

@@ -3,9 +3,9 @@
     python tools/seeds.py                                                   20,000 seeds of every world
     python tools/seeds.py --seeds 0..500 --worlds group modern --jobs 2     some of some
 
-How far it came is in build/seeds, a file for each state of the sources (git rev-parse HEAD:src, and a mark of what was
-changed since). Of changed sources another sweep begins; documents and tests may change meanwhile. Exit code 1: a seed
-failed; 130: it was interrupted.
+Progress is in build/seeds, one file per state of the sources: src and lab/src as committed, with a mark of uncommitted
+changes. Changed sources begin a new sweep; documents and tests may change meanwhile. Exit code 1: a seed failed; 130:
+interrupted.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import click
 import msgspec
 from code_state import code_of
 
-from kohort.cli.seeds import parse_seeds
-from kohort.sim.campaign import replay_command, verdicts
-from kohort.sim.worlds.catalogue import WORLDS
+from kohort_lab.commands.seeds import parse_seeds
+from kohort_lab.sim.campaign import replay_command, verdicts
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 ROOT: Final = Path(__file__).parents[1]
 KEPT_IN: Final = ROOT / "build" / "seeds"

@@ -112,7 +112,7 @@ def test_every_command_that_connects_can_be_told_how():
             continue
         options = {option for parameter in command.params for option in parameter.opts}
         assert {"--bootstrap", "--command-config", "--profile", "--set"} <= options, name
-    assert {name.split()[0] for name in found} == set(COMMANDS)
+    assert {name.split()[0] for name in found} == set(COMMANDS) | {"sim", "check-history"}
 
 
 def test_the_shell_completes_profiles_and_names_of_the_cluster_that_is_meant(files, monkeypatch):

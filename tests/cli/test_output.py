@@ -81,7 +81,8 @@ def test_the_schema_is_printed_without_a_cluster_and_without_arguments(run, word
 
 
 def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
-    from kohort.results.programs import CausesListed, Explained, SeedsRun
+    from kohort.results.programs import CausesListed, Explained
+    from kohort_lab.commands.results import SeedsRun
 
     for words, result in (
         (("explain",), CausesListed),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kohort.history.checker import check_history
+from kohort_lab.history.checker import check_history
 from support.histories import WrittenHistory
 
 PARTITIONS = 3

@@ -15,8 +15,8 @@ from kohort.client.group.member_states import IN_GROUP
 from kohort.client.group.membership import CallbackNeeded
 from kohort.errors import ApiError, CommitFailed, ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import names
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, owned_of
 

@@ -10,12 +10,6 @@ from kohort.errors import ErrorCode
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
-from kohort.sim.all_checks import AllChecks
-from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.fencing import Fencing
-from kohort.sim.checks.joiners import Joiners
-from kohort.sim.checks.life import GroupLife
-from kohort.sim.checks.watcher import Exchange, Watcher
 from kohort.wire.apis import api_of
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -27,6 +21,12 @@ from kohort.wire.messages.group_classic import (
 )
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.sim.all_checks import AllChecks
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.fencing import Fencing
+from kohort_lab.sim.checks.joiners import Joiners
+from kohort_lab.sim.checks.life import GroupLife
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
 
 
 def exchange(asked, answer):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kohort.history.checker import check_history
-from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.recorded_runs import write_run
-from kohort.sim.worlds.catalogue import WORLDS
+from kohort_lab.history.checker import check_history
+from kohort_lab.sim.planted.catalogue import all_bugs
+from kohort_lab.sim.recorded_runs import write_run
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 HARDENING = Path(__file__).parents[2] / "docs" / "hardening.md"
 SEEDS = {"group": [0, 7, 10, 12, 246], "transactions": [8], "moves": [1], "modern": [0, 3, 25, 32], "secured": [2]}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.sim.controls import run_control
-from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.worlds.one_broker import run_seed
+from kohort_lab.sim.controls import run_control
+from kohort_lab.sim.planted.catalogue import all_bugs
+from kohort_lab.sim.worlds.one_broker import run_seed
 
 LIST = [line.split(maxsplit=2) for line in Path(__file__).with_name("planted.txt").read_text().splitlines()]
 

@@ -14,9 +14,9 @@ import pytest
 
 from kohort.clock import ManualClock
 from kohort.log.partition import PartitionLog
-from kohort.sim.campaign import judge_seed
-from kohort.sim.entropy import EntropyUsed, audited
-from kohort.sim.worlds.catalogue import WORLDS
+from kohort_lab.sim.campaign import judge_seed
+from kohort_lab.sim.entropy import EntropyUsed, audited
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 NOT_GIVEN = {
     "time.monotonic": time.monotonic,

@@ -6,10 +6,10 @@ import pytest
 
 from kohort.client.writing.transactions import Transactions
 from kohort.model import GroupMetadata
-from kohort.sim.actors.processors import Processor
-from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies, run_copying
 from kohort.wire.messages.offsets import OffsetFetchRequest
+from kohort_lab.sim.actors.processors import Processor
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.worlds.copying import CopyingGroup, plan_of_copies, run_copying
 
 SCENE = replace(
     plan_of_copies(2),

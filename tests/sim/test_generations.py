@@ -10,14 +10,14 @@ from click.testing import CliRunner
 
 from kohort.cli.main import main
 from kohort.model import Record, TopicPartition
-from kohort.sim.generations.catalogue import GENERATIONS
-from kohort.sim.generations.claims import OwnerClaims, range_of
-from kohort.sim.generations.comparison import Comparison, CostRow, costs, rows_of
-from kohort.sim.generations.group_world import QUIET_MS, Setup
-from kohort.sim.generations.holdings import Holdings
-from kohort.sim.generations.measure import ChangeCost, measure
-from kohort.sim.generations.plots import draw
-from kohort.sim.world import World
+from kohort_lab.sim.generations.catalogue import GENERATIONS
+from kohort_lab.sim.generations.claims import OwnerClaims, range_of
+from kohort_lab.sim.generations.comparison import Comparison, CostRow, costs, rows_of
+from kohort_lab.sim.generations.group_world import QUIET_MS, Setup
+from kohort_lab.sim.generations.holdings import Holdings
+from kohort_lab.sim.generations.measure import ChangeCost, measure
+from kohort_lab.sim.generations.plots import draw
+from kohort_lab.sim.world import World
 
 CALM = ("joins", "leaves")
 FAULTS = ("pauses", "is cut off")
@@ -105,7 +105,7 @@ def test_a_claim_that_is_taken_gives_back_the_others_and_is_tried_again_and_then
 
 def _answer(effect, answers):
     """What the tree says to a member whose second partition is somebody else's."""
-    from kohort.sim.tree.messages import NODE_EXISTS, TreeAnswer
+    from kohort_lab.sim.tree.messages import NODE_EXISTS, TreeAnswer
 
     match type(effect).__name__:
         case "ReadEach":
@@ -236,7 +236,7 @@ def test_runs_are_the_same_one_after_the_other_and_side_by_side():
 
 
 RUN = """
-from kohort.sim.generations.group_world import Setup; from kohort.sim.generations.measure import measure
+from kohort_lab.sim.generations.group_world import Setup; from kohort_lab.sim.generations.measure import measure
 print([list(measure(name, Setup(2, 3, 6), ["pauses"])) for name in ("zookeeper", "cooperative")])
 """
 

@@ -11,18 +11,18 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
-from kohort.sim.actors.modern_strangers import Overheard
-from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.epochs import Epochs
-from kohort.sim.checks.modern_changes import GroupChanges
-from kohort.sim.checks.modern_group import ModernGroupHolds
-from kohort.sim.checks.modern_owners import ModernOwners
-from kohort.sim.checks.revocations import Revocations
-from kohort.sim.reach import journal_of
-from kohort.sim.worlds.modern import run_modern
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
+from kohort_lab.sim.actors.modern_strangers import Overheard
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.epochs import Epochs
+from kohort_lab.sim.checks.modern_changes import GroupChanges
+from kohort_lab.sim.checks.modern_group import ModernGroupHolds
+from kohort_lab.sim.checks.modern_owners import ModernOwners
+from kohort_lab.sim.checks.revocations import Revocations
+from kohort_lab.sim.reach import journal_of
+from kohort_lab.sim.worlds.modern import run_modern
 
 EVERY_RUN = range(13)
 MORE = range(13, 121)

@@ -9,8 +9,8 @@ from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.client.writing.sender import Sender
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.runtime import Coordinator
-from kohort.sim.checks.broken import CheckFailed, caught_by
-from kohort.sim.worlds.three_nodes import run_three_nodes
+from kohort_lab.sim.checks.broken import CheckFailed, caught_by
+from kohort_lab.sim.worlds.three_nodes import run_three_nodes
 
 EVERY_RUN = range(12)
 MORE = range(12, 120)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kohort.sim.reach import codes_in, reachable, reached_by, states_of
 from kohort.wire.messages.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kohort_lab.sim.reach import codes_in, reachable, reached_by, states_of
 
 SEEDS, *UNREACHED = Path(__file__).with_name("unreached.txt").read_text().splitlines()
 

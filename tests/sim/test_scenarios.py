@@ -8,10 +8,6 @@ from dataclasses import replace
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.sim.checks.watcher import Watcher
-from kohort.sim.disk import DiskWeather
-from kohort.sim.swarm import plan_of
-from kohort.sim.worlds.one_broker import OneBroker
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -19,6 +15,10 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kohort_lab.sim.checks.watcher import Watcher
+from kohort_lab.sim.disk import DiskWeather
+from kohort_lab.sim.swarm import plan_of
+from kohort_lab.sim.worlds.one_broker import OneBroker
 
 SCENE = replace(
     plan_of(0),

@@ -5,13 +5,6 @@ from pathlib import Path
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.denials import DenialsHold
-from kohort.sim.checks.logins import KnownUsers
-from kohort.sim.checks.throttles import Throttles
-from kohort.sim.checks.watcher import Exchange
-from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.secured import run_secured
 from kohort.wire.apis import api_of
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -21,6 +14,13 @@ from kohort.wire.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.denials import DenialsHold
+from kohort_lab.sim.checks.logins import KnownUsers
+from kohort_lab.sim.checks.throttles import Throttles
+from kohort_lab.sim.checks.watcher import Exchange
+from kohort_lab.sim.world import START_MS, World
+from kohort_lab.sim.worlds.secured import run_secured
 
 EVERY_RUN = (0, 3, 4, 11, 12, 17, 29, 31)
 MORE = range(120)

@@ -7,8 +7,8 @@ import seeds
 from code_state import code_of
 from seeds import PIECE, Failed, Sweep, WorldDone, begun, main, sweep, told
 
-from kohort.sim.swarm import plan_of
-from kohort.sim.verdict import Verdict
+from kohort_lab.sim.swarm import plan_of
+from kohort_lab.sim.verdict import Verdict
 
 
 def made_up(passes):
@@ -73,15 +73,17 @@ def test_it_says_of_each_world_how_many_were_clean_and_how_to_run_the_others_aga
     assert again == "kohort sim replay 7  # calm: check"
 
 
-def test_the_code_is_its_folder_with_a_mark_of_what_was_changed_since(tmp_path):
+def test_code_state_marks_uncommitted_changes_of_both_source_folders(tmp_path):
     def git(*words):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
 
     assert code_of(tmp_path / "nowhere") == "unknown"
     git("init", "-q")
     source = tmp_path / "src" / "a.py"
-    source.parent.mkdir()
-    source.write_text("1\n")
+    lab = tmp_path / "lab" / "src" / "c.py"
+    for file in (source, lab):
+        file.parent.mkdir(parents=True)
+        file.write_text("1\n")
     git("add", ".")
     git("commit", "-q", "-m", "first")
     (tmp_path / "notes.txt").write_text("beside the sources")
@@ -93,11 +95,13 @@ def test_the_code_is_its_folder_with_a_mark_of_what_was_changed_since(tmp_path):
     changed = code_of(tmp_path)
     source.with_name("b.py").write_text("3\n")
     more = code_of(tmp_path)
+    lab.write_text("2\n")
+    both = code_of(tmp_path)
 
     assert len(clean) == 12
     assert changed.startswith(f"{clean}-dirty-")
     assert more.startswith(f"{clean}-dirty-")
-    assert len({clean, changed, more}) == 3
+    assert len({clean, changed, more, both}) == 4
 
 
 def test_seeds_of_two_worlds_are_swept_and_a_second_call_runs_nothing_again(tmp_path, capsys, monkeypatch):

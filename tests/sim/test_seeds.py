@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.sim.worlds.one_broker import run_seed
+from kohort_lab.sim.worlds.one_broker import run_seed
 
 EVERY_RUN = range(30)
 MORE = range(30, 500)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.sim.campaign import judge_seed
-from kohort.sim.worlds.catalogue import WORLDS
 from kohort.steps import shortest_steps
+from kohort_lab.sim.campaign import judge_seed
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 
 @pytest.mark.slow

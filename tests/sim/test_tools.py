@@ -9,15 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from kohort.cli.main import main
-from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.shrink import shrink
-from kohort.sim.story import story_html, story_text
-from kohort.sim.swarm import plan_of
-from kohort.sim.worlds.catalogue import WORLDS
-from kohort.sim.worlds.one_broker import run_plan, run_seed
+from kohort_lab.sim.planted.catalogue import all_bugs
+from kohort_lab.sim.shrink import shrink
+from kohort_lab.sim.story import story_html, story_text
+from kohort_lab.sim.swarm import plan_of
+from kohort_lab.sim.worlds.catalogue import WORLDS
+from kohort_lab.sim.worlds.one_broker import run_plan, run_seed
 
 RUN = """
-import sys; from kohort.sim.worlds.catalogue import WORLDS
+import sys; from kohort_lab.sim.worlds.catalogue import WORLDS
 v = WORLDS[sys.argv[1]].run_seed(int(sys.argv[2])); print(v.events, v.digest)
 """
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.sim.network import Network
-from kohort.sim.tree.host import TreeHost
-from kohort.sim.tree.messages import (
+from kohort_lab.sim.network import Network
+from kohort_lab.sim.tree.host import TreeHost
+from kohort_lab.sim.tree.messages import (
     NO_NODE,
     NODE_EXISTS,
     Changed,
@@ -21,9 +21,9 @@ from kohort.sim.tree.messages import (
     TreeAnswer,
     Write,
 )
-from kohort.sim.tree.server import TreeServer
-from kohort.sim.tree.session import TreeSession
-from kohort.sim.world import World
+from kohort_lab.sim.tree.server import TreeServer
+from kohort_lab.sim.tree.session import TreeSession
+from kohort_lab.sim.world import World
 
 SESSION_MS = 6_000
 ADDRESS = ("10.2.0.1", 2181)

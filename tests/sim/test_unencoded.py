@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from kohort.errors import ProtocolError
-from kohort.sim.swarm import plan_of
-from kohort.sim.unencoded import unencoded
-from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies
-from kohort.sim.worlds.one_broker import OneBroker
-from kohort.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.fetch import FetchRequest, FetchTopic
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort_lab.sim.swarm import plan_of
+from kohort_lab.sim.unencoded import unencoded
+from kohort_lab.sim.worlds.copying import CopyingGroup, plan_of_copies
+from kohort_lab.sim.worlds.one_broker import OneBroker
+from kohort_lab.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
 
 def said(happening):

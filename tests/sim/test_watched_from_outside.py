@@ -10,7 +10,7 @@ from kohort.coordinator.journal import JournalEntry, MemberRemoved
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.observed.generations import seen_rebalances
 from kohort.insight.observed.watching import ObservedGroups
-from kohort.sim.worlds.catalogue import WORLDS
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 SEEDS = range(12)
 

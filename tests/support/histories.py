@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kohort.history.checker import CheckedHistory, check_history
+from kohort_lab.history.checker import CheckedHistory, check_history
 
 TICK_US = 1000
 

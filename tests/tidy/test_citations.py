@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-CODE = [f for f in TRACKED if f.endswith(".py") and f.startswith(("src/", "tests/", "bench/")) and (ROOT / f).exists()]
+CODE = [
+    f
+    for f in TRACKED
+    if f.endswith(".py") and f.startswith(("src/", "lab/", "tests/", "bench/")) and (ROOT / f).exists()
+]
 PAGES = [f for f in TRACKED if f.endswith(".md") and (ROOT / f).exists()]
 OF_USERS = frozenset({"file.py", "apps.py", "views.py", "manage.py", "management/commands/listen.py"})
 """In examples."""
@@ -74,11 +78,11 @@ def test_comments_cite_nothing_by_a_number_of_a_document_that_is_not_here():
 
 
 def test_pages_that_are_named_are_there():
-    assert absent([f for f in CODE if f.startswith("src/")] + PAGES, PAGE) == []
+    assert absent([f for f in CODE if f.startswith(("src/", "lab/"))] + PAGES, PAGE) == []
 
 
 def test_files_of_code_that_are_named_are_there():
-    assert absent([f for f in CODE if f.startswith("src/")] + PAGES, MODULE, OF_USERS) == []
+    assert absent([f for f in CODE if f.startswith(("src/", "lab/"))] + PAGES, MODULE, OF_USERS) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,7 +19,8 @@ def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def test_no_function_is_a_riddle():
     riddles = [
         f"{path.relative_to(ROOT)}: {node.name}: {text.splitlines()[0]}"
-        for path in sorted((ROOT / "src").rglob("*.py"))
+        for folder in ("src", "lab/src")
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (text := ast.get_docstring(node))

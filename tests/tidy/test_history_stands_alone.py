@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.source_trees import tree_of
 
-HISTORY = Path(__file__).parents[2] / "src" / "kohort" / "history"
+HISTORY = Path(__file__).parents[2] / "lab" / "src" / "kohort_lab" / "history"
 
 
 def imported(path):
@@ -24,6 +24,6 @@ def test_history_imports_the_standard_library_alone():
         f"{path.name}: {module}"
         for path in files
         for module in imported(path)
-        if module.partition(".")[0] not in sys.stdlib_module_names and not module.startswith("kohort.history")
+        if module.partition(".")[0] not in sys.stdlib_module_names and not module.startswith("kohort_lab.history")
     ]
     assert foreign == []

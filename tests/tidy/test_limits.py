@@ -6,28 +6,30 @@ from pathlib import Path
 
 from support.source_trees import tree_of
 
-SOURCES = Path(__file__).parents[2] / "src"
-KOHORT = SOURCES / "kohort"
+ROOT = Path(__file__).parents[2]
+PACKAGES = [ROOT / "src" / "kohort", ROOT / "src" / "pyspark_kohort", ROOT / "lab" / "src" / "kohort_lab"]
 LINES = 70
 PARAMETERS = 6
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 MORE_PARAMETERS = {
     "cli/": "click hands every option of a command to its function by name",
+    "commands/": "the same, in the laboratory",
     "aio/producing/producer.py:send_arrow": "a public call with a keyword for each column of a record",
     "aio/producing/async_producer.py:send_arrow": "the same call",
     "client/writing/accumulator.py:append": "called for each record: to gather its fields first would cost time",
 }
-"""Files or folders of src/kohort, or FILE:FUNCTION, and why they may."""
+"""Files or folders of a package, or FILE:FUNCTION, and the reason."""
 MORE_LINES: dict[str, str] = {}
 
 
 @cache
 def functions() -> list[tuple[str, Function]]:
-    """Every function of src, by its file within ``kohort`` and its name."""
+    """Every function of the packages, by its file within the package and its name."""
     return [
-        (f"{path.relative_to(KOHORT if KOHORT in path.parents else SOURCES)}:{node.name}", node)
-        for path in sorted(SOURCES.rglob("*.py"))
+        (f"{path.relative_to(package)}:{node.name}", node)
+        for package in PACKAGES
+        for path in sorted(package.rglob("*.py"))
         for node in ast.walk(tree_of(path))
         if isinstance(node, Function)
     ]

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
-OTHERS = [package for package in LOCK["package"] if package["name"] != "kohort"]
+MEMBERS = {"kohort": ".", "kohort-lab": "lab"}
+OTHERS = [package for package in LOCK["package"] if package["name"] not in MEMBERS]
 FILES = [file for package in OTHERS for file in (*package.get("wheels", ()), *filter(None, [package.get("sdist")]))]
 
 
@@ -16,7 +17,8 @@ def test_every_package_comes_from_the_public_index_and_from_nowhere_else():
     assert {(urlsplit(file["url"]).scheme, urlsplit(file["url"]).hostname) for file in FILES} == {
         ("https", "files.pythonhosted.org")
     }
-    assert [package["source"] for package in LOCK["package"] if package["name"] == "kohort"] == [{"editable": "."}]
+    own = {package["name"]: package["source"] for package in LOCK["package"] if package["name"] in MEMBERS}
+    assert own == {name: {"editable": folder} for name, folder in MEMBERS.items()}
 
 
 def test_every_file_of_every_package_has_its_hash():

@@ -12,10 +12,10 @@ from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.options import Option
 from kohort.errors import KohortError
-from kohort.sim.planted.catalogue import all_bugs
 from kohort.spark.options.sink import SINK_TABLE
 from kohort.spark.options.table import TABLE
 from kohort.spark.options.text import SparkOption
+from kohort_lab.sim.planted.catalogue import all_bugs
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"

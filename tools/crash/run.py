@@ -39,7 +39,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 from crash.nodes import start_all, stop_one  # noqa: E402
 from crash.trials import try_damages  # noqa: E402
 from kohort import KohortError  # noqa: E402
-from kohort.history.checker import CheckedHistory  # noqa: E402
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402
 
 if TYPE_CHECKING:
     from crash.drivers import Drivers

@@ -20,7 +20,7 @@ from faults.report import PROGRESS, history, now_us
 from faults.report import Task as ClientTask
 from faults.world import PARTITIONS, SCALED, SCALED_PRODUCER, World, write
 from kohort import Consumer, TopicPartition
-from kohort.history.checker import CheckedHistory, check_history
+from kohort_lab.history.checker import CheckedHistory, check_history
 
 CLIENT: Final = Path(__file__).parent / "client.py"
 FACES: Final = (

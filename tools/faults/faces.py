@@ -21,7 +21,7 @@ from kohort import (
     TopicPartition,
     TransactionFailed,
 )
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.writer import ClientHistory
 
 INPUTS, OUTPUTS = "in", "out"
 POLL_MS = 200

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.writer import ClientHistory
 
 PROGRESS: Final = struct.Struct("<qqq")
 """How many operations succeeded; when the last one of them began and ended, in microseconds."""

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 from faults.campaign import FACES, Bounds, Campaign, Cell  # noqa: E402
 from faults.catalogue import FAULTS, Fault  # noqa: E402
 from faults.world import World  # noqa: E402
-from kohort.history.checker import CheckedHistory  # noqa: E402
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402
 
 
 def main() -> int:

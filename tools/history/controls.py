@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from kohort.errors import KohortError
-from kohort.history.checker import check_history
-from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.recorded_runs import write_run
+from kohort_lab.history.checker import check_history
+from kohort_lab.sim.planted.catalogue import all_bugs
+from kohort_lab.sim.recorded_runs import write_run
 
 PLANTED = Path(__file__).parents[2] / "tests" / "sim" / "planted.txt"
 LONGEST_S = 60

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.writer import ClientHistory
 
 SESSION_MS = 10_000
 POLL_MS = 200

@@ -27,8 +27,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kohort import Admin, Consumer, KohortError, TopicPartition
-from kohort.history.checker import CheckedHistory, check_history
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.checker import CheckedHistory, check_history
+from kohort_lab.history.writer import ClientHistory
 
 HERE = Path(__file__).parent
 PARTITIONS = {"in": 6, "out": 3}

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kohort.history.checker import CheckedHistory, check_history
-from kohort.sim.recorded_runs import write_run
-from kohort.sim.worlds.catalogue import WORLDS
+from kohort_lab.history.checker import CheckedHistory, check_history
+from kohort_lab.sim.recorded_runs import write_run
+from kohort_lab.sim.worlds.catalogue import WORLDS
 
 SEEDS = 40
 

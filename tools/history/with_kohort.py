@@ -14,7 +14,7 @@ from collections import defaultdict
 from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
 
 from kohort import Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition, TransactionFailed, UsageError
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.writer import ClientHistory
 
 INPUTS, OUTPUTS = "in", "out"
 CALL_MS = 15_000

@@ -59,7 +59,7 @@ class _Killer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        import kohort.sim.campaign  # noqa: F401  what seeds need is imported before the forks, too
+        import kohort_lab.sim.campaign  # noqa: F401  what seeds need is imported before the forks, too
 
         self._items = {item.nodeid: item for item in session.items}
         self._live = LiveFunctions()

@@ -158,7 +158,7 @@ class _Recorder:
 
     def pytest_sessionfinish(self) -> None:
         """After the tests the seeds, then all is written."""
-        from kohort.sim.worlds.catalogue import WORLDS
+        from kohort_lab.sim.worlds.catalogue import WORLDS
 
         for name in seed_names(WORLDS, int(os.environ["KOHORT_MUTANTS_SEEDS"])):
             self.coverage.switch_context(name)
@@ -177,7 +177,7 @@ def seed_names(worlds: Iterable[str], seeds: int) -> list[str]:
 
 def passes(name: str) -> bool:
     """Run one seed of the simulator, by the name that it has here."""
-    from kohort.sim.campaign import judge_seed
+    from kohort_lab.sim.campaign import judge_seed
 
     world, seed = name.removeprefix(f"{SIMULATED}::").split(":")
     return judge_seed(int(seed), world=world).passed

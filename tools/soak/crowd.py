@@ -19,8 +19,8 @@ from faults.process import sample
 
 from kohort import Admin, Consumer, TopicPartition
 from kohort.client.admin.model import ConfigResource, NewTopic
-from kohort.history.checker import CheckedHistory, check_history
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.checker import CheckedHistory, check_history
+from kohort_lab.history.writer import ClientHistory
 
 HERE: Final = Path(__file__).parent
 HISTORY: Final = HERE.parent / "history"

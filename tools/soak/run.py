@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tools")]
 
-from kohort.history.checker import CheckedHistory  # noqa: E402
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402
 from soak.crowd import Soak  # noqa: E402
 from soak.verdict import judge, table  # noqa: E402
 

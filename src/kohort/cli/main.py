@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from kohort.cli.plugins import plugin_command, plugins
 from kohort.cli.terminal.exits import ExitCode, exit_code_of, sigterm_interrupts
 from kohort.cli.terminal.show import harmless
 from kohort.errors import KohortError
@@ -41,11 +42,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "quotas": ("kohort.cli.cluster.quotas:quotas", "List, set and remove quotas of users, client ids and addresses."),
     "pipeline": ("kohort.cli.pipeline.commands:pipeline", "Check and run Spark pipelines over consumer groups."),
     "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
-    "check-history": ("kohort.cli.check_history:check_history", "Check what clients saw against what Kafka promises."),
-    "sim": ("kohort.cli.sim:sim", "Run brokers and clients under one seed, with faults and invariants."),
     "completion": ("kohort.cli.main:completion", "Print the completion script of a shell."),
 }
-"""Where each command is, and what it does in a line."""
+"""Import path and short help of each command."""
 
 HELP = """Kafka consumer groups, in Python, whole.
 
@@ -67,21 +66,25 @@ Examples:
 
 
 class Commands(click.Group):
-    """Commands from the table above; their errors end the process with one line, not with a traceback."""
+    """Commands of the table above, and those of plugins. An error ends the process with one line, not a traceback."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._short_helps())
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            return plugin_command(name)
         module, _, attribute = COMMANDS[name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, short) for name, (_, short) in COMMANDS.items()])
+            formatter.write_dl(list(self._short_helps().items()))
+
+    def _short_helps(self) -> dict[str, str]:
+        own = {name: short for name, (_, short) in COMMANDS.items()}
+        return own | {name: short for name, short in plugins().items() if name not in own}
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

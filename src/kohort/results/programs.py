@@ -1,4 +1,4 @@
-"""What ``kohort serve``, ``kohort sim run`` and ``kohort explain`` print."""
+"""Output of ``kohort serve`` and ``kohort explain``."""
 
 from __future__ import annotations
 
@@ -23,26 +23,6 @@ class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
     """Where /metrics is."""
     console: str | None = None
     """Where the console is."""
-
-
-class FailedSeed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed whose run broke a check, what broke, and the command that plays it again."""
-
-    seed: int
-    failure: str
-    replay: str
-
-
-class SeedsRun(Result, frozen=True, kw_only=True, tag="kohort/v1/sim.run"):
-    """Simulated runs, of which none should have failed."""
-
-    LINES: ClassVar[str] = "failures"
-
-    seeds: int
-    failed: int
-    events: int
-    simulated_s: int
-    failures: list[FailedSeed]
 
 
 class LookAlike(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """For the tests of programs that use Kafka: a broker per test, time that can be moved, faults that can be scripted.
 
-``StagedBroker`` is the broker, and the pytest plugin hands one to each test. (``machines`` joins clients and brokers
-without sockets, for tests of kohort itself.)
+``StagedBroker`` is the broker, and the pytest plugin hands one to each test.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.model import Record, TopicPartition
 from kohort.notes import Note
-from kohort.testing.machines.loop import Loop
 from kohort.wire.record_batch import NewRecord
+from kohort_lab.machines.loop import Loop
 
 ONE = ("one", 9092)
 SERVERS = "one:9092"

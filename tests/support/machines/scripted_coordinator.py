@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kohort.model import TopicPartition
-from kohort.testing.machines.scripted import SILENCE, Answer
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.group_consumer import (
     ConsumerGroupHeartbeatRequest,
@@ -35,6 +34,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kohort_lab.machines.scripted import SILENCE, Answer
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import ScriptedGroup, fetch_answer
 

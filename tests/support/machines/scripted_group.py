@@ -8,7 +8,6 @@ from typing import Any
 
 from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
-from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
 from kohort.wire.headers import build_response, parse_request_header
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -52,6 +51,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.machines.scripted import SILENCE, ScriptedBroker
 from support.machines.consumer_stage import ONE, PollingStage
 
 MEMBER = "member-1"

@@ -8,8 +8,8 @@ import pytest
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
-from kohort.sim.disk import FaultyDisk
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort_lab.sim.disk import FaultyDisk
 from support.machines.broker_stage import BrokerStage, fetch_request, values_of
 
 REFUSED = "cannot append: the disk refused"

@@ -7,7 +7,6 @@ import pytest
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC
-from kohort.sim.checks.durability import check_replay, items_on
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.transactions import (
@@ -19,6 +18,7 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.sim.checks.durability import check_replay, items_on
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import (
     Transactional,

@@ -29,13 +29,13 @@ from kohort.errors import (
 )
 from kohort.log.storage import MemoryStorage
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.record_batch import NewRecord
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import SILENCE, ScriptedBroker
 
 ONE = ("one", 9092)
 

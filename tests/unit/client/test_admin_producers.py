@@ -15,8 +15,6 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ApiError, ErrorCode, UsageError
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import ScriptedBroker
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -38,6 +36,8 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import ScriptedBroker
 from support.machines.consumer_stage import tp
 
 NODES = {1: ("one", 9092), 2: ("two", 9092)}

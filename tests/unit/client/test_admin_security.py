@@ -25,8 +25,6 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ApiError, ErrorCode, UsageError
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import ScriptedBroker
 from kohort.wire.messages.acls import (
     AclCreationResult,
     AclDescription,
@@ -60,6 +58,8 @@ from kohort.wire.messages.sasl import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import ScriptedBroker
 
 PASSWORD = "alice-secret"
 

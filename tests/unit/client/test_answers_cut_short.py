@@ -9,11 +9,11 @@ import pytest
 from kohort.client.group.membership_classic import MemberState
 from kohort.client.requests.io import FramesArrived, Open, Opened, Send, Tick
 from kohort.errors import ApiTimeout
-from kohort.testing.machines.scripted import ScriptedBroker
 from kohort.wire.headers import build_response
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 from kohort.wire.schema import Message
+from kohort_lab.machines.scripted import ScriptedBroker
 from support.machines.scripted_group import ScriptedGroup
 from unit.client.test_engine import FIRST_CONNECTION, World
 

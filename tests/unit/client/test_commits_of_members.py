@@ -8,11 +8,11 @@ import pytest
 
 from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError, UnsupportedVersion
 from kohort.model import OffsetAndMetadata
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import MEMBER, ScriptedGroup

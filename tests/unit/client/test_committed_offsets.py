@@ -7,10 +7,10 @@ import pytest
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.client.reading.positions import Position
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.offsets import OffsetFetchRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import tp
 from support.machines.scripted_coordinator import INTERVAL_MS, ScriptedCoordinator
 

@@ -14,8 +14,6 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ErrorCode
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import ScriptedBroker
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.group_consumer import (
@@ -27,6 +25,8 @@ from kohort.wire.messages.group_consumer import (
     ConsumerGroupDescribeTopicPartitions,
 )
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import ScriptedBroker
 
 ONE = ("one", 9092)
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND

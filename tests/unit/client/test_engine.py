@@ -14,14 +14,14 @@ from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, UnsupportedVersion
 from kohort.model import Node
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.apis import APIS
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.messages.produce import ProduceRequest
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 
 ONE = ("one", 9092)
 TWO = ("two", 9092)

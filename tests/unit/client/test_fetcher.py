@@ -10,11 +10,11 @@ from kohort.client import consumer as consumer_module
 from kohort.client.reading.positions import FetchState, Position
 from kohort.client.reading.subscription import Reset
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
 

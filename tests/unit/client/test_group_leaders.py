@@ -15,7 +15,6 @@ from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.consumer_protocol import Subscription, build_subscription, parse_subscription
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponseMember
 from kohort.wire.messages.metadata import (
@@ -24,6 +23,7 @@ from kohort.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import tp
 from support.machines.scripted_group import ScriptedGroup
 

@@ -7,8 +7,8 @@ import pytest
 from kohort.client.group.consumer_heartbeat import heartbeat_shape
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.errors import ApiError, ErrorCode
-from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatResponse
+from kohort_lab.machines.scripted import HANG_UP
 from support.machines.consumer_stage import User
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, assignment_of
 

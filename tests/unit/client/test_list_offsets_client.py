@@ -6,8 +6,8 @@ import pytest
 
 from kohort.client.reading.list_offsets import EARLIEST, LATEST
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
-from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kohort_lab.machines.scripted import HANG_UP
 from support.machines.consumer_stage import ConsumerStage, tp
 from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup

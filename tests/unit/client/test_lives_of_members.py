@@ -11,11 +11,11 @@ from kohort.client.group.member_states import ConsumerMemberState
 from kohort.client.requests.source import Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, UnsupportedVersion
 from kohort.model import GroupMetadata, OffsetAndMetadata
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, assignment_of
 

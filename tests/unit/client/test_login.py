@@ -14,7 +14,6 @@ from kohort.errors import ApiTimeout, AuthenticationFailed, ConnectionFailed, Er
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
 from kohort.security.sasl.scram import ScramServer, credential_of
-from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.headers import build_response
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
@@ -24,6 +23,7 @@ from kohort.wire.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kohort_lab.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from unit.client.test_engine import World
 
 PASSWORD = "alice-secret"

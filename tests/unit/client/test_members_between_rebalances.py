@@ -11,7 +11,6 @@ from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.member_messages import JOIN_GRACE_MS
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode
-from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.consumer_protocol import Subscription, build_subscription
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -28,6 +27,7 @@ from kohort.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from kohort_lab.machines.scripted import HANG_UP
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import MEMBER, TOPIC_ID, ScriptedGroup
 

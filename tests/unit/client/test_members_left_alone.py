@@ -8,7 +8,6 @@ import pytest
 
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ErrorCode
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.consumer_protocol import Subscription, build_subscription
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_classic import (
@@ -20,6 +19,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
 )
 from kohort.wire.messages.metadata import MetadataRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import User
 from support.machines.scripted_group import MEMBER, ScriptedGroup
 

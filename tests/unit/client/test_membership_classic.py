@@ -7,7 +7,6 @@ import pytest
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, CommitFailed, ErrorCode, ProtocolError
 from kohort.model import OffsetAndMetadata
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.consumer_protocol import parse_subscription
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -20,6 +19,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupResponse,
 )
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import MEMBER, ScriptedGroup
 

@@ -17,10 +17,10 @@ from kohort.errors import (
     UsageError,
 )
 from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import tp
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, id_of, owned_of
 

@@ -18,9 +18,9 @@ from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, CorruptRecord, UsageError
 from kohort.log.storage import MemoryStorage
 from kohort.model import TopicPartition
-from kohort.testing.machines.loop import Loop
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from kohort_lab.machines.loop import Loop
 
 blobs = st.none() | st.binary(max_size=20) | st.sampled_from([63, 64, 300, 8191, 8192, 9000]).map(bytes)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3)

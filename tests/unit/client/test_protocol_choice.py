@@ -7,11 +7,11 @@ import pytest
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.errors import ApiError, CommitFailed, ErrorCode, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator
 

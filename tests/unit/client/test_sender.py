@@ -11,8 +11,6 @@ from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, ProtocolError
 from kohort.model import TopicPartition
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.headers import build_response
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -32,6 +30,8 @@ from kohort.wire.messages.produce import (
 )
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.record_batch import NewRecord, parse_batch_header, read_batch
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 
 ONE, TWO = ("one", 9092), ("two", 9092)
 ORDERS = TopicPartition("orders", 0)

@@ -10,7 +10,6 @@ import pytest
 from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, CloseTimeout
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
 from kohort.notes import Level
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -18,6 +17,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.messages.offsets import OffsetFetchRequest
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, User, tp
 from support.machines.scripted_group import ScriptedGroup
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kohort.client.group.membership import CallbackNeeded
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import User
 from support.machines.scripted_coordinator import ScriptedCoordinator
 

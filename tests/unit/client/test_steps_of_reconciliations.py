@@ -7,8 +7,8 @@ import pytest
 
 from kohort.client.group.member_states import ConsumerMemberState
 from kohort.errors import ErrorCode
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, owned_of
 

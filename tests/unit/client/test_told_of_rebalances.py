@@ -11,10 +11,10 @@ import kohort
 from kohort.client.group.membership import CallbackNeeded
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, ErrorCode, UnsupportedVersion, UsageError
-from kohort.testing.machines.scripted import SILENCE
 from kohort.wire.consumer_protocol import Assignment, build_assignment, parse_subscription
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from kohort_lab.machines.scripted import SILENCE
 from support.machines.consumer_stage import ConsumerStage, User, names, tp
 from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup

@@ -11,8 +11,6 @@ from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import NO_UUID, GroupMetadata, OffsetAndMetadata, TopicPartition
-from kohort.testing.machines.loop import Loop
-from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -47,6 +45,8 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitResponseTopic,
 )
 from kohort.wire.record_batch import NewRecord, parse_batch_header
+from kohort_lab.machines.loop import Loop
+from kohort_lab.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 
 ADDRESS = ("one", 9092)
 ORDERS = TopicPartition("orders", 0)

@@ -6,7 +6,6 @@ import pytest
 
 from kohort.client.reading.positions import FetchState, Position
 from kohort.errors import ErrorCode, LogTruncated
-from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.list_offsets import (
     EpochEndOffset,
@@ -14,6 +13,7 @@ from kohort.wire.messages.list_offsets import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kohort_lab.machines.scripted import HANG_UP, SILENCE
 from support.machines.consumer_stage import User, tp
 from support.machines.scripted_group import ScriptedGroup
 

@@ -12,8 +12,8 @@ from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed
 from kohort.model import Node
-from kohort.testing.machines.loop import Loop
 from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort_lab.machines.loop import Loop
 
 
 class Asker:

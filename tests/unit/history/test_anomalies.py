@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.history.anomalies import CHECKS
+from kohort_lab.history.anomalies import CHECKS
 from support.histories import WrittenHistory
 
 STORIES = {}

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kohort.history.checker import check_history
-from kohort.history.lines import LONGEST_LINE, HistoryUnreadable
-from kohort.history.writer import ClientHistory
+from kohort_lab.history.checker import check_history
+from kohort_lab.history.lines import LONGEST_LINE, HistoryUnreadable
+from kohort_lab.history.writer import ClientHistory
 from support.histories import WrittenHistory
 
 SEND = {"op": "send", "client": "p", "topic": "t", "partition": 0, "value": "v", "result": "ok", "offset": 0, "at": 1}

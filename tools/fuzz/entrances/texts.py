@@ -24,8 +24,6 @@ from kohort.config.properties import parse_properties
 from kohort.config.server_properties import understand
 from kohort.coordinator.journal import KINDS
 from kohort.errors import KohortError
-from kohort.history.checker import check_history
-from kohort.history.lines import HistoryUnreadable
 from kohort.insight.findings.events import find_events
 from kohort.insight.findings.fenced import find_fenced
 from kohort.insight.findings.rebalances import find_rebalances
@@ -37,6 +35,8 @@ from kohort.security.sasl.scram import check_users
 from kohort.security.sasl.tokens import SigningKeys, UnsecuredTokens
 from kohort.steps import at_once
 from kohort.telemetry.otlp import BadTelemetry, parse_metrics
+from kohort_lab.history.checker import check_history
+from kohort_lab.history.lines import HistoryUnreadable
 from support.telemetry.otlp_bytes import gauge, metrics_data, total
 
 LONGEST = 1 << 16

@@ -1,0 +1,1 @@
+"""Commands that ``kohort`` finds by its entry point group ``kohort.commands``."""

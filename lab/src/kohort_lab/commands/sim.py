@@ -1,0 +1,253 @@
+"""``kohort sim``: run the simulator over seeds, or one seed with its story."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kohort.cli.terminal.output import output_of, print_result
+from kohort_lab.commands.compare import compare
+from kohort_lab.commands.results import FailedSeed, SeedsRun
+from kohort_lab.commands.seeds import parse_seeds
+
+F = TypeVar("F", bound=Callable[..., Any])
+SIM_LISTEN = "127.0.0.1:0"
+OF_CONSOLE = "Show the groups of the run in a browser (kohort console), until Ctrl-C."
+
+
+def world_option(command: F) -> F:
+    """``--world``, as every command has it that runs seeds."""
+    what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move; "
+    what += "secured: logins, ACLs and quotas that change; modern: groups that their coordinator assigns."
+    choice = click.Choice(["group", "transactions", "moves", "secured", "modern"])
+    return click.option("--world", type=choice, default="group", show_default=True, help=what)(command)
+
+
+@click.group()
+def sim() -> None:
+    """Simulate the broker and its clients under one seed, with faults and invariants."""
+
+
+sim.add_command(compare)
+
+
+@sim.command()
+@click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@world_option
+@click.option("--unencoded", is_flag=True, help="Hand messages over as objects: the same histories, a little sooner.")
+@click.option("--audit", is_flag=True, help="Fail a run that looks at a clock, chance or thread that no seed gives.")
+@output_of(SeedsRun)
+def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output: str) -> None:
+    """Run seeds; a failing one prints its story and the command that replays it.
+
+    \b
+    kohort sim run --seeds 0..200 --jobs 2
+    kohort sim run --seeds 0..20000 --jobs 2 --unencoded
+    """
+    from kohort_lab.commands.progress import SeedsProgress
+    from kohort_lab.sim.campaign import replay_command, verdicts
+
+    wanted = parse_seeds(seeds)
+    failed, events, simulated_ms = 0, 0, 0
+    failures = []
+    with SeedsProgress(len(wanted)) as progress:
+        for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded, audit=audit):
+            events += verdict.events
+            simulated_ms += verdict.elapsed_ms
+            failed += not verdict.passed
+            if not verdict.passed:
+                again = replay_command(verdict.plan.seed, world)
+                progress.say(f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: {again}\n")
+                failures.append(FailedSeed(seed=verdict.plan.seed, failure=str(verdict.failure), replay=again))
+            progress.seed_done(simulated_ms, failed)
+    if output != "table":
+        told = SeedsRun(
+            seeds=len(wanted), failed=failed, events=events, simulated_s=simulated_ms // 1000, failures=failures
+        )
+        print_result(told, output)
+    else:
+        click.echo(f"{len(wanted)} seeds, {events} events, {simulated_ms / 3_600_000:.1f} h simulated: {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@world_option
+def replay(seed: int, world: str) -> None:
+    """Run one seed again and tell its story."""
+    from kohort_lab.sim.worlds.catalogue import WORLDS
+
+    verdict = WORLDS[world].run_seed(seed)
+    click.echo(f"{verdict.plan}\n{verdict.story}")
+    click.echo(f"{verdict.events} events, {verdict.elapsed_ms / 1000:.0f} s simulated, wire {verdict.digest[:16]}")
+    if not verdict.passed:
+        click.echo(verdict.failure, err=True)
+        sys.exit(1)
+    click.echo("passed")
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that needs nothing else.")
+@click.option("--console", "listen", is_flag=False, flag_value=SIM_LISTEN, metavar="[HOST:PORT]", help=OF_CONSOLE)
+@world_option
+def story(seed: int, html: str | None, listen: str | None, world: str) -> None:
+    """Tell what happened in a seed's run, from its beginning to its verdict.
+
+    \b
+    kohort sim story 7 --html seed-7.html
+    kohort sim story 7 --console                   its groups, in a browser
+    """
+    if listen is not None:
+        _show_in_console(seed, world, listen)
+        return
+    from kohort_lab.sim.story import story_html, story_text
+    from kohort_lab.sim.worlds.catalogue import WORLDS
+
+    verdict = WORLDS[world].run_seed(seed)
+    if html is None:
+        click.echo(story_text(verdict))
+    else:
+        Path(html).write_text(story_html(verdict), encoding="utf-8")
+        click.echo(f"{html}: seed {seed} {'passed' if verdict.passed else 'failed'}")
+
+
+def _show_in_console(seed: int, world: str, listen: str) -> None:
+    from kohort.cli.serve.console import ConsoleWanted, needs_console, serve_console
+
+    needs_console()
+    from kohort.console.recorded import RecordedSource
+    from kohort_lab.sim.recorded_journal import journal_of_seed
+
+    verdict, entries = journal_of_seed(world, seed)
+    click.echo(f"seed {seed} {'passed' if verdict.passed else 'failed'}", err=True)
+    source = RecordedSource(entries, f"simulated seed {seed}, world {world}")
+    serve_console(source, ConsoleWanted(), (listen, "--console"), None)
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@click.option("--alone", is_flag=True, help="Let no check of the simulator end the run.")
+@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+@world_option
+def history(seed: int, alone: bool, bug: str | None, world: str) -> None:
+    """Write what the clients of a seed's run saw, for `kohort check-history` (docs/history-format.md).
+
+    \b
+    kohort sim history 7 > seed-7.jsonl && kohort check-history seed-7.jsonl
+    """
+    from kohort_lab.sim.recorded_runs import write_run
+
+    with _planted(bug):
+        verdict = write_run(world, seed, sys.stdout, alone=alone)
+    click.echo(f"{verdict.plan}: {'passed' if verdict.passed else verdict.caught_by}", err=True)
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Most runs to spend on it.")
+@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+@world_option
+def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
+    """Find the smallest run that fails as the seed does: fewer faults, members, partitions, records, less time.
+
+    \b
+    kohort sim shrink 7
+    """
+    from kohort_lab.sim.shrink import shrink as shrink_plan
+    from kohort_lab.sim.story import story_text
+    from kohort_lab.sim.worlds.catalogue import WORLDS
+
+    kind = WORLDS[world]
+    with _planted(bug):
+        found = shrink_plan(
+            kind.plan_of(seed), kind.run_plan, runs, lambda plan: click.echo(f"still fails: {plan}", err=True)
+        )
+    if found is None:
+        click.echo(f"seed {seed} does not fail")
+        return
+    click.echo(story_text(found.verdict))
+    click.echo(f"the smallest of {found.runs} runs")
+
+
+@sim.command()
+@click.argument("names", nargs=-1)
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@click.option(
+    "--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many seeds to try for each."
+)
+@click.option("--output", type=click.Choice(["text", "list", "json"]), default="text", show_default=True)
+def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None:
+    """Plant bugs on purpose and see that a check catches each: which seed, which check. NAMES: all where none is named.
+
+    \b
+    kohort sim controls --jobs 2
+    """
+    from kohort_lab.sim.controls import run_controls
+    from kohort_lab.sim.planted.catalogue import all_bugs
+
+    bugs = all_bugs()
+    if strangers := [name for name in names if name not in bugs]:
+        raise click.BadParameter(f"no planted bug is named {strangers[0]!r}; there are: {', '.join(bugs)}")
+    missed = 0
+    for control in run_controls(names or bugs, jobs=jobs, seeds=seeds):
+        missed += control.seed is None
+        if output == "json":
+            click.echo(json.dumps(asdict(control)))
+        elif output == "list":
+            click.echo(str(control))
+        elif control.seed is None:
+            click.echo(f"{control.name}: NOT CAUGHT in {seeds} seeds: a check is missing ({control.what})")
+        else:
+            click.echo(f"{control.name}: seed {control.seed}, {control.check} ({control.what})")
+    sys.exit(1 if missed else 0)
+
+
+@sim.command()
+@click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
+@click.option(
+    "--world",
+    type=click.Choice(["group", "modern"]),
+    default="group",
+    show_default=True,
+    help="group: of classic groups; modern: of groups that their coordinator assigns, and of conversions.",
+)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def reach(seeds: str, world: str, output: str) -> None:
+    """Say which state transitions, decisions and error answers no seed reaches.
+
+    \b
+    kohort sim reach --seeds 0..200
+    kohort sim reach --seeds 0..200 --world modern
+    """
+    from kohort_lab.sim.reach import reachable, reached_by
+    from kohort_lab.sim.reach_modern import reachable_modern, reached_in_modern
+
+    what_there_is, one = (reachable, reached_by) if world == "group" else (reachable_modern, reached_in_modern)
+    reached: set[str] = set()
+    for seed in parse_seeds(seeds):
+        reached |= one(seed)
+    missed = [what for what in what_there_is() if what not in reached]
+    if output == "json":
+        click.echo(json.dumps({"reached": len(reached), "unreached": missed}))
+    else:
+        click.echo("\n".join([*missed, f"{len(reached)} reached, {len(missed)} not"]))
+
+
+def _planted(bug: str | None) -> AbstractContextManager[None]:
+    """Return what plants a bug, or nothing where none is named. Raises BadParameter for a name that there is not."""
+    from kohort_lab.sim.planted.catalogue import all_bugs
+
+    if bug is None:
+        return nullcontext()
+    if bug not in all_bugs():
+        raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
+    return all_bugs()[bug].planted()

@@ -1,0 +1,87 @@
+"""Checks a history: reads its files once, looks at what they say, and gives back what is wrong with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kohort_lab.history.anomalies import CHECKS, Anomalies
+from kohort_lab.history.checks.commits import check_commits
+from kohort_lab.history.checks.cycles import check_cycles
+from kohort_lab.history.checks.effects import check_effects
+from kohort_lab.history.checks.logs import check_logs
+from kohort_lab.history.checks.owners import check_owners
+from kohort_lab.history.checks.visibility import check_visibility, note_seen
+from kohort_lab.history.intake import gather
+from kohort_lab.history.lines import HistoryLines
+
+MOST: Final = 10
+"""Anomalies of one check that are told, each with its evidence; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A line of the history, and where it stands."""
+
+    place: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenAnomaly:
+    """One thing that is wrong: by which check, in a sentence, with what the check's alarm means and the lines."""
+
+    check: str
+    sentence: str
+    meaning: str
+    evidence: tuple[Proof, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedHistory:
+    """What was looked at, and what is wrong. ``counts``: how often each check alarmed."""
+
+    operations: int
+    clients: int
+    values: int
+    transactions: int
+    torn: int
+    counts: dict[str, int]
+    anomalies: tuple[ProvenAnomaly, ...]
+
+
+def check_history(paths: Sequence[Path], most: int = MOST) -> CheckedHistory:
+    """Check the history that is in some files. Raises HistoryUnreadable where they hold something else."""
+    lines = HistoryLines(paths)
+    found = Anomalies(most)
+    facts = gather(lines, found, lines.unreadable)
+    note_seen(facts)
+    check_logs(facts)
+    check_visibility(facts)
+    check_commits(facts)
+    check_owners(facts)
+    check_effects(facts)
+    check_cycles(facts)
+    texts = lines.texts({line for anomaly in found.kept for line in anomaly.lines})
+    names = list(CHECKS)
+    proven = [
+        ProvenAnomaly(
+            anomaly.check,
+            anomaly.sentence,
+            CHECKS[anomaly.check],
+            tuple(Proof(lines.place(line), texts.get(line, "")) for line in anomaly.lines),
+        )
+        for anomaly in sorted(found.kept, key=lambda a: names.index(a.check))
+    ]
+    counts = {name: found.counts[name] for name in names if name in found.counts}
+    return CheckedHistory(
+        operations=lines.count,
+        clients=len(facts.clients),
+        values=facts.values.count,
+        transactions=len(facts.transactions),
+        torn=lines.torn,
+        counts=counts,
+        anomalies=tuple(proven),
+    )

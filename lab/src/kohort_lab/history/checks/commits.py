@@ -1,0 +1,195 @@
+"""A group's committed offset is what was committed last: whoever owns a partition next begins there, and whoever is
+of an earlier generation commits no more."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import NamedTuple
+
+from kohort_lab.history.facts import NEVER, CommitEntry, Doubt, GroupFacts, HistoryFacts, SessionStart
+from kohort_lab.history.logs import WITHIN
+
+
+class EffectiveCommit(NamedTuple):
+    """When a commit may have taken effect, and what it says."""
+
+    at: int
+    done: int
+    offset: int
+    line: int
+    acknowledged: bool
+
+
+def check_commits(facts: HistoryFacts) -> None:
+    """Note commits past what was read, starts elsewhere than at a commit, and commits of members that were fenced."""
+    _check_doubts(facts)
+    for group in facts.groups.values():
+        for log, starts in group.starts.items() if not group.forgets else ():
+            _check_starts(facts, group, log, starts)
+        _check_fenced(facts, group)
+
+
+def _visible_between(facts: HistoryFacts, log: int, start: int, end: int, committed_only: bool) -> int:
+    """Return a line that tells of a record from ``start`` up to ``end`` that a reader has to see; 0 for none."""
+    for offset, value, page in facts.logs.all[log].known(start, end):
+        if facts.is_gone(log, offset):
+            continue
+        transaction = facts.transaction_of(value)
+        if transaction is None or not committed_only or transaction.took_effect:
+            return facts.values.line[value] or page.line[offset & WITHIN]
+    return 0
+
+
+def _check_doubts(facts: HistoryFacts) -> None:
+    for doubt in facts.doubts:
+        if _stood_at_a_commit(facts, doubt):
+            continue
+        line = _visible_between(facts, doubt.log, doubt.position, doubt.offset, doubt.committed_only)
+        if line:
+            why = f"{doubt.offset} of {facts.logs.all[doubt.log]} is committed by a member that had read up to "
+            why += f"{doubt.position}: there are records between"
+            facts.anomalies.add("commit-beyond-read", why, doubt.read_line, line, doubt.line)
+
+
+def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
+    """Tell whether the offset is one at which the member may have stood before it sought another."""
+    if doubt.left_start is None:
+        return False
+    sought, group = doubt.left_start
+    return any(
+        entry.offset == doubt.offset and (entry.client != doubt.client or entry.line < sought)
+        for entry in facts.groups[group].entries(doubt.log)
+    )
+
+
+def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None:
+    """Return when a commit may have taken effect: one in a transaction with its end; None, if never."""
+    if entry.transaction < 0:
+        return EffectiveCommit(entry.at, entry.done, entry.offset, entry.line, entry.acknowledged)
+    transaction = facts.transactions[entry.transaction]
+    if transaction.cannot_be_committed:
+        return None
+    done = transaction.committed_done if transaction.committed else NEVER
+    return EffectiveCommit(transaction.asked_at, done, entry.offset, entry.line, transaction.committed)
+
+
+def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list[SessionStart]) -> None:
+    """Hold each start against the commits that nothing had overwritten by then, clock by clock."""
+    for clock in {facts.clients[start.client].clock for start in starts}:
+        entries = [entry for entry in group.entries(log) if facts.clients[entry.client].clock == clock]
+        found = [commit for entry in entries if (commit := effective(facts, entry)) is not None]
+        of_clock = [start for start in starts if facts.clients[start.client].clock == clock]
+        commits = CommitsInOrder(found)
+        if proven := [proof for start in of_clock if (proof := _proven_by(facts, log, start, commits)) is not None]:
+            commits = CommitsInOrder(found + proven)
+        for start in of_clock:
+            if standing := commits.standing_at(start):
+                _judge_start(facts, log, start, standing)
+
+
+def _proven_by(facts: HistoryFacts, log: int, start: SessionStart, commits: CommitsInOrder) -> EffectiveCommit | None:
+    """Return what a start says of commits whose answer never came: that one of them stood then, where none that was
+    answered can have put the member there. So all that was answered before is overwritten, as by a commit of then."""
+    if not commits.any_unanswered or facts.logs.all[log].begins >= start.position:
+        return None  # where the log begins members begin anew, whatever is committed
+    behind = [commit for commit in commits.standing_at(start) if _leads_to(facts, log, start, commit)]
+    if not behind or any(commit.acknowledged or commit.offset != behind[0].offset for commit in behind):
+        return None
+    return EffectiveCommit(start.at, start.done, behind[0].offset, behind[0].line, True)
+
+
+def _leads_to(facts: HistoryFacts, log: int, start: SessionStart, commit: EffectiveCommit) -> bool:
+    """Tell whether a member that finds a commit may begin as it did: there, or at the next record that it can see."""
+    if start.strict or commit.offset >= start.position:
+        return commit.offset == start.position
+    only = facts.clients[start.client].committed_only
+    return not _visible_between(facts, log, commit.offset, start.position, only)
+
+
+class CommitsInOrder:
+    """The commits of one partition in the order in which they were sent."""
+
+    def __init__(self, found: list[EffectiveCommit]) -> None:
+        commits = sorted(found)
+        self._unanswered = [commit for commit in commits if not commit.acknowledged]
+        self._answered = [commit for commit in commits if commit.acknowledged]
+        self._latest_done = list(accumulate((commit.done for commit in self._answered), max))
+
+    @property
+    def any_unanswered(self) -> bool:
+        """Whether of any it is not known what became of it."""
+        return bool(self._unanswered)
+
+    def standing_at(self, start: SessionStart) -> list[EffectiveCommit]:
+        """Return the commits that may have stood when a start was looked up; none where it may be there was none."""
+        standing = [commit for commit in self._unanswered if commit.at <= start.done]
+        overwritten_before = -1
+        for at in range(bisect_right(self._answered, (start.done, NEVER)) - 1, -1, -1):
+            if self._latest_done[at] < overwritten_before:
+                break
+            commit = self._answered[at]
+            if commit.done >= overwritten_before:
+                standing.append(commit)
+            if overwritten_before < 0 and commit.done < start.at:
+                overwritten_before = commit.at
+        return standing if overwritten_before >= 0 else []
+
+
+def _judge_start(facts: HistoryFacts, log: int, start: SessionStart, standing: list[EffectiveCommit]) -> None:
+    """Look whether a start is at one of the commits that may have stood then."""
+    if any(commit.offset == start.position for commit in standing):
+        return
+    low, high = min(standing, key=lambda c: c.offset), max(standing, key=lambda c: c.offset)
+    who, where = facts.clients[start.client].name, facts.logs.all[log]
+    if start.position < low.offset:
+        if not facts.logs.all[log].begins > start.position:
+            why = f"{who} begins at {start.position} of {where}, of which {low.offset} is committed"
+            facts.anomalies.add("started-behind-commit", why, low.line, start.line)
+    elif start.position > high.offset:
+        only = facts.clients[start.client].committed_only
+        passed = _visible_between(facts, log, high.offset, start.position, only)
+        if start.strict or passed:
+            why = f"{who} begins at {start.position} of {where}, of which no more than {high.offset} is committed"
+            facts.anomalies.add("started-ahead-of-commit", why, high.line, passed, start.line)
+    elif start.strict:
+        why = f"{who} begins at {start.position} of {where}: commits say {low.offset} and {high.offset}"
+        facts.anomalies.add("started-behind-commit", why, low.line, high.line, start.line)
+
+
+def _check_fenced(facts: HistoryFacts, group: GroupFacts) -> None:
+    """Look for commits that were taken though their generation had been replaced before they were sent.
+
+    In a classic group a generation ends for all members at once. A member of a group that the coordinator assigns may
+    commit with an earlier epoch what it still has (KIP-848): there only who was given the partition since counts.
+    """
+    told = sorted(t for t in group.told if t.generation >= 0)
+    ends = sorted((t.done, t.generation, t.client, t.line) for t in told)
+    newest: list[tuple[int, int, int, int]] = []
+    for end in ends:
+        newest.append(end if not newest or end[1] > newest[-1][1] else newest[-1])
+    for log, entries in group.commits.items():
+        given = sorted((h.since, h.generation, h.client, h.line) for h in group.holdings.get(log, ()))
+        for entry in entries:
+            if not entry.acknowledged or entry.generation < 0:
+                continue
+            if group.classic:
+                at = bisect_right(ends, (entry.at - 1, NEVER)) - 1
+                later = newest[at] if at >= 0 else None
+            else:
+                at = bisect_right(given, (entry.at - 1, NEVER)) - 1
+                later = given[at] if at >= 0 else None
+            if later is not None and later[1] > entry.generation and later[2] != entry.client:
+                _judge_fenced(facts, group, log, entry, later)
+
+
+def _judge_fenced(
+    facts: HistoryFacts, group: GroupFacts, log: int, entry: CommitEntry, later: tuple[int, int, int, int]
+) -> None:
+    when, generation, client, line = later
+    own = [t for t in group.told if t.client == entry.client and t.generation == entry.generation and t.at <= entry.at]
+    if not own or max(t.at for t in own) > when or not facts.same_clock(client, entry.client):
+        return  # a group that was forgotten counts from the beginning again
+    why = f"a commit of {facts.logs.all[log]} with generation {entry.generation} by {facts.clients[entry.client].name} "
+    why += f"is taken after {facts.clients[client].name} was told of {generation}"
+    facts.anomalies.add("fenced-commit-acknowledged", why, own[-1].line, line, entry.line)

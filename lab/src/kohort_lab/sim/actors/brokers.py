@@ -1,0 +1,112 @@
+"""A broker as an actor: the real machine, on a disk that outlives it, at an address of the simulated network."""
+
+from __future__ import annotations
+
+from kohort.broker.broker import Broker
+from kohort.broker.io import Tick
+from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import listeners_of
+from kohort.errors import StorageError
+from kohort.log.topics import Topics
+from kohort.model import TopicPartition
+from kohort_lab.sim.actors.broker_host import BrokerHost
+from kohort_lab.sim.disk import FaultyDisk, ProcessDied
+from kohort_lab.sim.stage import Stage
+
+RESTART_MS = (50, 4000)
+
+
+class BrokerActor:
+    """One broker process: it starts, serves, dies, and starts again on the same disk."""
+
+    def __init__(self, stage: Stage, config: BrokerConfig) -> None:
+        self.config = config
+        self._watcher = stage.checks
+        self.disk = FaultyDisk(stage.world.fork_rng())
+        self.frozen_until_ms = 0
+        self.clock_ahead_ms = 0
+        self._world = stage.world
+        self._history = stage.history
+        self._rng = stage.world.fork_rng()
+        listener = listeners_of(config)[0]
+        self._host = BrokerHost(self, "broker", (listener.host, listener.port), stage, listener.name)
+
+    @property
+    def broker(self) -> Broker | None:
+        """The machine; None while the process is down."""
+        return self._host.broker
+
+    @property
+    def brokers(self) -> list[Broker]:
+        return [] if self.broker is None else [self.broker]
+
+    @property
+    def topics(self) -> Topics | None:
+        """The topics; None while the process is down."""
+        return self.broker.state.topics if self.broker is not None else None
+
+    # ------------------------------------------------------------ life and death
+
+    def start(self) -> None:
+        """Start the process; where the disk refuses, it is tried again a little later."""
+        try:
+            broker = Broker(self.config, self.disk, self._world.fork_rng(), self.now_ms, checked=True)
+        except (StorageError, ProcessDied) as error:
+            self._history.add("broker", "start failed", str(error) or "died while starting")
+            self._world.after(self._rng.randint(*RESTART_MS), self._maybe_start)
+            return
+        self._history.add("broker", "started")
+        self._host.begin(broker)
+        self._watcher.broker_started(self)
+
+    def _maybe_start(self) -> None:
+        if self.broker is None:
+            self.start()
+
+    def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
+        """End the process at once, even in the middle of ``writing``; what its disk holds stays."""
+        if self.broker is None:
+            return
+        self._watcher.broker_dies(self, writing=writing)
+        self._history.add("broker", "killed", why)
+        self.frozen_until_ms = 0
+        self._host.end()
+        wait_ms = self._rng.randint(*RESTART_MS) if restart_in_ms is None else restart_in_ms
+        self._world.after(wait_ms, self._maybe_start)
+
+    def dies(self) -> None:
+        self.kill("died in the middle of a write", writing=True)
+
+    def freeze(self, for_ms: int) -> None:
+        """Stop the process without ending it: what arrives is handled when it wakes."""
+        if self.broker is not None:
+            self._history.add("broker", "frozen", f"{for_ms} ms")
+            self.frozen_until_ms = self._world.now_ms + for_ms
+            self._world.after(for_ms, self._thaw)
+
+    @property
+    def now_ms(self) -> int:
+        """What the clock of its machine says; clients never compare it with theirs."""
+        return self._world.now_ms + self.clock_ahead_ms
+
+    def jump(self, ahead_ms: int) -> None:
+        """Put its clock forward; a clock that goes back is not shown to a machine at all."""
+        self._history.add("broker", "clock put forward", f"{ahead_ms} ms")
+        self.clock_ahead_ms += ahead_ms
+        self._host.handle(Tick())
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._world.now_ms < self.frozen_until_ms
+
+    def _thaw(self) -> None:
+        if not self.is_frozen:  # or frozen again meanwhile, for longer
+            self._host.thaw()
+
+    def after_event(self) -> None:
+        """Tell nobody else."""
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return what the group has committed, as the coordinator has it now."""
+        offsets = self.broker.state.coordinator.committed(group_id) if self.broker is not None else None
+        return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}

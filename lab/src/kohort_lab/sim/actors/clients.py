@@ -1,0 +1,227 @@
+"""Clients as actors: the real engine and machines, a process that can freeze or die, a user that is quick or slow."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kohort.client.producer import ProducerMachine, record_metadata
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.io import Close, Closed, Input, Open, Opened, Received, Send, Tick, WantToken
+from kohort.client.writing.produce_batch import ProduceBatch
+from kohort.config.client import ProducerConfig
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from kohort.wire.record_batch import NewRecord
+from kohort_lab.sim.actors.logins import PasswordLogins
+from kohort_lab.sim.stage import Stage
+
+
+class EngineActor:
+    """One client process: its engine on the simulated network."""
+
+    def __init__(self, name: str, stage: Stage) -> None:
+        self.name = name
+        self.host = f"10.0.0.{1 + stage.world.rng.randrange(0, 250)}"
+        self.engine: Engine | None = None
+        self.frozen_until_ms = 0
+        self.rng: random.Random = stage.world.fork_rng()
+        self.world = stage.world
+        self.network = stage.network
+        self.history = stage.history
+        self._wake_at_ms: int | None = None
+        self._held: list[Input] = []
+        self._offset_of_connections = 0
+        self._logins = PasswordLogins(self.rng)
+
+    # ------------------------------------------------------------ life and death
+
+    @property
+    def alive(self) -> bool:
+        return self.engine is not None
+
+    @property
+    def frozen(self) -> bool:
+        return self.world.now_ms < self.frozen_until_ms
+
+    def run_engine(self, engine: Engine) -> None:
+        """Start the process with this engine."""
+        assert self.engine is None, "it runs already"
+        self.engine = engine
+        self._offset_of_connections += 1_000_000  # an old link must not be taken for a new one
+        self._logins.begin(engine.credentials)
+        self.history.add(self.name, "started")
+        self.step(Tick())
+
+    def kill(self, why: str) -> None:
+        """End the process as SIGKILL does: no goodbye."""
+        if self.engine is None:
+            return
+        self.history.add(self.name, "killed", why)
+        self.engine = None
+        self._held.clear()
+        self.network.client_dies(self)
+
+    def freeze(self, for_ms: int) -> None:
+        """Stop the process without ending it; what arrives waits."""
+        if self.alive:
+            self.history.add(self.name, "frozen", f"{for_ms} ms")
+            self.frozen_until_ms = self.world.now_ms + for_ms
+            self.world.after(for_ms, self._thaw)
+
+    def _thaw(self) -> None:
+        if self.frozen:
+            return
+        held, self._held = self._held, []
+        for given in held:
+            self.step(given)
+        self.step(Tick())
+
+    # ------------------------------------------------------------ the network's side
+
+    def link_opened(self, connection: int) -> None:
+        self._arrive(Opened(connection - self._offset_of_connections), connection)
+
+    def link_received(self, connection: int, data: bytes) -> None:
+        self._arrive(Received(connection - self._offset_of_connections, data), connection)
+
+    def link_closed(self, connection: int, reason: str) -> None:
+        self._arrive(Closed(connection - self._offset_of_connections, reason), connection)
+
+    def _arrive(self, given: Input, connection: int) -> None:
+        if connection > self._offset_of_connections:
+            self.step(given)
+
+    # ------------------------------------------------------------ the engine
+
+    def step(self, given: Input) -> None:
+        """Give the engine an event, unless the process is frozen or gone."""
+        if self.engine is None:
+            return
+        if self.frozen:
+            if not isinstance(given, Tick):
+                self._held.append(given)
+            return
+        self._emit(self.engine.handle(given, self.world.now_ms))
+        self.after_step()
+        self._arm()
+
+    def step_soon(self) -> None:
+        """Let the engine look at what changed, as a face kicks its driver."""
+        self.world.after(0, lambda: self.step(Tick()))
+
+    def _emit(self, outputs: object) -> None:
+        assert isinstance(outputs, list)
+        for output in outputs:
+            match output:
+                case Open(connection=number, host=host, port=port):
+                    self.network.open(self, number + self._offset_of_connections, (host, port))
+                case Send(connection=number, buffers=buffers):
+                    data = b"".join(buffers)
+                    self.network.client_sends(self, number + self._offset_of_connections, data)
+                case Close(connection=number):
+                    self.network.client_closes(self, number + self._offset_of_connections)
+                case WantToken():
+                    self._tell_later(self._logins.token(output))
+
+    def _tell_later(self, given: Input) -> None:
+        """Give the engine an event after this one, unless the process has ended since."""
+        engine = self.engine
+        self.world.after(0, lambda: self.step(given) if self.engine is engine else None)
+
+    def after_step(self) -> None:
+        """Do what the user of the engine does after each of its steps."""
+
+    def _arm(self) -> None:
+        if self.engine is None or (at_ms := self.engine.wake_at_ms) is None:
+            return
+        at_ms = max(at_ms, self.world.now_ms)
+        if self._wake_at_ms is None or at_ms < self._wake_at_ms:
+            self._wake_at_ms = at_ms
+            self.world.after(at_ms - self.world.now_ms, lambda: self._wake(at_ms))
+
+    def _wake(self, at_ms: int) -> None:
+        if self._wake_at_ms == at_ms:
+            self._wake_at_ms = None
+            self.step(Tick())
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """A record on its way, or done."""
+
+    batch: ProduceBatch
+    index: int
+    value: bytes
+
+
+class ProducerActor(EngineActor):
+    """Sends numbered records until told to stop; remembers what was acknowledged, and where."""
+
+    def __init__(self, name: str, stage: Stage, config: ProducerConfig) -> None:
+        super().__init__(name, stage)
+        self._watcher = stage.checks
+        self.acknowledged: dict[bytes, tuple[TopicPartition, int]] = {}
+        self.failed: list[bytes] = []
+        self.wanted = 0
+        self._config = config
+        self._machine: ProducerMachine | None = None
+        self._in_flight: list[SentRecord] = []
+        self._sent = 0
+
+    @property
+    def done(self) -> bool:
+        """Everything that was to be sent has been, and was answered."""
+        return self._sent >= self.wanted and not self._in_flight
+
+    def start(self, topics: list[str], records: int, every_ms: int) -> None:
+        self.wanted = records
+        self._machine = ProducerMachine(self._config, self.rng)
+        self.run_engine(self._machine.engine)
+        self._later(every_ms, lambda: self._send(topics, every_ms))
+
+    def go_on(self, topics: list[str], records: int, every_ms: int) -> None:
+        """Send some more after everything was sent."""
+        assert self._sent >= self.wanted, "it is still sending"
+        self.wanted = self._sent + records
+        self._later(every_ms, lambda: self._send(topics, every_ms))
+
+    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.world.after(delay_ms, action)
+
+    def _send(self, topics: list[str], every_ms: int) -> None:
+        machine = self._machine
+        if machine is None or not self.alive or self._sent >= self.wanted:
+            return
+        topic = self.rng.choice(topics)
+        try:
+            count = machine.partitions(topic)
+        except KohortError as error:
+            self.history.add(self.name, "metadata refused", str(error))
+            count = None
+        if count is not None:
+            value = b"%s:%d" % (self.name.encode(), self._sent)
+            self._sent += 1
+            partition = self.rng.randrange(0, count)
+            now_ms = self.world.now_ms
+            batch, index, _ = machine.add(topic, partition, NewRecord(None, value, (), now_ms), now_ms)
+            self._in_flight.append(SentRecord(batch, index, value))
+            self._watcher.sends(self.name, TopicPartition(topic, partition), value)
+        self.step(Tick())
+        self._later(every_ms, lambda: self._send(topics, every_ms))
+
+    def after_step(self) -> None:
+        waiting = []
+        for sent in self._in_flight:
+            if not sent.batch.done:
+                waiting.append(sent)
+                continue
+            try:
+                at = record_metadata(sent.batch, sent.index)
+            except KohortError as error:
+                self.failed.append(sent.value)
+                self.history.add(self.name, "delivery failed", str(error))
+                continue
+            self.acknowledged[sent.value] = (TopicPartition(at.topic, at.partition), at.offset)
+        self._in_flight = waiting

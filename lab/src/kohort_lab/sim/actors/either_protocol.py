@@ -1,0 +1,70 @@
+"""A consumer as an actor that can be started with either group protocol: groups are converted member by member. Its
+listener may take its time with a revocation, while heartbeats go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.client.consumer import ConsumerMachine, Wanted
+from kohort.client.requests.io import Tick
+from kohort.config.client import ConsumerConfig
+from kohort.model import TopicPartition
+from kohort_lab.sim.actors.consumers import ConsumerActor
+from kohort_lab.sim.stage import Stage
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
+
+class EitherProtocol(ConsumerActor):
+    """One member: ``configs`` and ``wants`` by group protocol; ``protocol``: with which it starts first."""
+
+    def __init__(
+        self, name: str, stage: Stage, configs: dict[str, ConsumerConfig], wants: dict[str, Wanted], protocol: str
+    ) -> None:
+        super().__init__(name, stage, configs[protocol], wants[protocol])
+        self.protocol = protocol
+        self._configs = configs
+        self._wants = wants
+        self._stalls = (0, 0)
+        """Until when the next revocation stalls its listener, and for how long; milliseconds."""
+
+    def convert(self) -> None:
+        """Take the other protocol with the next start."""
+        self.protocol = CLASSIC if self.protocol == CONSUMER else CONSUMER
+        self.history.add(self.name, "will speak", self.protocol)
+
+    def start(self) -> None:
+        if not self.alive:
+            self._config, self._topics = self._configs[self.protocol], self._wants[self.protocol]
+        super().start()
+
+    def stall(self, until_ms: int, for_ms: int) -> None:
+        """Have the listener take ``for_ms`` with the next revocation, if that comes before ``until_ms``."""
+        self._stalls = (until_ms, for_ms)
+
+    def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        until_ms, for_ms = self._stalls
+        if kind != "revoked" or self.world.now_ms >= until_ms:
+            super()._tell(machine, kind, partitions)
+            return
+        self._stalls = (0, 0)
+        self.history.add(self.name, "listens", f"{for_ms} ms")
+        self._watcher.is_told(self, partitions)
+        self._listen_for(for_ms, machine, partitions)
+
+    def _listen_for(self, for_ms: int, machine: ConsumerMachine, partitions: frozenset[TopicPartition]) -> None:
+        self.listens = True
+        self.world.after(for_ms, lambda: self._listened(machine, partitions))
+
+    def _listened(self, machine: ConsumerMachine, partitions: frozenset[TopicPartition]) -> None:
+        """Be the listener that is done, if its process is the same one still."""
+        if self.machine is not machine:
+            return
+        if self.frozen:
+            self._listen_for(self.frozen_until_ms - self.world.now_ms, machine, partitions)
+            return
+        self.listens = False
+        super()._tell(machine, "revoked", partitions)
+        self.step(Tick())
+        self._poll_times_out(self._life)

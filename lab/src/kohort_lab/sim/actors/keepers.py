@@ -1,0 +1,187 @@
+"""Who keeps a secured cluster: forbids and allows again, sets quotas and takes them back, removes users and changes
+passwords; and in the calm undoes all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Final
+
+from kohort.broker.cluster.security_store import SecurityStore
+from kohort.client.admin.acls import AclBinding, AclBindingFilter, create_acls, delete_acls
+from kohort.client.admin.quotas import ClientQuotaEntity, QuotaMatch, alter_client_quotas
+from kohort.client.admin.scram_users import (
+    SaltedPassword,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+    alter_user_scram_credentials,
+    hashed,
+)
+from kohort.secret import Secret
+from kohort.security.quotas.entities import Quota
+from kohort_lab.sim.actors.admins import AdminActor
+from kohort_lab.sim.stage import Stage
+
+MECHANISM: Final = "SCRAM-SHA-256"
+ITERATIONS: Final = 4096
+LASTS_MS: Final = (200, 15_000)
+LOOK_AGAIN_MS: Final = 1_500
+EVERYBODY: Final = "User:*"
+QUOTAS: Final = {
+    Quota.PRODUCED: (20, 100, 1_000),
+    Quota.FETCHED: (20, 200, 2_000),
+    Quota.MUTATIONS: (0.05, 1),
+}
+
+
+def password_of(user: str) -> Secret:
+    """Return what a user logs in with."""
+    return Secret(f"{user}-secret")
+
+
+@lru_cache(maxsize=64)
+def salted(user: str, turn: int) -> SaltedPassword:
+    """Return what is sent and kept of a user's password; each ``turn`` has another salt."""
+    salt = f"{user} {turn}".encode().ljust(24, b".")
+    return SaltedPassword(salt, hashed(password_of(user), MECHANISM, salt, ITERATIONS))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Who and what there is to be forbidden."""
+
+    producer: str
+    members: Sequence[str]
+    admin: str
+    group_id: str
+    topics: Sequence[str]
+    hides: bool
+    """Whether a topic may be hidden from members: their right to describe it denied, too."""
+
+
+class Keeper:
+    """Has ``admin`` change what others may. ``security`` is what the brokers keep, None while they are down."""
+
+    def __init__(
+        self, stage: Stage, admin: AdminActor, kept: Kept, security: Callable[[], SecurityStore | None]
+    ) -> None:
+        self._world = stage.world
+        self._rng = stage.world.fork_rng()
+        self._admin = admin
+        self._kept = kept
+        self._security = security
+        self._limited: set[tuple[ClientQuotaEntity, Quota]] = set()
+        self._turn = 0
+        self._is_calm = False
+
+    # ------------------------------------------------------------ what strikes
+
+    def forbid(self) -> None:
+        """Have an ACL deny somebody something, for a while."""
+        acl = self._denial()
+        self._admin.do(f"forbids: {acl}", lambda _: create_acls([acl]))
+        self._later(lambda: self._admin.do(f"forbids no more: {acl}", lambda _: delete_acls([acl.filter])))
+
+    def limit(self) -> None:
+        """Set a quota, for a while."""
+        quota = self._rng.choice(sorted(QUOTAS))
+        kept = self._kept
+        of = {Quota.PRODUCED: [kept.producer], Quota.FETCHED: list(kept.members), Quota.MUTATIONS: [kept.admin]}
+        name = self._rng.choice(of[quota])
+        entity = self._rng.choice(
+            [
+                ClientQuotaEntity(user=name),
+                ClientQuotaEntity(user=QuotaMatch.DEFAULT),
+                ClientQuotaEntity(client_id=name),
+            ]
+        )
+        value = self._rng.choice(QUOTAS[quota])
+        self._limited.add((entity, quota))
+        self._set_quota(entity, quota, value)
+        self._later(lambda: self._set_quota(entity, quota, None))
+
+    def change_user(self) -> None:
+        """Remove a member's user for a while, or store its password anew."""
+        user = self._rng.choice(self._kept.members)
+        if self._rng.random() < 0.5:
+            gone = UserScramCredentialDeletion(user, MECHANISM)
+            self._admin.do(f"removes user {user}", lambda m: alter_user_scram_credentials(m, [gone], []))
+        self._later(lambda: self._set_password(user))
+
+    def _denial(self) -> AclBinding:
+        kept, rng = self._kept, self._rng
+        who = rng.choice([*kept.members, kept.producer, "*"])
+        topic, group = rng.choice(kept.topics), kept.group_id
+        pattern = rng.choice(["literal", "prefixed"])
+        if who == kept.producer or (who == "*" and rng.random() < 0.3):
+            of = ("topic", rng.choice([topic, topic, topic[:1] if pattern == "prefixed" else "*"]), "write")
+        else:
+            of = rng.choice([("group", group, "read"), ("topic", topic, "read")])
+        kind, name, operation = of
+        wider = rng.choice([operation, operation, "all"])
+        if kind == "group" or who == kept.producer or kept.hides:
+            operation = wider
+        return AclBinding(kind, name, f"User:{who}", operation, "deny", pattern_type=pattern)
+
+    def _set_quota(self, entity: ClientQuotaEntity, quota: Quota, value: float | None) -> None:
+        told = "no quota" if value is None else f"{value:g}"
+        change = {entity: {str(quota): value}}
+        self._admin.do(
+            f"sets {quota} of {entity} to {told}", lambda m: alter_client_quotas(m, change, validate_only=False)
+        )
+
+    def _set_password(self, user: str) -> None:
+        self._turn += 1
+        made = salted(user, self._turn % 4)
+        wanted = UserScramCredentialUpsertion(user, password_of(user), MECHANISM, ITERATIONS)
+        self._admin.do(f"sets the password of {user}", lambda m: alter_user_scram_credentials(m, [], [(wanted, made)]))
+
+    def _later(self, undo: Callable[[], object]) -> None:
+        def later() -> None:
+            if not self._is_calm:
+                undo()
+
+        self._world.after(self._rng.randint(*LASTS_MS), later)
+
+    # ------------------------------------------------------------ the calm
+
+    def calm(self) -> None:
+        """Undo everything, and look again until it is."""
+        self._is_calm = True
+        if self._admin.done:
+            for undo in self._undone():
+                undo()
+        if not self._admin.done or self.why_not_undone() is not None:
+            self._world.after(LOOK_AGAIN_MS, self.calm)
+
+    def why_not_undone(self) -> str | None:
+        """Say what is forbidden, limited or missing still; None if nothing is."""
+        security = self._security()
+        if security is None:
+            return "the broker is down"
+        if denials := [acl for acl in security.section("acls") if acl["permissionType"] == "DENY"]:
+            return f"forbidden is {denials}"
+        if quotas := security.section("quotas"):
+            return f"limited is {quotas}"
+        if missing := self._missing(security):
+            return f"no user is called {missing}"
+        return None
+
+    def _missing(self, security: SecurityStore) -> list[str]:
+        there = {user["name"] for user in security.section("users")}
+        return [user for user in self._kept.members if user not in there]
+
+    def _undone(self) -> list[Callable[[], object]]:
+        security = self._security()
+        if security is None:
+            return []
+        undo: list[Callable[[], object]] = []
+        if any(acl["permissionType"] == "DENY" for acl in security.section("acls")):
+            every = AclBindingFilter(permission="deny")
+            undo.append(lambda: self._admin.do("forbids nothing", lambda _: delete_acls([every])))
+        if security.section("quotas"):
+            limited = sorted(self._limited, key=str)
+            undo += [partial(self._set_quota, entity, quota, None) for entity, quota in limited]
+        undo += [partial(self._set_password, user) for user in self._missing(security)]
+        return undo

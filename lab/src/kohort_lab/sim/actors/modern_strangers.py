@@ -1,0 +1,136 @@
+"""ConsumerGroupHeartbeats that no member of the group would send now: with an epoch that nobody was told, under an id
+that nobody has, to take another out; and those that a member sent once, word for word, when they are late.
+
+What cannot be told from the member itself, such as its own epoch with other partitions, is left out: no coordinator
+could refuse it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kohort.client.admin.coordinators import GroupCall, for_each_group
+from kohort.client.admin.operations import Operation
+from kohort.client.requests.metadata import Metadata
+from kohort.model import TopicPartition
+from kohort.wire.messages.group_consumer import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kohort_lab.sim.actors.admins import AdminActor, Make
+from kohort_lab.sim.actors.strangers import Guise, commit_as
+from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
+
+KEPT: Final = 24
+"""How many heartbeats of a member are remembered."""
+OUT_OF_REACH: Final = 1_000
+"""How far ahead an epoch is that no member gets while a request is on its way: of its own a commit would be taken."""
+
+
+class FalseHeartbeat(NamedTuple):
+    """Whose heartbeat it pretends to be."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+
+
+def modern_heartbeat_as(metadata: Metadata, group_id: str, who: FalseHeartbeat) -> Operation[int]:
+    """Send a heartbeat as somebody, or a leave where the epoch says so; returns the epoch of the answer."""
+    message = ConsumerGroupHeartbeatRequest(
+        group_id=group_id, member_id=who.member_id, member_epoch=who.epoch, instance_id=who.instance_id
+    )
+    return heartbeat_again(metadata, message)
+
+
+def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) -> Operation[int]:
+    """Send a heartbeat as it is; returns the epoch of the answer."""
+
+    def read(answer: ConsumerGroupHeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
+        return answer.error_code, answer.error_message, answer.member_epoch
+
+    by_group = yield from for_each_group(metadata, [message.group_id], GroupCall(lambda _group: message, read))
+    epoch: int = by_group[message.group_id]
+    return epoch
+
+
+class Overheard(Watcher):
+    """The last heartbeats of each member id, without goodbyes, and without those that say what the one before said.
+    ``strangers``: the client who speaks for others."""
+
+    def __init__(self, strangers: str) -> None:
+        self.spoken_for: set[str] = set()
+        """Member ids under which a stranger said what partitions they own: nobody can tell any more what they do."""
+        self._strangers = strangers
+        self._by_member: dict[str, deque[ConsumerGroupHeartbeatRequest]] = {}
+
+    def asked(self, exchange: Exchange) -> None:
+        asked = exchange.asked
+        if not isinstance(asked, ConsumerGroupHeartbeatRequest):
+            return
+        if exchange.client == self._strangers:
+            if asked.topic_partitions is not None:
+                self.spoken_for.add(asked.member_id)
+            return
+        said = self._by_member.setdefault(asked.member_id, deque(maxlen=KEPT))
+        if asked.member_epoch >= JOINING_EPOCH and not (said and said[-1] == asked):
+            said.append(asked)
+
+    def of(self, member_id: str) -> list[ConsumerGroupHeartbeatRequest]:
+        """Return what a member has said, the oldest first."""
+        return list(self._by_member.get(member_id, ()))
+
+
+class ModernStrangers:
+    """Speaks for members, by the administrator's client."""
+
+    def __init__(
+        self, admin: AdminActor, group_id: str, victims: Sequence[WatchedConsumer], overheard: Overheard, topic: str
+    ) -> None:
+        self._admin = admin
+        self._group_id = group_id
+        self._victims = victims
+        self._overheard = overheard
+        self._partition = TopicPartition(topic, 0)
+
+    def claim(self, rng: random.Random) -> None:
+        """Speak for a member with an epoch that it was never told, or for nobody."""
+        group, partition = self._group_id, self._partition
+        victim = rng.choice(self._victims)
+        epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
+        claim, never = FalseHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id), epoch + OUT_OF_REACH
+        nobody = FalseHeartbeat("nobody", rng.choice([1, -1]))
+        choices: list[tuple[str, Make]] = [
+            (f"claims epoch {epoch} of {victim.name}", lambda m: modern_heartbeat_as(m, group, claim)),
+            ("claims to be nobody", lambda m: modern_heartbeat_as(m, group, nobody)),
+            ("commits from outside", lambda m: commit_as(m, group, Guise(), partition, 0)),
+            ("commits as nobody", lambda m: commit_as(m, group, Guise("nobody", None, 1), partition, 0)),
+            ("commits too late", lambda m: commit_as(m, group, Guise(claim.member_id, None, never), partition, 0)),
+        ]
+        self._admin.do(*rng.choice(choices))
+
+    def evict(self, rng: random.Random) -> None:
+        """Take a member out."""
+        victim = rng.choice(self._victims)
+        if victim.member_id:
+            claim = FalseHeartbeat(victim.member_id, LEAVING_EPOCH, victim.instance_id)
+            self._admin.do(f"takes out {victim.name}", lambda m: modern_heartbeat_as(m, self._group_id, claim))
+
+    def repeat(self, rng: random.Random) -> None:
+        """Send again what a member has said: anything, its join, a list of what it owned, something from long ago."""
+        victim = rng.choice(self._victims)
+        said = self._overheard.of(victim.member_id)
+        joins = [message for message in said if message.member_epoch == JOINING_EPOCH]
+        lists = [message for message in said if message.member_epoch != JOINING_EPOCH and message.topic_partitions]
+        earlier = [message for message in said if JOINING_EPOCH < message.member_epoch < victim.generation_id]
+        again = rng.choice([said, joins, lists, earlier])
+        if again:
+            message = rng.choice(again)
+            self._admin.do(
+                f"says again what {victim.name} said at {message.member_epoch}", lambda m: heartbeat_again(m, message)
+            )

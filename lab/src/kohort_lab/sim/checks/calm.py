@@ -1,0 +1,68 @@
+"""Once faults end: one generation owns all, every record is delivered, and a quiet failover moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kohort.model import TopicPartition
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import WatchedConsumer
+
+Standing = dict[str, tuple[int, str, frozenset[TopicPartition]]]
+
+
+def standing(consumers: Sequence[WatchedConsumer]) -> Standing:
+    """Return generation, member id and partitions of each consumer."""
+    return {c.name: (c.generation_id, c.member_id, frozenset(c.assigned)) for c in consumers if c.alive}
+
+
+def why_not_settled(
+    consumers: Sequence[WatchedConsumer],
+    partitions: set[TopicPartition],
+    ends: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int],
+) -> str | None:
+    """Say what is missing before the group is settled, or None: one generation, each partition once, no lag."""
+    alive = [c for c in consumers if c.alive]
+    if len(alive) < len(consumers):
+        return "not everybody is back"
+    if any(c.is_held_up for c in alive):
+        return "somebody is held up"
+    if rebalancing := [c.name for c in alive if c.is_rebalancing]:
+        return f"rebalancing: {rebalancing}"
+    generations = {c.generation_id for c in alive}
+    if len(generations) != 1 or -1 in generations:
+        return f"generations {sorted(generations)}"
+    owned = sorted(p for c in alive for p in c.assigned)
+    if owned != sorted(partitions):
+        return f"owned {[str(p) for p in owned]}"
+    behind = {str(p): (committed.get(p), end) for p, end in ends.items() if end and committed.get(p) != end}
+    if behind:
+        return f"committed behind the end: {behind}"
+    return None
+
+
+def check_settled(why_not: str | None, bound_ms: int) -> None:
+    """Check that nothing is missing after the calm has lasted for as long as it may take."""
+    if why_not is not None:
+        raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {why_not}")
+
+
+def check_delivered(
+    acknowledged: Mapping[bytes, tuple[TopicPartition, int]], read: Mapping[TopicPartition, Sequence[bytes]]
+) -> None:
+    """Check that every acknowledged record reached the group, from where it lies."""
+    for value, (partition, offset) in acknowledged.items():
+        values = read.get(partition, ())
+        if offset >= 0 and (offset >= len(values) or values[offset] != value):
+            found = values[offset] if offset < len(values) else None
+            raise CheckFailed(f"{value!r}, acknowledged at {offset} of {partition}, was never delivered: {found!r}")
+
+
+def check_nothing_moved(before: Standing, after: Standing) -> None:
+    """Check a failover in calm: the same generation, the same members, the same partitions."""
+    if before != after:
+        moved = {
+            n: (before.get(n), after.get(n)) for n in before.keys() | after.keys() if before.get(n) != after.get(n)
+        }
+        raise CheckFailed(f"a quiet failover moved the group: {moved}")

@@ -1,0 +1,183 @@
+"""What is forbidden is not done: whoever asked after it was is refused with the error that is due, and nothing of it is
+written.
+
+What is forbidden is read from the ACLs as they are kept, by rules of this check's own: the authorizer is what is
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from kohort.broker.cluster.security_store import SecurityStore
+from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import OffsetCommitted, parse_record
+from kohort.errors import ErrorCode
+from kohort.log.topics import Topics
+from kohort.wire.messages.fetch import FetchResponse
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages.produce import ProduceResponse
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.durability import OFFSETS_TOPIC, batches_on, records_of
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+from kohort_lab.sim.world import World
+
+Right = tuple[str, str, str]
+"""An operation, a type of resource, a name: READ, TOPIC, t0."""
+OF_MEMBERS: Final = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+MEANT: Final = {"GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED, "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+class DenialsHold(Watcher):
+    """One group's members and its producer. ``users`` says as whom each client logs in."""
+
+    hears_all = True
+
+    def __init__(
+        self, world: World, group_id: str, users: Mapping[str, str], rights: Mapping[str, list[Right]]
+    ) -> None:
+        self._world = world
+        self._group_id = group_id
+        self._users = users
+        self._rights = rights
+        """What each user might be denied."""
+        self._section: list[Any] = []
+        self._since_ms: dict[tuple[str, Right], int] = {}
+        self._ends: dict[str, list[int]] = {}
+        self.security: Callable[[], SecurityStore | None] = lambda: None
+        """What the brokers keep; None while they are down."""
+        self.topics: Callable[[], Topics | None] = lambda: None
+        self.refused = 0
+        """How many requests were refused as they had to be."""
+
+    # ------------------------------------------------------------ what is forbidden
+
+    def look(self) -> None:
+        """See what is forbidden now, and since when."""
+        security = self.security()
+        if security is None or (section := security.section("acls")) is self._section:
+            return
+        self._section = section
+        denials = [acl for acl in section if acl["permissionType"] == "DENY"]
+        now = {
+            (user, right)
+            for user, rights in self._rights.items()
+            for right in rights
+            if any(_denies(acl, user, right) for acl in denials)
+        }
+        self._since_ms = {one: self._since_ms.get(one, self._world.now_ms) for one in sorted(now)}
+
+    def is_denied(self, user: str, right: Right, asked_ms: int) -> bool:
+        """Tell whether ``right`` has been denied since before ``asked_ms``."""
+        since_ms = self._since_ms.get((user, right))
+        return since_ms is not None and since_ms < asked_ms
+
+    # ------------------------------------------------------------ what is answered
+
+    def answered(self, exchange: Exchange) -> None:
+        self.look()
+        user = self._users.get(exchange.client)
+        if user is None or not self._since_ms:
+            return
+        for right, code, what in self._told(exchange):
+            if self.is_denied(user, right, exchange.sent_ms):
+                self.check_refused(f"{exchange.api.name} of {exchange.client}", right, code, what)
+
+    def check_refused(self, whose: str, right: Right, code: int, given: bool) -> None:
+        """Check that what lacks a right is answered with its error, and given nothing."""
+        if code != MEANT[right[1]] or given:
+            raise CheckFailed(f"{whose} is answered {ErrorCode(code).name}, and {' '.join(right)} was denied before")
+        self.refused += 1
+
+    def _told(self, exchange: Exchange) -> Iterator[tuple[Right, int, bool]]:
+        asked, answer = exchange.asked, exchange.answer
+        of_group = ("READ", "GROUP", self._group_id)
+        if isinstance(asked, OF_MEMBERS):
+            yield of_group, exchange.error, False
+        elif isinstance(asked, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
+            # The group goes first, even if it was denied while the request was on its way.
+            group_denied = (self._users[exchange.client], of_group) in self._since_ms
+            for topic in answer.topics:
+                name = topic.name or self._name(topic.topic_id)
+                for p in topic.partitions:
+                    yield of_group if group_denied else ("READ", "TOPIC", name), p.error_code, False
+        elif isinstance(answer, FetchResponse):
+            for found in answer.responses:
+                name = found.topic or self._name(found.topic_id)
+                for part in found.partitions:
+                    yield ("READ", "TOPIC", name), part.error_code, bool(part.records)
+        elif isinstance(answer, ProduceResponse):
+            for written in answer.responses:
+                name = written.name or self._name(written.topic_id)
+                for one in written.partition_responses:
+                    yield ("WRITE", "TOPIC", name), one.error_code, False
+
+    def _name(self, topic_id: bytes) -> str:
+        topics = self.topics()
+        topic = topics.by_id(topic_id) if topics is not None else None
+        return topic.name if topic is not None else ""
+
+    # ------------------------------------------------------------ what is written
+
+    def check_written(self) -> None:
+        """Check after an event that nothing was written of what had been denied before it, and is still."""
+        watched = self._ends
+        self.look()
+        topics = self.topics()
+        if topics is None:
+            self._ends = {}
+            return
+        self._ends = {}
+        for name in self._frozen_topics():
+            topic = topics.get(name)
+            if topic is None:
+                continue
+            self._ends[name] = [log.log_end_offset for log in topic.partitions]
+            for number, (before, after) in enumerate(zip(watched.get(name, []), self._ends[name], strict=False)):
+                if after > before and (name != OFFSETS_TOPIC or self._holds_commit(topics, number, before)):
+                    raise CheckFailed(f"{name}-{number} grows from {before} to {after}, and all who write are denied")
+
+    def _frozen_topics(self) -> Iterator[str]:
+        """Yield the topics that nobody may write to: all who might are denied."""
+        if not self._since_ms:
+            return
+        writers: dict[str, list[tuple[str, Right]]] = {}
+        for user, rights in self._rights.items():
+            for right in rights:
+                operation, kind, name = right
+                if operation == "WRITE" or kind == "GROUP":
+                    writers.setdefault(OFFSETS_TOPIC if kind == "GROUP" else name, []).append((user, right))
+        for name, all_ in writers.items():
+            if all(one in self._since_ms for one in all_):
+                yield name
+
+    def _holds_commit(self, topics: Topics, number: int, start: int) -> bool:
+        """Tell whether a commit of the group was written from ``start`` on; what expires is written by nobody."""
+        topic = topics.get(OFFSETS_TOPIC)
+        if topic is None or number != partition_of(self._group_id, len(topic.partitions)):
+            return False
+        for batch, _ in batches_on(topic.partitions[number], start):
+            for record in records_of(batch):
+                found = parse_record(record.key or b"", record.value)
+                if isinstance(found, OffsetCommitted) and found.group_id == self._group_id and found.value is not None:
+                    return True
+        return False
+
+
+def _denies(acl: Mapping[str, str], user: str, right: Right) -> bool:
+    operation, kind, name = right
+    named = acl["resourceName"]
+    fits = name.startswith(named) if acl["patternType"] == "PREFIXED" else named in (name, "*")
+    return (
+        fits
+        and acl["resourceType"] == kind
+        and acl["operation"] in (operation, "ALL")
+        and acl["principal"] in (f"User:{user}", "User:*")
+    )

@@ -1,0 +1,176 @@
+"""What was acknowledged is on the log, and what a broker holds is what its log says, whenever it starts or dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from kohort.broker.broker import Broker
+from kohort.coordinator.records import (
+    GroupWritten,
+    InTransaction,
+    LogItem,
+    OffsetCommitted,
+    TransactionEnded,
+    parse_record,
+)
+from kohort.errors import KohortError
+from kohort.log.invariants import check_invariants
+from kohort.log.partition import PartitionLog
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.wire.record_batch import BatchHeader, ReadRecord, parse_marker, read_batch, split_batches
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import WatchedConsumer, WatchedProcess, Watcher
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Durability(Watcher):
+    """Remembers the acknowledged commits of users, and compares state and log around every restart."""
+
+    def __init__(self) -> None:
+        self._commits: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
+
+    def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        del consumer
+        self._commits.append(offsets)
+
+    def broker_started(self, broker: WatchedProcess) -> None:
+        self._compare(broker)
+
+    def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
+        if not writing:
+            self._compare(broker)
+
+    def _compare(self, broker: WatchedProcess) -> None:
+        for node in broker.brokers:
+            check_replay(node)
+
+    def check_end(self, broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
+        """Check that everything that was ever acknowledged is there."""
+        check_records(broker, acknowledged)
+        check_commits(broker, self._commits)
+        check_replay(broker)
+        check_logs(broker)
+
+
+def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
+    log = broker.state.topics.log(partition.topic, partition.partition)
+    if log is None:
+        raise CheckFailed(f"{partition} is gone")
+    return log
+
+
+def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Yield every batch that the log holds, from the offset ``start`` on."""
+    at = max(start, log.log_start_offset)
+    while at < log.log_end_offset:
+        try:
+            data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
+        except KohortError as error:
+            raise CheckFailed(f"{log} cannot be read at {at}: {error}") from error
+        if not data:
+            raise CheckFailed(f"{log} ends at {log.log_end_offset}, and nothing is read at {at}")
+        for start, header in split_batches(data):
+            if header.next_offset <= at:
+                raise CheckFailed(f"{log}: a batch that ends before {header.next_offset} is read at {at}")
+            yield data[start : start + header.size], header
+            at = header.next_offset
+
+
+def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
+    """Yield every record that the log holds; no markers."""
+    for batch, header in batches_on(log):
+        if not header.is_control:
+            yield from records_of(batch)
+
+
+def items_on(log: PartitionLog) -> Iterator[LogItem]:
+    """Yield what a log of the coordinator's says, as it is replayed."""
+    for batch, header in batches_on(log):
+        if header.is_control:
+            marker = parse_marker(batch, header)
+            if marker is not None:
+                yield b"", TransactionEnded(marker.producer_id, marker.committed)
+            continue
+        pairs = [(r.key or b"", r.value) for r in records_of(batch)]
+        if header.is_transactional:
+            yield b"", InTransaction(header.producer_id, pairs)
+        else:
+            yield from pairs
+
+
+@lru_cache(maxsize=8_192)
+def records_of(batch: bytes) -> tuple[ReadRecord, ...]:
+    """Read the records of a batch once: a run looks at the same ones at every restart and at its end."""
+    return tuple(read_batch(batch, 0))
+
+
+def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
+    """Check that each acknowledged record lies at its offset, and an idempotent producer's once."""
+    by_partition: dict[TopicPartition, dict[int, bytes]] = {}
+    for value, (partition, offset) in acknowledged.items():
+        if offset >= 0:
+            by_partition.setdefault(partition, {})[offset] = value
+    for partition, wanted in by_partition.items():
+        found: dict[bytes, int] = {}
+        for record in records_on(log_of(broker, partition)):
+            value = record.value or b""
+            if value in found:
+                raise CheckFailed(f"{partition}: {value!r} is at {found[value]} and again at {record.offset}")
+            found[value] = record.offset
+        for offset, value in wanted.items():
+            if found.get(value) != offset:
+                raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} and is at {found.get(value)}")
+
+
+def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
+    """Each acknowledged commit is a record of ``__consumer_offsets``, or was compacted under a later one of its key."""
+    topic = broker.state.topics.get(OFFSETS_TOPIC)
+    on_log: set[tuple[str, int, int]] = set()
+    compacted: set[tuple[str, int]] = set()
+    for log in topic.partitions if topic is not None else []:
+        records = list(records_on(log))
+        has_gaps = len(records) < log.log_end_offset - log.log_start_offset
+        with_members: dict[str, bool] = {}
+        for record in records:
+            parsed = parse_record(record.key or b"", record.value)
+            if isinstance(parsed, GroupWritten):
+                with_members[parsed.group_id] = parsed.value is not None and bool(parsed.value.members)
+            elif isinstance(parsed, OffsetCommitted) and parsed.value is None:
+                check_may_be_forgotten(parsed, has_members=with_members.get(parsed.group_id, False))
+            if isinstance(parsed, OffsetCommitted) and parsed.value is not None:
+                on_log.add((parsed.topic, parsed.partition, parsed.value.offset))
+                if has_gaps:
+                    compacted.add((parsed.topic, parsed.partition))
+    for offsets in commits:
+        for partition, committed in offsets.items():
+            is_there = (partition.topic, partition.partition, committed.offset) in on_log
+            if not is_there and (partition.topic, partition.partition) not in compacted:
+                raise CheckFailed(
+                    f"the commit of {committed.offset} for {partition} was acknowledged and is not on the log"
+                )
+
+
+def check_may_be_forgotten(tombstone: OffsetCommitted, *, has_members: bool) -> None:
+    """Check that only a group without members loses offsets: nobody here deletes those of topics that are read."""
+    if has_members:
+        where = TopicPartition(tombstone.topic, tombstone.partition)
+        raise CheckFailed(f"the offset of {where} was deleted while group {tombstone.group_id} had members")
+
+
+def check_replay(broker: Broker) -> None:
+    """Replaying each partition of ``__consumer_offsets`` that this node leads gives what its coordinator holds."""
+    cluster, here = broker.state.cluster, broker.node.node_id
+    topic = broker.state.topics.get(OFFSETS_TOPIC)
+    for number, log in enumerate(topic.partitions if topic is not None and not cluster.inbox(here) else []):
+        if topic is not None and cluster.leader_of(topic, number) == here:
+            unmarked = cluster.transactions.unmarked_in(TopicPartition(OFFSETS_TOPIC, number))
+            broker.state.coordinator.check_replay(number, items_on(log), unmarked)
+
+
+def check_logs(broker: Broker) -> None:
+    """Check that every log is whole, segment by segment, and its indexes lead where they say."""
+    for topic in broker.state.topics:
+        for log in topic.partitions:
+            check_invariants(log)

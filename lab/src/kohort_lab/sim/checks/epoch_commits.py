@@ -1,0 +1,69 @@
+"""A commit to a modern group is taken from a member alone, for what it had when it had the epoch that it names.
+
+Of a commit that is answered the member is looked at as it is then. Where requests were sent one behind the other, the
+coordinator has decided on all of them before the first is answered: a commit, then a leave. Whoever is gone by then, or
+gone for a while as static members go, is looked at as it was before this event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.coordinator.consumer.assignment import Current
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+
+TopicName = Callable[[bytes], str | None]
+
+
+class EpochCommits(Watcher):
+    """Looks at members when their commits are answered; ``check`` is called after every event that changed any."""
+
+    def __init__(self, group_id: str, group: Callable[[], ModernGroup | None], topic_name: TopicName) -> None:
+        self._group_id = group_id
+        self._group = group
+        self._topic_name = topic_name
+        self._before: dict[str, Current] = {}
+        self.earlier = 0
+        """How many were taken that named an earlier epoch than the member's."""
+
+    def check(self) -> None:
+        """Remember who is a member now."""
+        group = self._group()
+        self._before = {} if group is None else {m: member.current for m, member in group.members.items()}
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer, group = exchange.asked, exchange.answer, self._group()
+        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse) or group is None:
+            return
+        taken = {
+            (topic.name or self._topic_name(topic.topic_id), p.partition_index)
+            for topic in answer.topics
+            for p in topic.partitions
+            if not p.error_code
+        }
+        if taken and asked.group_id == self._group_id and group.members:
+            self.check_may(group, asked, taken)
+
+    def check_may(self, group: ModernGroup, asked: OffsetCommitRequest, taken: set[tuple[str | None, int]]) -> None:
+        member, epoch = group.members.get(asked.member_id), asked.generation_id_or_member_epoch
+        current = None if member is None else member.current
+        if current is None or current.epoch == LEAVING_FOR_A_WHILE_EPOCH:
+            current = self._before.get(asked.member_id)
+        if current is None:
+            raise CheckFailed(f"a commit of {asked.member_id!r} is taken, which is no member")
+        if epoch > current.epoch:
+            raise CheckFailed(f"a commit of {asked.member_id!r} with epoch {epoch} is taken, it has {current.epoch}")
+        if epoch == current.epoch:
+            return
+        self.earlier += 1
+        since = {(self._topic_name(topic_id), p): at for topic_id, p, at in current.held()}
+        for place in taken:
+            if since.get(place, epoch + 1) > epoch:
+                raise CheckFailed(
+                    f"a commit of {asked.member_id!r} with epoch {epoch} is taken for {place[0]}-{place[1]}, which it "
+                    f"has had since {since.get(place)}"
+                )

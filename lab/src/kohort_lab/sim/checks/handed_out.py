@@ -1,0 +1,144 @@
+"""What users are given: all of what they own, in order and once; no commit runs ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.model import Record, TopicPartition
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.life import GroupLife
+from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
+
+TopicName = Callable[[bytes], str | None]
+
+
+class HandedOut(Watcher):
+    """What the group has read: of each partition everything before an offset, as nobody may skip what nobody has read.
+
+    ``once`` (no fault strikes in this run): nothing is read twice either. Where the log says that the group's offset
+    expired since it was committed (``life``), the partition begins anew.
+    """
+
+    def __init__(self, group_id: str, topic_name: TopicName, life: GroupLife, *, once: bool) -> None:
+        self.values: dict[TopicPartition, list[bytes]] = {}
+        """By offset."""
+        self._group_id = group_id
+        self._topic_name = topic_name
+        self._once = once
+        self._life = life
+        self._farthest: dict[TopicPartition, int] = {}
+        self._next: dict[tuple[str, TopicPartition], int] = {}
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}
+        """The offset, and how often the partition's offset had expired before."""
+        self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._last_commits: dict[tuple[str, str, int, TopicPartition], tuple[int, int]] = {}
+        """What each member had acknowledged last in each generation, and when."""
+        self._went_back: dict[TopicPartition, int] = {}
+        """How far at most: a commit from there may be written though nobody heard of it."""
+
+    # What the group has committed, as its members were told.
+
+    def asked(self, exchange: Exchange) -> None:
+        """Note what is asked for: it may be written, even if nobody hears of it."""
+        if isinstance(exchange.asked, OffsetCommitRequest) and exchange.asked.group_id == self._group_id:
+            for topic in exchange.asked.topics:
+                name = topic.name or self._topic_name(topic.topic_id)
+                for p in topic.partitions if name is not None else ():
+                    partition = TopicPartition(name or "", p.partition_index)
+                    self._farthest[partition] = max(self._farthest.get(partition, 0), p.committed_offset)
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer = exchange.asked, exchange.answer
+        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
+            return
+        if asked.group_id != self._group_id:
+            return
+        taken = {
+            (topic.name, topic.topic_id, p.partition_index)  # in what order they are answered is the broker's business
+            for topic in answer.topics
+            for p in topic.partitions
+            if not p.error_code
+        }
+        for topic in asked.topics:
+            name = topic.name or self._topic_name(topic.topic_id)
+            for p in topic.partitions:
+                if name is not None and (topic.name, topic.topic_id, p.partition_index) in taken:
+                    partition = TopicPartition(name, p.partition_index)
+                    self.check_commit(exchange.client, partition, p.committed_offset)
+                    self.check_goes_on(exchange, asked, partition, p.committed_offset)
+                    self._committed[partition] = (p.committed_offset, self._life.expired(partition))
+
+    def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
+        """Check that everything before a commit was handed out."""
+        end = len(self.values.get(partition, ()))
+        if offset > end:
+            raise CheckFailed(f"{who} commits {offset} for {partition}, of which only {end} records were handed out")
+
+    def check_goes_on(
+        self, exchange: Exchange, asked: OffsetCommitRequest, partition: TopicPartition, offset: int
+    ) -> None:
+        """Check that a member's commits go on within a generation, unless its user went back."""
+        member = (exchange.client, asked.member_id, asked.generation_id_or_member_epoch, partition)
+        before, answered_ms = self._last_commits.get(member, (-1, -1))
+        is_later = exchange.sent_ms > answered_ms
+        if asked.member_id and is_later and offset < before and partition not in self._went_back:
+            raise CheckFailed(f"{exchange.client} commits {offset} for {partition} after {before} was acknowledged")
+        self._last_commits[member] = (offset, exchange.answered_ms)
+
+    # What a consumer reads.
+
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        del generation_id
+        for partition in owned:
+            if (consumer.name, partition) not in self._next:
+                self._starts.setdefault((consumer.name, partition), self._committed.get(partition, (0, 0)))
+
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        del kind
+        for partition in partitions:
+            self._next.pop((consumer.name, partition), None)
+            self._starts.pop((consumer.name, partition), None)
+
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        self._starts.pop((consumer.name, partition), None)
+        self._next[consumer.name, partition] = offset
+        self._went_back[partition] = min(offset, self._went_back.get(partition, offset))
+
+    def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
+        assigned = consumer.assigned
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            if partition not in assigned:
+                raise CheckFailed(f"{consumer.name} is given a record of {partition}, which it does not own")
+            self.check_order(consumer.name, partition, record.offset)
+            self.check_seen(partition, record)
+
+    def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
+        """Check that records come from the committed offset on, one after the other."""
+        expected = self._next.get((who, partition))
+        start, expired = self._starts.pop((who, partition), (None, 0))
+        if expected is not None and offset != expected:
+            raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
+        if expected is None and start is not None:
+            if offset > self._farthest.get(partition, 0):
+                raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
+            lowest = min(start, self._went_back.get(partition, start))
+            if offset < lowest and expired == self._life.expired(partition):
+                raise CheckFailed(
+                    f"{who} begins {partition} at {offset}, before {start}, which the group had committed"
+                )
+        self._next[who, partition] = offset + 1
+
+    def check_seen(self, partition: TopicPartition, record: Record) -> None:
+        """Check that the group skips nothing, and that an offset always has the same value."""
+        values = self.values.setdefault(partition, [])
+        value = record.value or b""
+        if record.offset > len(values):
+            raise CheckFailed(f"{partition}: offset {record.offset} is read, but {len(values)} was read by nobody")
+        if record.offset == len(values):
+            values.append(value)
+        elif values[record.offset] != value:
+            raise CheckFailed(f"{partition}: {record.offset} was {values[record.offset]!r} and is {value!r} now")
+        elif self._once:
+            raise CheckFailed(f"{partition}: {record.offset} is read twice, though nothing went wrong in this run")

@@ -1,0 +1,86 @@
+"""A generation is made of those who asked to be in it: no silent member is carried along, no number is used again.
+
+A dynamic member that misses a round is out (protocol/groups.md#rebalances); counted on, it would own partitions that
+nobody reads. A static one may be silent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.life import GroupLife
+from kohort_lab.sim.checks.watcher import Exchange, WatchedProcess, Watcher
+
+OF_THE_DISK: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+"""How a SyncGroup is refused whose generation could not be written."""
+FIRST_GENERATION: Final = 1
+
+
+class Joiners(Watcher):
+    """Whose JoinGroup is on its way, who was told of which generation, and which generations came to nothing.
+
+    Where a group ``moves`` between nodes, whoever does not coordinate it any more says no more than that.
+    """
+
+    def __init__(self, life: GroupLife, *, moves: bool = False) -> None:
+        self._life = life
+        self._seen_life = life.number
+        self._refusals = OF_THE_DISK - {ErrorCode.NOT_COORDINATOR} if moves else OF_THE_DISK
+        self._waiting: dict[str, set[tuple[int, int]]] = {}
+        self._told: dict[str, int] = {}
+        self._dropped: set[int] = set()
+        self._newest = -1
+
+    def broker_started(self, broker: WatchedProcess) -> None:
+        del broker
+        self.leaders_moved()
+
+    def leaders_moved(self) -> None:
+        self._dropped.clear()  # numbers that were not written are free again
+
+    def asked(self, exchange: Exchange) -> None:
+        asked = exchange.asked
+        if isinstance(asked, JoinGroupRequest) and asked.member_id:
+            self._waiting.setdefault(asked.member_id, set()).add((exchange.link_id, exchange.correlation_id))
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer = exchange.asked, exchange.answer
+        if isinstance(asked, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
+            if not answer.error_code:
+                self.check_number(answer.generation_id)
+                self.check_members(answer, asked.member_id)
+                self._told[answer.member_id] = answer.generation_id
+            self._waiting.get(asked.member_id, set()).discard((exchange.link_id, exchange.correlation_id))
+        elif isinstance(asked, SyncGroupRequest) and exchange.error in self._refusals:
+            self._dropped.add(asked.generation_id)
+
+    def check_number(self, generation_id: int) -> None:
+        """Check that no number is given twice. A generation that could not be written is over, whoever heard of it.
+
+        A new life of the group has its numbers again; of a group of which nothing was written yet the log cannot tell,
+        but its numbers going back can.
+        """
+        goes_back = generation_id == FIRST_GENERATION or generation_id < self._newest
+        if self._seen_life != self._life.number or (goes_back and not self._life.is_written):
+            self._seen_life = self._life.number
+            self._dropped.clear()
+        self._newest = generation_id
+        if generation_id in self._dropped:
+            raise CheckFailed(f"generation {generation_id} could not be written, and a JoinGroup is answered with it")
+
+    def check_members(self, answer: JoinGroupResponse, who: str) -> None:
+        """Check what the leader is told of the members of its generation."""
+        for member in answer.members:
+            told = self._told.get(member.member_id) == answer.generation_id
+            silent = not (told or self._waiting.get(member.member_id) or member.member_id == who)
+            if member.group_instance_id is None and silent:
+                raise CheckFailed(f"{member.member_id} is in generation {answer.generation_id} and never asked to be")

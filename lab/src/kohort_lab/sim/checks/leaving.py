@@ -1,0 +1,30 @@
+"""A member that has left is gone at once: nobody waits for it, or for the end of its session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.coordinator.outcome import TimerKey
+from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+
+TimersOf = Callable[[str], list[TimerKey]]
+
+
+class Leaving(Watcher):
+    """Looks for timers of the member at the moment when its LeaveGroup is answered."""
+
+    def __init__(self, timers_of: TimersOf) -> None:
+        self._timers_of = timers_of
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer = exchange.asked, exchange.answer
+        if isinstance(asked, LeaveGroupRequest) and isinstance(answer, LeaveGroupResponse):
+            left = {m.member_id for m in answer.members if not m.error_code}
+            self.check_gone(asked.group_id, left)
+
+    def check_gone(self, group_id: str, left: set[str]) -> None:
+        waits = sorted(key for key in self._timers_of(group_id) if key.member_id and key.member_id in left)
+        if waits:
+            raise CheckFailed(f"{waits[0].member_id} has left, and the group still has a timer for it: {waits[0].kind}")

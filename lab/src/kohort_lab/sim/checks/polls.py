@@ -1,0 +1,40 @@
+"""A member that does not poll for longer than max.poll.interval.ms sends no heartbeat, so that others can notice."""
+
+from __future__ import annotations
+
+from kohort.wire.messages.group_classic import HeartbeatRequest, SyncGroupRequest
+from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
+
+SLACK_MS = 1_000
+
+
+class Polls(Watcher):
+    """Looks at the user of each heartbeat."""
+
+    def __init__(self, consumers: dict[str, WatchedConsumer]) -> None:
+        self._consumers = consumers
+        self._joined_ms: dict[str, int] = {}
+
+    def asked(self, exchange: Exchange) -> None:
+        consumer = self._consumers.get(exchange.client)
+        if consumer is not None and isinstance(exchange.asked, SyncGroupRequest):
+            self._joined_ms[exchange.client] = exchange.sent_ms  # its time counts from the join that this follows
+        asked = exchange.asked
+        if (
+            consumer is None
+            or not isinstance(asked, HeartbeatRequest | ConsumerGroupHeartbeatRequest)
+            or consumer.polls
+        ):
+            return
+        if isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch < JOINING_EPOCH:
+            return  # a goodbye
+        if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
+            return  # it was to leave when its process stood still
+        if asked.member_id != consumer.member_id:
+            return  # it has left: what had waited for a connection goes out before its LeaveGroup
+        since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
+        silent_ms = exchange.sent_ms - since_ms
+        if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:
+            raise CheckFailed(f"{exchange.client} sends a heartbeat, though its user has not polled for {silent_ms} ms")

@@ -1,0 +1,37 @@
+"""A member of a settled group is heard of: its heartbeats come at their interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupResponse, SyncGroupRequest
+from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+
+SLACK_MS: Final = 2_000
+
+
+class Silence(Watcher):
+    """When each client was last heard of as a member: by a heartbeat, or by the join from which its interval counts. A
+    process that stood still has its answer to the join when it goes on, and sends its SyncGroup then."""
+
+    def __init__(self) -> None:
+        self.heard_ms: dict[str, int] = {}
+
+    def asked(self, exchange: Exchange) -> None:
+        if isinstance(exchange.asked, (HeartbeatRequest, SyncGroupRequest)):
+            self.heard_ms[exchange.client] = exchange.sent_ms
+
+    def answered(self, exchange: Exchange) -> None:
+        if isinstance(exchange.answer, JoinGroupResponse):
+            self.heard_ms[exchange.client] = exchange.answered_ms
+
+    def check_heard(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
+        """Check in the calm that nobody has been silent for longer than ``interval_ms``, which allows for the way."""
+        for client in clients:
+            silent_ms = now_ms - self.heard_ms.get(client, now_ms)
+            if silent_ms > interval_ms + SLACK_MS:
+                raise CheckFailed(
+                    f"{client} has sent no heartbeat for {silent_ms} ms; its interval is {interval_ms} ms"
+                )

@@ -1,0 +1,52 @@
+"""The negative controls: plant each bug, run seeds until a check catches it, and say which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from kohort_lab.sim.planted.catalogue import all_bugs
+
+SEEDS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What became of one planted bug; ``seed`` is None where no seed caught it."""
+
+    name: str
+    area: str
+    what: str
+    seed: int | None
+    check: str = ""
+    failure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {'-' if self.seed is None else self.seed} {self.check}".rstrip()
+
+
+def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
+    """Plant the bug ``name`` and run ``seeds`` seeds from ``first`` on, up to the one that catches it."""
+    from kohort_lab.sim.worlds.catalogue import WORLDS
+
+    bug = all_bugs()[name]
+    run_seed = WORLDS[bug.world].run_seed
+    with bug.planted():
+        for seed in range(first, first + seeds):
+            verdict = run_seed(seed)
+            if not verdict.passed:
+                return Control(name, bug.area, bug.what, seed, verdict.caught_by, verdict.failure or "")
+    return Control(name, bug.area, bug.what, None)
+
+
+def run_controls(names: Iterable[str], *, jobs: int = 1, seeds: int = SEEDS) -> Iterator[Control]:
+    """Yield the control of each bug, from seed 0 on, in the order of ``names``."""
+    wanted = list(names)
+    if jobs == 1:
+        for name in wanted:
+            yield run_control(name, 0, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(run_control, wanted, [0] * len(wanted), [seeds] * len(wanted))

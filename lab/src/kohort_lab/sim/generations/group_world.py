@@ -1,0 +1,249 @@
+"""A group of one generation on three brokers, with whatever keeps its members together; all else is the same for all.
+
+The same topic, producer, network, clients that fetch, sizes and times, drawn from the same seed. A generation is a
+subclass: it makes members and says how one is cut off from what coordinates it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kohort.broker.broker import Broker
+from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
+from kohort.client.admin.topics import create_partitions
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.coordinator.partitioning import partition_of
+from kohort.model import TopicPartition
+from kohort_lab.sim.actors.admins import AdminActor
+from kohort_lab.sim.actors.clients import ProducerActor
+from kohort_lab.sim.actors.nodes import ClusterActor
+from kohort_lab.sim.checks.watcher import WatchedConsumer
+from kohort_lab.sim.generations.holdings import Holdings
+from kohort_lab.sim.generations.traffic import CONSUMER_GROUP_HEARTBEAT, Traffic
+from kohort_lab.sim.network import Address
+from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.world import World
+
+GROUP: Final = "g"
+TOPIC: Final = "t"
+NODES: Final = 3
+PORT: Final = 9092
+SERVERS: Final = [f"10.1.0.{number}:{PORT}" for number in range(NODES)]
+EVENTS_MAX: Final = 1_000_000_000
+MOMENT_MAX: Final = 10_000_000
+RECORDS_MAX: Final = 1_000_000_000
+START_WITHIN_MS: Final = 2_000
+LOOK_EVERY_MS: Final = 500
+QUIET_MS: Final = 8_000
+"""How long nothing may have changed hands before a group counts as settled: longer than any back-off and heartbeat."""
+AWAY_MS: Final = 15_000
+"""How long a stopped broker stays away."""
+LARGE: Final = 100
+FETCH_WAIT_MS: Final = (500, 2_000)
+"""How long a fetch waits for records: in a group, and in one of ``LARGE`` or more, where there would be too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One run. Times in milliseconds, the same for every generation."""
+
+    seed: int
+    members: int
+    partitions: int
+    session_timeout_ms: int = 6_000
+    heartbeat_interval_ms: int = 2_000
+    auto_commit_interval_ms: int = 5_000
+    delay_ms: tuple[int, int] = (1, 10)
+    """How long bytes are on their way."""
+    record_every_ms: int = 100
+
+
+class GroupMember(WatchedConsumer, Protocol):
+    """A member as a change finds it."""
+
+    def start(self) -> None: ...
+    def kill(self, why: str) -> None: ...
+    def leave(self) -> None: ...
+    def freeze(self, for_ms: int) -> None: ...
+
+
+class GroupWorld(ABC):
+    """The world of one generation; ``begin`` first."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        world = World(setup.seed, events_max=EVENTS_MAX, moment_max=MOMENT_MAX)
+        self.stage = Stage(setup.seed, setup.delay_ms, world=world)
+        self.world = world
+        self.cluster = ClusterActor(self.stage, [_node_config(setup, number) for number in range(NODES)], checked=False)
+        self.producer = ProducerActor("producer", self.stage, ProducerConfig(bootstrap_servers=SERVERS))
+        self.admin = AdminActor(self.stage, AdminConfig(bootstrap_servers=SERVERS), GROUP, widens=True)
+        self.traffic = Traffic()
+        self.stage.tap.decode_also(CONSUMER_GROUP_HEARTBEAT)
+        self.holdings = Holdings(world, self.is_fenced)
+        self.stage.checks.add(self.traffic)
+        self.stage.checks.add(self.holdings)
+        self.partitions = setup.partitions
+        self.members: list[GroupMember] = [self._next_member(number) for number in range(setup.members)]
+
+    # ------------------------------------------------------------ the generation's own
+
+    @abstractmethod
+    def make_member(self, name: str) -> GroupMember:
+        """Return a member that is not started yet."""
+
+    @abstractmethod
+    def is_fenced(self, member: WatchedConsumer) -> bool:
+        """Tell whether the group would refuse a commit of this member now."""
+
+    @abstractmethod
+    def cut_off(self, member: GroupMember, for_ms: int) -> None:
+        """Let nothing pass between a member and what coordinates it, for a while; the other brokers it reaches."""
+
+    def began(self) -> None:  # noqa: B027  # a generation that keeps nothing beside the brokers adds nothing
+        """Begin what is there beside the brokers: they are up."""
+
+    def broker_went(self, number: int) -> None:  # noqa: B027  # the same
+        """Hear that a broker goes."""
+
+    def broker_came(self, number: int) -> None:  # noqa: B027  # the same
+        """Hear that a broker is to come back."""
+
+    def topic_grew(self) -> None:  # noqa: B027  # the same
+        """Hear that the topic has ``partitions`` partitions now."""
+
+    # ------------------------------------------------------------ what can be done to it
+
+    def begin(self) -> None:
+        """Start the brokers, the producer and the members."""
+        self.cluster.start()
+        topics = self.cluster.topics
+        assert topics is not None
+        topics.create(TOPIC, self.partitions, {}, self.world.now_ms)
+        self.holdings.add(TopicPartition(TOPIC, number) for number in range(self.partitions))
+        self.began()
+        self.producer.start([TOPIC], RECORDS_MAX, self.setup.record_every_ms)
+        for member in self.members:
+            self.world.after(self.world.rng.randrange(START_WITHIN_MS), member.start)
+
+    def join(self) -> None:
+        """Start one more member."""
+        member = self._next_member(len(self.members))
+        self.members.append(member)
+        member.start()
+
+    def freeze(self, member: GroupMember, for_ms: int) -> None:
+        """Stop a member's process without ending it."""
+        self.holdings.sleeps(member.name)
+        self.world.after(for_ms, lambda: self.holdings.wakes(member.name))
+        member.freeze(for_ms)
+
+    def move_broker(self) -> None:
+        """Stop the broker that coordinates the group; it comes back after ``AWAY_MS``."""
+        number = self.coordinator_node
+        self.cluster.stop_node(number)
+        self.broker_went(number)
+        self.world.after(AWAY_MS, lambda: self._bring_back(number))
+
+    def _bring_back(self, number: int) -> None:
+        self.cluster.start_node(number)
+        self.broker_came(number)
+
+    def grow(self) -> None:
+        """Add a partition for every fourth that there is."""
+        before, self.partitions = self.partitions, self.partitions + max(1, self.partitions // 4)
+        total = self.partitions
+        self.admin.do(
+            f"widens {TOPIC} to {total}",
+            lambda metadata: create_partitions(metadata, {TOPIC: total}, validate_only=False, timeout_ms=5_000),
+        )
+        self.holdings.add(TopicPartition(TOPIC, number) for number in range(before, total))
+        self.topic_grew()
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def alive(self) -> list[GroupMember]:
+        """The members that run."""
+        return [member for member in self.members if member.alive]
+
+    @property
+    def coordinator(self) -> Broker | None:
+        """The broker that coordinates the group, if one does now."""
+        return self.cluster.leader_of(_home_of_group())
+
+    @property
+    def coordinator_node(self) -> int:
+        """The number of the broker that coordinates the group; 0 where none does."""
+        broker = self.coordinator
+        return broker.node.node_id if broker is not None else 0
+
+    def address(self, number: int) -> Address:
+        """Return where a broker listens."""
+        return f"10.1.0.{number}", PORT
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether each partition has one owner, for a while, and nobody is about to change that."""
+        quiet = self.world.now_ms - self.holdings.changed_ms >= QUIET_MS
+        return quiet and self.holdings.is_whole and not any(member.is_rebalancing for member in self.alive)
+
+    def run_until_settled(self, at_least_ms: int, at_most_ms: int) -> bool:
+        """Run for ``at_least_ms``, then until all is settled; False if that is not so after ``at_most_ms``."""
+        began_ms = self.world.now_ms
+        self._run(at_least_ms)
+        while not self.is_settled:
+            if self.world.now_ms - began_ms >= at_most_ms:
+                return False
+            self._run(LOOK_EVERY_MS)
+        return True
+
+    def _run(self, for_ms: int) -> None:
+        self.world.run(self.world.now_ms + for_ms, after_each=lambda: None)
+
+    # ------------------------------------------------------------ members
+
+    def _next_member(self, number: int) -> GroupMember:
+        member = self.make_member(f"c{number}")
+        self.traffic.members.add(member.name)
+        return member
+
+    def consumer_config(self, name: str, **own: Any) -> ConsumerConfig:
+        """Return the options of a member, with those that are its generation's own."""
+        setup = self.setup
+        return ConsumerConfig(
+            bootstrap_servers=SERVERS,
+            client_id=name,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=setup.auto_commit_interval_ms,
+            fetch_max_wait_ms=FETCH_WAIT_MS[setup.members >= LARGE],
+            metadata_max_age_ms=10_000,
+            request_timeout_ms=10_000,
+            session_timeout_ms=setup.session_timeout_ms,
+            heartbeat_interval_ms=setup.heartbeat_interval_ms,
+            max_poll_interval_ms=60_000,
+            **own,
+        )
+
+
+def _home_of_group() -> TopicPartition:
+    return TopicPartition(OFFSETS_TOPIC, partition_of(GROUP, 1))
+
+
+def _node_config(setup: Setup, number: int) -> BrokerConfig:
+    return BrokerConfig(
+        node_id=number,
+        listen_host=f"10.1.0.{number}",
+        listen_port=PORT,
+        default_replication_factor=NODES,
+        offsets_topic_num_partitions=1,
+        group_initial_rebalance_delay_ms=3_000,
+        group_consumer_session_timeout_ms=setup.session_timeout_ms,
+        group_consumer_min_session_timeout_ms=setup.session_timeout_ms,
+        group_consumer_heartbeat_interval_ms=setup.heartbeat_interval_ms,
+        group_consumer_min_heartbeat_interval_ms=setup.heartbeat_interval_ms,
+        auto_create_topics_enable=False,
+    )

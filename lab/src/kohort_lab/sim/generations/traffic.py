@@ -1,0 +1,115 @@
+"""What members ask of whoever coordinates them, and what they are told without having asked.
+
+Counted alike for every generation: what a change brings about. What goes on anyhow is left out: heartbeats and pings
+that say nothing but "alive", fetches, metadata, and commits, which all generations write alike.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_consumer import (
+    JOINING_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kohort.wire.schema import Message
+from kohort_lab.sim.checks.watcher import Exchange, Watcher
+from kohort_lab.sim.tap import frame_starts
+from kohort_lab.sim.tree.messages import (
+    Changed,
+    Numbered,
+    OpenSession,
+    ReadEach,
+    TreeAnswer,
+    Write,
+    parse_to_client,
+    parse_to_server,
+)
+
+COORDINATION: Final = frozenset({"FindCoordinator", "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetFetch"})
+TOLD_BY_HEARTBEAT: Final = frozenset(
+    {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
+)
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+FENCED: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+SIZE_BYTES: Final = 4
+
+
+class Traffic(Watcher):
+    """Counts requests and notifications of the members of a group of the coordinator's."""
+
+    hears_all = True
+
+    def __init__(self) -> None:
+        self.members: set[str] = set()
+        """Whose requests count."""
+        self.requests = 0
+        self.notifications = 0
+
+    def asked(self, exchange: Exchange) -> None:
+        if exchange.client in self.members and (exchange.api.name in COORDINATION or _says_something(exchange.asked)):
+            self.requests += 1
+
+    def answered(self, exchange: Exchange) -> None:
+        if exchange.client not in self.members:
+            return
+        if exchange.api.name == "Heartbeat" and exchange.error in TOLD_BY_HEARTBEAT:
+            self.notifications += 1
+        elif isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
+            has_asked = getattr(exchange.asked, "member_epoch", 0) <= JOINING_EPOCH
+            is_told = exchange.answer.assignment is not None or exchange.error in FENCED
+            self.notifications += is_told and not has_asked
+
+
+def _says_something(asked: Message | None) -> bool:
+    """Tell a heartbeat that joins, leaves or says what the member owns now from one that says that it is alive."""
+    if not isinstance(asked, ConsumerGroupHeartbeatRequest):
+        return False
+    return asked.member_epoch <= JOINING_EPOCH or asked.topic_partitions is not None
+
+
+class TreeTraffic:
+    """Overhears the connections to the tree server, and counts into ``traffic``."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._links: dict[int, str] = {}
+        self._each: dict[int, set[int]] = {}
+
+    def client_sent(self, link_id: int, client: str, data: bytes) -> None:
+        """Hear that a client wrote whole requests."""
+        if client not in self._traffic.members:
+            return
+        self._links[link_id] = client
+        for frame in _frames(data):
+            message = parse_to_server(frame)
+            if isinstance(message, Numbered) and not isinstance(message.request, Write):
+                self._traffic.requests += 1
+                if isinstance(message.request, ReadEach):
+                    self._each.setdefault(link_id, set()).add(message.number)
+            elif isinstance(message, OpenSession):
+                self._traffic.requests += 1
+
+    def server_sent(self, link_id: int, data: bytes) -> None:
+        """Hear that the server wrote whole messages. Of a list of children each has cost a request of its own."""
+        if link_id not in self._links:
+            return
+        for frame in _frames(data):
+            message = parse_to_client(frame)
+            if isinstance(message, Changed):
+                self._traffic.notifications += 1
+            elif isinstance(message, TreeAnswer) and message.number in self._each.get(link_id, ()):
+                self._each[link_id].discard(message.number)
+                self._traffic.requests += len(message.children)
+
+    def link_gone(self, link_id: int) -> None:
+        self._links.pop(link_id, None)
+        self._each.pop(link_id, None)
+
+
+def _frames(data: bytes) -> list[bytes]:
+    starts = [*frame_starts(data), len(data)]
+    return [data[at + SIZE_BYTES : end] for at, end in pairwise(starts)]

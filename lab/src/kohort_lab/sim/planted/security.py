@@ -1,0 +1,119 @@
+"""Bugs of secured clusters: rights, quotas and users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kohort.broker import fetch_rights
+from kohort.broker.cluster.access_control import AccessControl
+from kohort.broker.guards import groups, records
+from kohort.broker.guards.guard import PASSED, Guarded
+from kohort.broker.open_connections import OpenConnections
+from kohort.broker.scram_users import ScramUsers
+from kohort.broker.throttling import Throttling
+from kohort.client.group.membership_classic import ClassicMembership
+from kohort.security.acls import PatternType, Permission
+from kohort.security.authorizer import Authorizer
+from kohort.steps import Steps
+from kohort_lab.sim.planted.bugs import bug
+from kohort_lab.sim.planted.patch import Patch
+
+WORLD = "secured"
+
+
+@bug("security", "nobody asks whether a commit is allowed", WORLD)
+def commit_unguarded(patch: Patch) -> None:
+    patch.function(groups.guard_commit, lambda *_: PASSED)
+
+
+@bug("security", "a commit is refused, and made", WORLD)
+def refused_commit_is_made(patch: Patch) -> None:
+    def guard(real: Any, checking: Any) -> Steps[Guarded]:
+        found = yield from real(checking)
+        refused = found.answer
+        return found if refused is None else Guarded(amend=lambda _: refused)
+
+    patch.function(groups.guard_commit, guard)
+
+
+@bug("security", "nobody asks whether a heartbeat is allowed", WORLD)
+def heartbeat_unguarded(patch: Patch) -> None:
+    patch.function(groups.guard_member, lambda *_: PASSED)
+
+
+@bug("security", "nobody asks whether records may be written", WORLD)
+def produce_unguarded(patch: Patch) -> None:
+    patch.function(records.guard_produce, lambda *_: PASSED)
+
+
+@bug("security", "a fetch reads what may not be read", WORLD)
+def fetch_unguarded(patch: Patch) -> None:
+    def denied(_real: Any, *_args: Any) -> Steps[frozenset[Any]]:
+        yield from ()
+        return frozenset()
+
+    patch.function(fetch_rights.denied_topics, denied)
+
+
+@bug("security", "what was decided before ACLs changed is still so", WORLD)
+def decisions_kept(patch: Patch) -> None:
+    def change(real: Any, access: AccessControl, *args: Any, **kwargs: Any) -> None:
+        decided = access._decided
+        real(access, *args, **kwargs)
+        access._decided = decided
+
+    patch.method(AccessControl, "change", change)
+
+
+@bug("security", "an ACL that denies a prefix denies nothing", WORLD)
+def prefixed_denials_ignored(patch: Patch) -> None:
+    def made(real: Any, authorizer: Authorizer, acls: Any, *args: Any, **kwargs: Any) -> None:
+        kept = [a for a in acls if (a.pattern, a.permission) != (PatternType.PREFIXED, Permission.DENY)]
+        real(authorizer, kept, *args, **kwargs)
+
+    patch.method(Authorizer, "__init__", made)
+
+
+@bug("security", "an ACL that denies everybody denies nobody", WORLD)
+def denials_of_all_ignored(patch: Patch) -> None:
+    def made(real: Any, authorizer: Authorizer, acls: Any, *args: Any, **kwargs: Any) -> None:
+        kept = [a for a in acls if (a.principal, a.permission) != ("User:*", Permission.DENY)]
+        real(authorizer, kept, *args, **kwargs)
+
+    patch.method(Authorizer, "__init__", made)
+
+
+@bug("security", "ACLs that are removed hold on", WORLD)
+def removed_acls_hold(patch: Patch) -> None:
+    def change(real: Any, access: AccessControl, *args: Any, **kwargs: Any) -> None:
+        before = access._authorizer
+        real(access, *args, **kwargs)
+        if kwargs.get("remove"):
+            access._authorizer = before
+
+    patch.method(AccessControl, "change", change)
+
+
+@bug("security", "who is allowed again what it was denied sends no heartbeats any more", WORLD)
+def heartbeats_not_resumed(patch: Patch) -> None:
+    patch.method(ClassicMembership, "resume_heartbeats", lambda *_: None)
+
+
+@bug("security", "a client that goes over a quota is told to wait, and served at once", WORLD)
+def held_up_and_served(patch: Patch) -> None:
+    patch.method(OpenConnections, "mute", lambda *_: None)
+
+
+@bug("security", "a client that goes over a quota is held up, and not told", WORLD)
+def held_up_untold(patch: Patch) -> None:
+    patch.method(Throttling, "settle", lambda real, t, to, answer, now: (real(t, to, answer, now), answer)[1])
+
+
+@bug("security", "a removed user can log in", WORLD)
+def removed_users_log_in(patch: Patch) -> None:
+    def change(real: Any, users: ScramUsers, deleted: Any, upserted: Any) -> None:
+        before = users.all()
+        real(users, deleted, upserted)
+        users._credentials = {**before, **users.all()}
+
+    patch.method(ScramUsers, "change", change)

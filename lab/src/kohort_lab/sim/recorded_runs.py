@@ -1,0 +1,73 @@
+"""Runs a seed and writes what its clients saw, with the simulator's own checks or without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+from kohort.log.partition import PartitionLog
+from kohort_lab.sim.client_history import DECODED, ClientsSeen
+from kohort_lab.sim.swarm import Plan
+from kohort_lab.sim.verdict import Verdict, verdict_of
+from kohort_lab.sim.worlds.catalogue import WORLDS
+from kohort_lab.sim.worlds.simulation import Simulation
+
+TOPIC_OF_COPIES = "copies"
+MORE_TO_JOIN_MS = 1_000
+"""A member joins a round after its next heartbeat and its next poll, and this at most: bytes are on their way, users
+think."""
+
+
+def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> Verdict:
+    """Run a seed of a world and write its history to a file. ``alone``: no check of the simulator ends it early, so
+    that the history tells of all that went wrong."""
+    kind = WORLDS[world]
+    plan = kind.plan_of(seed)
+    run = kind.simulation(plan)
+    if alone:
+        run.stage.checks.leave()
+        run.check = lambda: None  # type: ignore[method-assign]  # of this run only
+    seen = ClientsSeen(file, run.world, run.history, _session_us(plan))
+    seen.topic_name = run.topic_name
+    seen.instances = _instances(run)
+    if world == "transactions":
+        seen.read_committed_only([*(member.name for member in run.members), "double"])
+    run.stage.checks.add(seen)
+    run.tap.decode_also(*DECODED)
+    _introduce(seen, world, plan)
+    verdict = verdict_of(run)
+    seen.acknowledged("producer", run.producer.acknowledged)
+    seen.finish({(topic, n): log for topic, n, log in _logs(run)})
+    return verdict
+
+
+def _instances(run: Simulation) -> dict[str, str]:
+    """Return the instance ids of static members; two of one id are a process that was started twice."""
+    return {one.name: one.instance_id for one in (*run.members, run.double) if one.instance_id is not None}
+
+
+def _session_us(plan: Plan) -> int | None:
+    """Return for how long a member is counted in after it was heard of; None where somebody may throw it out.
+
+    A round that it does not join ends without it. That may have begun before it was heard of last: by as long as it
+    takes to hear of a round and to poll, which nobody knows of a slow handler.
+    """
+    if plan.faults & {"kick", "impostor", "double", "admin", "clock jump", "slow handler"} or plan.static:
+        return None
+    joins_late_ms = plan.heartbeat_interval_ms + plan.poll_ms + MORE_TO_JOIN_MS
+    return min(plan.session_timeout_ms, plan.max_poll_interval_ms - joins_late_ms) * 1000
+
+
+def _introduce(seen: ClientsSeen, world: str, plan: Plan) -> None:
+    effects = TOPIC_OF_COPIES if world == "transactions" else None
+    protocol = "consumer" if world == "modern" else "classic"
+    keeps = None if not plan.forgets else True
+    seen.client("setup").write("group", group="g", protocol=protocol, effects=effects, forgets=keeps)
+
+
+def _logs(run: Simulation) -> Iterator[tuple[str, int, PartitionLog]]:
+    topics = run.topics()
+    for topic in topics if topics is not None else ():
+        if not topic.name.startswith("__"):
+            for number, log in enumerate(topic.partitions):
+                yield topic.name, number, log

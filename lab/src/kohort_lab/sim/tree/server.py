@@ -1,0 +1,232 @@
+"""The tree server as a machine: messages and time go in, messages come out.
+
+Nodes have names like paths, and hold text. A session lives as long as something is heard of it within its timeout,
+whatever becomes of its connections; with it go its ephemeral nodes. A watch is set by a read and fires once: what
+changes between that and the next read is not told. A session that has no connection is told of its watches when it has
+one again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from kohort_lab.sim.tree.messages import (
+    NO_NODE,
+    NODE_EXISTS,
+    Changed,
+    Create,
+    Delete,
+    End,
+    Expired,
+    Numbered,
+    OpenSession,
+    Ping,
+    Read,
+    ReadEach,
+    SessionOpened,
+    ToClient,
+    ToServer,
+    TreeAnswer,
+    TreeRequest,
+    Write,
+)
+
+Told = list[tuple[int, ToClient]]
+"""Messages, each with the link that it goes to."""
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """A node: what it holds, its children in the order in which they were made, and the session that it goes with."""
+
+    data: str = ""
+    session_id: int = 0
+    children: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TreeLife:
+    """One session, from its first connection to its end."""
+
+    session_id: int
+    timeout_ms: int
+    heard_ms: int
+    link: int | None
+    ephemeral: dict[str, None] = field(default_factory=dict)
+    unheard: list[Changed] = field(default_factory=list)
+    """Watches that fired while it had no connection."""
+
+
+class TreeServer:
+    """All nodes, sessions and watches."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, TreeNode] = {"/": TreeNode()}
+        self._sessions: dict[int, TreeLife] = {}
+        self._by_link: dict[int, TreeLife] = {}
+        self._watches_of_data: dict[str, dict[int, None]] = {}
+        self._watches_of_children: dict[str, dict[int, None]] = {}
+        self._ends: list[tuple[int, int]] = []
+        self._last_session = 0
+        self._told: Told = []
+
+    # ------------------------------------------------------------ what goes in
+
+    def received(self, link: int, message: ToServer, now_ms: int) -> Told:
+        """Take a message, and return what is to be told to whom."""
+        if isinstance(message, OpenSession):
+            self._open(link, message, now_ms)
+        elif (life := self._by_link.get(link)) is not None:
+            life.heard_ms = now_ms
+            if isinstance(message, Numbered):
+                self._told.append((link, self._answer(life, message)))
+            elif isinstance(message, Ping):
+                self._told.append((link, message))
+            elif isinstance(message, End):
+                self._end(life)
+        return self._take_told()
+
+    def link_gone(self, link: int) -> None:
+        """Hear that a connection is gone; its session is not."""
+        life = self._by_link.pop(link, None)
+        if life is not None:
+            life.link = None
+
+    def tick(self, now_ms: int) -> Told:
+        """End the sessions that were not heard of in time."""
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, session_id = heapq.heappop(self._ends)
+            life = self._sessions.get(session_id)
+            if life is None:
+                continue
+            if life.heard_ms + life.timeout_ms > now_ms:
+                heapq.heappush(self._ends, (life.heard_ms + life.timeout_ms, session_id))
+                continue
+            if life.link is not None:
+                self._told.append((life.link, Expired()))
+            self._end(life)
+        return self._take_told()
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When a session may end; None without sessions."""
+        return self._ends[0][0] if self._ends else None
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
+    def holds(self, path: str) -> str | None:
+        """Return what a node holds; None if there is none."""
+        node = self._nodes.get(path)
+        return None if node is None else node.data
+
+    def _take_told(self) -> Told:
+        told, self._told = self._told, []
+        return told
+
+    # ------------------------------------------------------------ sessions
+
+    def _open(self, link: int, wanted: OpenSession, now_ms: int) -> None:
+        life = self._sessions.get(wanted.session_id)
+        if life is None and wanted.session_id:
+            self._told.append((link, Expired()))
+            return
+        if life is None:
+            self._last_session += 1
+            life = TreeLife(self._last_session, wanted.timeout_ms, now_ms, link)
+            self._sessions[life.session_id] = life
+            heapq.heappush(self._ends, (now_ms + life.timeout_ms, life.session_id))
+        if life.link is not None:
+            self._by_link.pop(life.link, None)
+        life.link, life.heard_ms = link, now_ms
+        self._by_link[link] = life
+        unheard, life.unheard = life.unheard, []
+        self._told += [(link, SessionOpened(life.session_id)), *((link, event) for event in unheard)]
+
+    def _end(self, life: TreeLife) -> None:
+        del self._sessions[life.session_id]
+        if life.link is not None:
+            self._by_link.pop(life.link, None)
+        for path in list(life.ephemeral):
+            self._remove(path)
+
+    # ------------------------------------------------------------ nodes
+
+    def _answer(self, life: TreeLife, asked: Numbered) -> TreeAnswer:
+        request = asked.request
+        node = self._nodes.get(request.path)
+        error, data, children = "", "", {}
+        match request:
+            case Create(path=path, data=wanted, ephemeral=ephemeral):
+                if node is None:
+                    self._make(path, wanted, life if ephemeral else None)
+                else:
+                    error, data = NODE_EXISTS, node.data
+            case Write(path=path, data=wanted):
+                self._write(path, wanted)
+            case Delete(path=path):
+                error = NO_NODE if node is None else ""
+                self._remove(path)
+            case Read():
+                error, data = (NO_NODE, "") if node is None else ("", node.data)
+            case ReadEach(path=path):
+                names = node.children if node is not None else ()
+                children = {name: self._nodes[_below(path, name)].data for name in names}
+        self._maybe_watch(life, request)
+        return TreeAnswer(asked.number, error, data, children)
+
+    def _maybe_watch(self, life: TreeLife, request: TreeRequest) -> None:
+        if isinstance(request, Read | ReadEach) and request.watch:
+            watches = self._watches_of_data if isinstance(request, Read) else self._watches_of_children
+            watches.setdefault(request.path, {})[life.session_id] = None
+
+    def _make(self, path: str, data: str, life: TreeLife | None) -> None:
+        parent, name = _parent(path)
+        if parent not in self._nodes:
+            self._make(parent, "", None)
+        self._nodes[path] = TreeNode(data, life.session_id if life is not None else 0)
+        self._nodes[parent].children[name] = None
+        if life is not None:
+            life.ephemeral[path] = None
+        self._fire(self._watches_of_data, path)
+        self._fire(self._watches_of_children, parent)
+
+    def _write(self, path: str, data: str) -> None:
+        if path not in self._nodes:
+            self._make(path, data, None)
+            return
+        self._nodes[path].data = data
+        self._fire(self._watches_of_data, path)
+
+    def _remove(self, path: str) -> None:
+        node = self._nodes.pop(path, None)
+        if node is None:
+            return
+        parent, name = _parent(path)
+        self._nodes[parent].children.pop(name, None)
+        owner = self._sessions.get(node.session_id)
+        if owner is not None:
+            owner.ephemeral.pop(path, None)
+        self._fire(self._watches_of_data, path)
+        self._fire(self._watches_of_children, parent)
+
+    def _fire(self, watches: dict[str, dict[int, None]], path: str) -> None:
+        """Tell everybody who watches ``path``, once."""
+        for session_id in watches.pop(path, ()):
+            life = self._sessions.get(session_id)
+            if life is not None and life.link is not None:
+                self._told.append((life.link, Changed(path)))
+            elif life is not None:
+                life.unheard.append(Changed(path))
+
+
+def _parent(path: str) -> tuple[str, str]:
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path.rstrip('/')}/{name}"

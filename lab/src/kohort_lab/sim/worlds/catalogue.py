@@ -1,0 +1,44 @@
+"""The worlds that a seed can be run in, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kohort_lab.sim.swarm import Plan, plan_of
+from kohort_lab.sim.verdict import Verdict, verdict_of
+from kohort_lab.sim.worlds.copying import CopyingGroup, plan_of_copies
+from kohort_lab.sim.worlds.modern import ModernGroups, plan_of_modern
+from kohort_lab.sim.worlds.one_broker import OneBroker
+from kohort_lab.sim.worlds.secured import SecuredGroup, plan_of_secured
+from kohort_lab.sim.worlds.simulation import Simulation
+from kohort_lab.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedWorld:
+    """One world: which plan a seed stands for in it, and the run of a plan."""
+
+    plan_of: Callable[[int], Plan]
+    simulation: Callable[[Plan], Simulation]
+
+    def run_plan(self, plan: Plan) -> Verdict:
+        """Run a plan, drawn from its seed or made smaller than that, to its verdict."""
+        return verdict_of(self.simulation(plan))
+
+    def run_seed(self, seed: int) -> Verdict:
+        """Run one seed to its verdict."""
+        return self.run_plan(self.plan_of(seed))
+
+
+GROUP: Final = "group"
+WORLDS: Final = {
+    GROUP: SimulatedWorld(plan_of, OneBroker),
+    "transactions": SimulatedWorld(plan_of_copies, CopyingGroup),
+    "moves": SimulatedWorld(plan_of_moves, ThreeNodes),
+    "secured": SimulatedWorld(plan_of_secured, SecuredGroup),
+    "modern": SimulatedWorld(plan_of_modern, ModernGroups),
+}
+"""A group on one broker; members that copy in transactions; three nodes whose leaders move; a secured broker; groups
+that the coordinator assigns, and those that are converted."""

@@ -1,0 +1,321 @@
+"""Groups that their coordinator assigns (KIP-848), on three nodes whose leaders move: beside those that are converted.
+
+By seed the members speak one protocol, or the other, or both, and change it while they run. A world beside the others,
+so that the histories of seeds there stay what they are.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from kohort.client.consumer import Wanted
+from kohort.config.client import AdminConfig, ConsumerConfig
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.outcome import TimerKind
+from kohort.model import SubscriptionPattern
+from kohort_lab.sim.actors.admins import AdminActor
+from kohort_lab.sim.actors.consumers import ConsumerActor
+from kohort_lab.sim.actors.either_protocol import CLASSIC, CONSUMER, EitherProtocol
+from kohort_lab.sim.actors.faults import LEAVE_ENDS_MS, OwnFaults
+from kohort_lab.sim.actors.modern_strangers import ModernStrangers, Overheard
+from kohort_lab.sim.checks.balance import check_balance
+from kohort_lab.sim.checks.calm import check_settled
+from kohort_lab.sim.checks.epoch_commits import EpochCommits
+from kohort_lab.sim.checks.epochs import Epochs
+from kohort_lab.sim.checks.life import GroupLife
+from kohort_lab.sim.checks.modern_changes import GroupChanges
+from kohort_lab.sim.checks.modern_group import ModernGroupHolds, check_modern_balance, why_not_reconciled
+from kohort_lab.sim.checks.modern_owners import ModernOwners
+from kohort_lab.sim.checks.revocations import Revocations
+from kohort_lab.sim.checks.watcher import Watcher
+from kohort_lab.sim.swarm import Plan
+from kohort_lab.sim.world import START_MS
+from kohort_lab.sim.worlds.three_nodes import GROUP, ThreeNodes, plan_of_moves
+
+ADMIN: Final = "admin"
+"""The client through which strangers speak, too."""
+TOPICS_PATTERN: Final = "t[0-9]+"
+"""Matches every topic of a plan."""
+STALLS_LONGER_MS: Final = 6_000
+"""How much longer than the rebalance timeout a listener may take."""
+REGEX_SETTLES_MS: Final = 20_000
+"""How much longer it may take where members subscribe by an expression: it is resolved again every ten seconds."""
+
+
+class ModernOptions(NamedTuple):
+    """What a seed draws for this world beside its plan."""
+
+    protocols: str
+    """``consumer``, ``classic``, or ``mixed``: by member."""
+    converts: bool
+    """Whether members change their protocol while they run."""
+    moves: bool
+    """Whether leaders move and nodes stop."""
+    strangers: bool
+    grows: bool
+    """Whether topics get more partitions."""
+    regex: bool
+    interval_ms: int
+    """group.consumer.assignment.interval.ms"""
+    assignor: str | None
+    stalls: bool
+    """Whether listeners take longer than they may."""
+    repeats: bool
+    """Whether strangers say again what members said."""
+    steps_out: bool
+    """Whether static members go for a while and come back."""
+
+
+def options_of(plan: Plan) -> ModernOptions:
+    """Draw what a seed stands for in this world. What was added later has chance of its own."""
+    rng = random.Random(f"modern {plan.seed}")
+    later = random.Random(f"modern again {plan.seed}")
+    protocols = rng.choice([CONSUMER, CONSUMER, "mixed", "mixed", CLASSIC])
+    strikes = bool(plan.faults)
+    converts = protocols == CLASSIC or (strikes and rng.random() < 0.4)
+    return ModernOptions(
+        protocols=protocols,
+        converts=converts,
+        moves=strikes and rng.random() < 0.6,
+        strangers=strikes and rng.random() < 0.3,
+        # A static leader that was away does not learn of partitions that came meanwhile; a coordinator does.
+        grows=rng.random() < 0.4 and (not plan.static or (protocols == CONSUMER and not converts)),
+        regex=rng.random() < 0.25,
+        interval_ms=rng.choice([0, 0, 1_000, 1_000, 5_000]),
+        assignor=rng.choice([None, None, "uniform", "range"]),
+        stalls=later.random() < 0.3 and strikes,
+        repeats=later.random() < 0.3 and strikes,
+        steps_out=later.random() < 0.6 and strikes,
+    )
+
+
+def plan_of_modern(seed: int) -> Plan:
+    """Return the plan of a seed: that of the three nodes, with more static members where all speak the new protocol."""
+    plan = plan_of_moves(seed)
+    options = options_of(plan)
+    more = random.Random(f"modern static {seed}").random() < 0.25
+    return replace(plan, static=plan.static or (more and options.protocols == CONSUMER and not options.converts))
+
+
+class ModernGroups(ThreeNodes):
+    """A group on three nodes, of members of either protocol."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.options = options_of(plan)
+        self.overheard = Overheard(ADMIN)
+        self._looked_at: tuple[ModernGroup | None] | None = None
+        super().__init__(plan)
+        self.admin = AdminActor(
+            self.stage, AdminConfig(bootstrap_servers=self.servers), GROUP, widens=self.options.grows
+        )
+        self.stage.checks.add(self.overheard)
+        self.strangers = ModernStrangers(self.admin, GROUP, self.consumers, self.overheard, min(plan.topics))
+
+    # ------------------------------------------------------------ what is simulated
+
+    def broker_options(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "group_consumer_session_timeout_ms": plan.session_timeout_ms,
+            "group_consumer_min_session_timeout_ms": 1_000,
+            "group_consumer_heartbeat_interval_ms": plan.heartbeat_interval_ms,
+            "group_consumer_min_heartbeat_interval_ms": 100,
+            "group_consumer_assignment_interval_ms": self.options.interval_ms,
+        }
+
+    def consumer(self, name: str, instance_id: str) -> EitherProtocol:
+        plan, options = self.plan, self.options
+        configs = {
+            CLASSIC: self.consumer_config(
+                name, instance_id, auto_commit_interval_ms=plan.auto_commit_interval_ms, metadata_max_age_ms=10_000
+            ),
+            CONSUMER: self._modern_config(name, instance_id),
+        }
+        topics = list(plan.topics)
+        wants: dict[str, Wanted] = {
+            CLASSIC: topics,
+            CONSUMER: SubscriptionPattern(TOPICS_PATTERN) if options.regex else topics,
+        }
+        mixed = random.Random(f"protocol {plan.seed} {name}").choice([CLASSIC, CONSUMER])
+        protocol = mixed if options.protocols == "mixed" else options.protocols
+        made = EitherProtocol(name, self.stage, configs, wants, protocol)
+        made.pace = self.pace()
+        return made
+
+    def _modern_config(self, name: str, instance_id: str) -> ConsumerConfig:
+        plan = self.plan
+        return ConsumerConfig(
+            bootstrap_servers=self.servers,
+            client_id=name,
+            group_id=self.group_id,
+            group_instance_id=instance_id if plan.static else None,
+            group_protocol=CONSUMER,
+            group_remote_assignor=self.options.assignor,
+            fetch_max_wait_ms=plan.fetch_wait_ms,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=plan.auto_commit_interval_ms,
+            metadata_max_age_ms=10_000,
+            max_poll_interval_ms=plan.max_poll_interval_ms,
+            request_timeout_ms=plan.request_timeout_ms,
+        )
+
+    def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
+        spoken_for = self.overheard.spoken_for
+        self._life, self._changes = life, GroupChanges()
+        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, spoken_for)
+        self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, spoken_for)
+        self.revocations = Revocations(self.modern_group)
+        self.epochs = Epochs(self.modern_group, lambda: life.stretches, ADMIN)
+        self.commits = EpochCommits(GROUP, self.modern_group, self.topic_name)
+        return [self.owners, self.holds, self.epochs, self.commits]
+
+    def own_faults(self) -> OwnFaults:
+        moves = super().own_faults().always
+        options = self.options
+        always = dict(moves) if options.moves else {}
+        if options.converts:
+            always["convert"] = self._convert
+        if options.grows:
+            always["admin"] = lambda _rng: self.admin.act(self.topics_now())
+        if options.strangers:
+            always["claim"] = self.strangers.claim
+            always["evict"] = self.strangers.evict
+        if options.repeats:
+            always["repeat"] = self.strangers.repeat
+        if options.stalls:
+            always["stall"] = self._stall
+        if self.plan.static and options.steps_out:
+            always["step out"] = self._step_out
+        return OwnFaults(always=always)
+
+    # ------------------------------------------------------------ what strikes
+
+    def _convert(self, rng: random.Random) -> None:
+        """Restart a member with the other protocol."""
+        victim = rng.choice(self.consumers)
+        assert isinstance(victim, EitherProtocol)
+        victim.convert()
+        if rng.random() < 0.5:
+            victim.leave()
+            self.world.after(6_000, victim.start)
+        else:
+            victim.kill("converted")
+            victim.restart_later()
+
+    def _stall(self, rng: random.Random) -> None:
+        """Have listeners stand still with their next revocation, maybe beyond the rebalance timeout.
+
+        One member goes and comes back, so that the others have something to revoke.
+        """
+        limit_ms = self.plan.max_poll_interval_ms
+        until_ms = START_MS + self.plan.faults_ms
+        for victim in self.consumers:
+            assert isinstance(victim, EitherProtocol)
+            victim.stall(until_ms, rng.choice([limit_ms // 2, limit_ms + rng.randint(500, STALLS_LONGER_MS)]))
+        one = rng.choice(self.consumers)
+        one.leave()
+        self.world.after(LEAVE_ENDS_MS, one.start)
+
+    def _step_out(self, rng: random.Random) -> None:
+        """Have a static member go for a while: it comes back as another process, before its session ends or after."""
+        victim = rng.choice(self.consumers)
+        victim.leave()
+        self.world.after(rng.randint(200, self.plan.session_timeout_ms + 2_000), victim.start)
+        self.world.after(LEAVE_ENDS_MS, victim.start)
+
+    # ------------------------------------------------------------ what must hold
+
+    def modern_group(self) -> ModernGroup | None:
+        """Return the group as it is coordinated now; None where it is not, or is a classic one."""
+        return self._find_group() if self._looked_at is None else self._looked_at[0]
+
+    def _find_group(self) -> ModernGroup | None:
+        broker = self.coordinator()
+        groups = broker.state.coordinator.groups_beside(GROUP) if broker is not None else None
+        return None if groups is None else groups.consumer.get(GROUP)
+
+    def check(self) -> None:
+        self._looked_at = (self._find_group(),)  # nothing moves while the checks look, and all of them ask for it
+        try:
+            super().check()
+            self._check_group(self._looked_at[0])
+        finally:
+            self._looked_at = None
+
+    def _check_group(self, group: ModernGroup | None) -> None:
+        """Have the checks look that have something to look at: anything of the group moved, or time passes that is
+        limited."""
+        moved = self._changes.moved(group, self._life.stretches)
+        self.owners.look(moved=moved)
+        if moved:
+            self.holds.check()
+            self.commits.check()
+        if moved or self.revocations.waits:
+            cluster = self.cluster
+            works = not cluster.is_frozen and not cluster.disk.weather.refuse
+            self.revocations.check(cluster.now_ms, self.world.now_ms, works=works)
+
+    def topics_now(self) -> dict[str, int]:
+        topics = self.topics()
+        found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
+        return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
+
+    def session_kind(self) -> TimerKind:
+        return "session" if self.modern_group() is None else "member_session"
+
+    def idle_timers(self) -> set[tuple[TimerKind, str]]:
+        return {("regex", "")}
+
+    def why_not_settled(self) -> str | None:
+        if not self.admin.done:
+            return "the administrator waits"
+        group = self.modern_group()
+        if (why := super().why_not_settled()) is not None or group is None:
+            return why
+        return why_not_reconciled(group)
+
+    @property
+    def settles_within_ms(self) -> int:
+        more_ms = 3 * self.options.interval_ms + (REGEX_SETTLES_MS if self.options.regex else 0)
+        return super().settles_within_ms + more_ms
+
+    def settle_within(self, bound_ms: int) -> None:
+        """Run until all is settled. A stranger may have asked in a member's name, and been told what it owns. The
+        member never hears of that, as in Kafka, until whoever operates the group restarts it."""
+        self.run_until_settled(bound_ms)
+        if self.why_not_settled() is not None and (untold := self._untold()):
+            self.history.add("world", "restarts by hand", ", ".join(consumer.name for consumer in untold))
+            for consumer in untold:
+                consumer.kill("restarted by hand")
+                consumer.restart_later()
+            self.run_until_settled(bound_ms)
+        check_settled(self.why_not_settled(), bound_ms)
+
+    def _untold(self) -> list[ConsumerActor]:
+        """Return the members in whose name strangers spoke, and that do not own what the coordinator has for them."""
+        group = self.modern_group()
+        members = {} if group is None else group.members
+        found = [c for c in self.consumers if c.member_id in self.overheard.spoken_for and c.member_id in members]
+        return [c for c in found if len(list(members[c.member_id].current.held())) != len(c.assigned)]
+
+    def check_end(self) -> None:
+        super().check_end()
+        if not (self.plan.faults or self.options.converts):
+            self.epochs.check_nobody_fenced()
+        owned = {c.name: sorted(c.assigned) for c in self.consumers}
+        group, machine = self.modern_group(), self.consumers[0].machine
+        if group is not None:
+            check_modern_balance(owned, group, len(self.plan.topics), self.owners.converted_at)
+        else:
+            assert machine is not None
+            assignor = machine.group.membership.generation.protocol_name or ""
+            check_balance(owned, assignor, len(self.plan.topics))
+
+
+def run_modern(seed: int) -> ModernGroups:
+    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    run = ModernGroups(plan_of_modern(seed))
+    run.go()
+    return run

@@ -1,0 +1,182 @@
+"""What the worlds share: a group, one process of brokers, a time of faults, then calm until all is settled.
+
+A world is a subclass. It makes its actors in the order in which they draw from the seed: the broker's process, the
+producer, the members, then the double.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol
+
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import ConsumerConfig
+from kohort.log.topics import Topics
+from kohort_lab.sim.actors.clients import ProducerActor
+from kohort_lab.sim.actors.consumers import ConsumerActor, UserPace
+from kohort_lab.sim.actors.faults import BrokerProcess, Faults
+from kohort_lab.sim.checks.calm import check_settled
+from kohort_lab.sim.checks.durability import Durability
+from kohort_lab.sim.checks.held_back import HeldBack
+from kohort_lab.sim.stage import Stage
+from kohort_lab.sim.swarm import Plan
+from kohort_lab.sim.world import START_MS
+from kohort_lab.sim.worlds.settled import SETTLED_MS, SettledDetector
+
+START_WITHIN_MS = 2_000
+CLEANS_OFTEN: Final[dict[str, Any]] = {
+    "log_cleaner_backoff_ms": 1_000,
+    "log_cleaner_min_cleanable_ratio": 0.05,
+    "log_cleaner_delete_retention_ms": 2_000,
+}
+
+
+class StartedProcess(BrokerProcess, Protocol):
+    """The process of the world's brokers."""
+
+    @property
+    def topics(self) -> Topics | None:
+        """The topics; None while the process is down."""
+
+    def start(self) -> None: ...
+
+
+class Simulation(ABC):
+    """The actors of one seed, and the checks that watch them."""
+
+    group_id: ClassVar[str]
+    servers: ClassVar[list[str]]
+    """Where members and producers find the brokers."""
+    process: StartedProcess
+    """The process of the brokers."""
+    producer: ProducerActor
+    """Whose records the group reads."""
+    members: Sequence[ConsumerActor]
+    """The members of the group, the double excepted."""
+    double: ConsumerActor
+    """The first member, started a second time by mistake."""
+
+    def __init__(self, plan: Plan, *, decode_all: bool = False) -> None:
+        self.plan = plan
+        self.stage = Stage(plan.seed, plan.delay_ms, decode_all=decode_all)
+        self.world = self.stage.world
+        self.history = self.stage.history
+        self.tap = self.stage.tap
+        self.durability = Durability()
+        self._names: dict[bytes, str] = {}
+
+    # ------------------------------------------------------------ the world's own
+
+    @abstractmethod
+    def go(self) -> None:
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+
+    @abstractmethod
+    def why_not_settled(self) -> str | None:
+        """Say what is under way or missing still; None if nothing is."""
+
+    def check(self) -> None:  # noqa: B027  # a world whose checks are told of all they want adds nothing
+        """Look at the machines after an event. Raises CheckFailed or InvariantBroken."""
+
+    # ------------------------------------------------------------ configuration
+
+    def login_of(self, name: str) -> dict[str, Any]:
+        """Return the options with which the client ``name`` logs in: none where nobody has to."""
+        del name
+        return {}
+
+    def broker_config(self, **own: Any) -> BrokerConfig:
+        """Return the options of a broker by the plan, with those that are the world's own."""
+        plan = self.plan
+        return BrokerConfig(
+            group_initial_rebalance_delay_ms=plan.initial_delay_ms,
+            offsets_topic_num_partitions=plan.offsets_partitions,
+            offsets_topic_segment_bytes=plan.segment_bytes,
+            log_segment_bytes=plan.segment_bytes,
+            **(CLEANS_OFTEN if plan.cleans_often else {}),
+            log_index_interval_bytes=plan.index_interval_bytes,
+            auto_create_topics_enable=False,
+            **own,
+        )
+
+    def consumer_config(self, name: str, instance_id: str, **own: Any) -> ConsumerConfig:
+        """Return the options of a member by the plan; it has its instance id where the plan is of static members."""
+        plan = self.plan
+        return ConsumerConfig(
+            bootstrap_servers=self.servers,
+            client_id=name,
+            group_id=self.group_id,
+            group_instance_id=instance_id if plan.static else None,
+            fetch_max_wait_ms=plan.fetch_wait_ms,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=plan.assignors,
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=plan.heartbeat_interval_ms,
+            max_poll_interval_ms=plan.max_poll_interval_ms,
+            request_timeout_ms=plan.request_timeout_ms,
+            **self.login_of(name),
+            **own,
+        )
+
+    def consumer(self, name: str, instance_id: str) -> ConsumerActor:
+        """Return a member that reads every topic of the plan and commits by itself."""
+        config = self.consumer_config(
+            name, instance_id, auto_commit_interval_ms=self.plan.auto_commit_interval_ms, metadata_max_age_ms=10_000
+        )
+        consumer = ConsumerActor(name, self.stage, config, list(self.plan.topics))
+        consumer.pace = self.pace()
+        return consumer
+
+    def pace(self) -> UserPace:
+        """Return how a user works by the plan."""
+        return UserPace(most_records=self.plan.poll_records, poll_ms=self.plan.poll_ms)
+
+    def topics(self) -> Topics | None:
+        """Return the topics, or None while no broker is up."""
+        return self.process.topics
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic, or None if it was never asked for while a broker was up that knew it."""
+        topics = self.process.topics
+        topic = topics.by_id(topic_id) if topics is not None else None
+        if topic is not None:
+            self._names[topic_id] = topic.name
+        return self._names.get(topic_id)
+
+    # ------------------------------------------------------------ the run
+
+    def start(self, more_topics: Mapping[str, int] | None = None) -> None:
+        """Start the brokers, make the topics (beside the plan's: name to partitions), then start all the others."""
+        plan, world = self.plan, self.world
+        self.stage.checks.add(HeldBack((*self.members, self.double)))
+        self.process.start()
+        topics = self.process.topics
+        assert topics is not None
+        for name, partitions in {**plan.topics, **(more_topics or {})}.items():
+            topics.create(name, partitions, {}, world.now_ms)
+        self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
+        for member in self.members:
+            world.after(world.rng.randrange(0, START_WITHIN_MS), member.start)
+
+    def endure(self, faults: Faults) -> None:
+        """Let ``faults`` strike for as long as the plan says, then end them."""
+        self.world.run(START_MS + self.plan.faults_ms, after_each=self.check)
+        faults.calm()
+        self.history.add("world", "calm")
+
+    @property
+    def settles_within_ms(self) -> int:
+        """How long it may take from the calm until all is settled."""
+        sending_ms = max(0, self.plan.records * self.plan.send_every_ms - self.plan.faults_ms)
+        return SETTLED_MS + self.plan.calm_bound_ms + sending_ms
+
+    def run_until_settled(self, bound_ms: int) -> None:
+        """Run until all is settled, or for ``bound_ms``."""
+        settled = SettledDetector(self.world, self.why_not_settled)
+        self.world.run(self.world.now_ms + bound_ms, after_each=self.check, stop=settled)
+
+    def settle_within(self, bound_ms: int) -> None:
+        """Run until all is settled. Raises CheckFailed if it is not after ``bound_ms``."""
+        self.run_until_settled(bound_ms)
+        check_settled(self.why_not_settled(), bound_ms)

@@ -1,0 +1,64 @@
+"""Commands of other distributions, by their entry points in the group ``kohort.commands``.
+
+An entry point names the command and the object of click: ``sim = "kohort_lab.commands.sim:sim"``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kohort.errors import KohortError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+GROUP: Final = "kohort.commands"
+
+
+class PluginBroken(KohortError):
+    """A command of another distribution cannot be imported."""
+
+
+def plugins() -> dict[str, str]:
+    """Return the names of the commands, each with a short help, without importing them."""
+    return {entry.name: f"Command of {_source(entry)}." for entry in sorted(_entries(), key=lambda entry: entry.name)}
+
+
+def plugin_command(name: str) -> click.Command | None:
+    """Import a command of another distribution. The command of a broken one fails with the reason."""
+    for entry in _entries().select(name=name):
+        return _loaded(entry)
+    return None
+
+
+def _entries() -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name}" if entry.dist else entry.value
+
+
+def _loaded(entry: EntryPoint) -> click.Command:
+    try:
+        command = entry.load()
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything
+        return _broken(entry, f"{type(error).__name__}: {error}")
+    return command if isinstance(command, click.Command) else _broken(entry, f"{entry.value} is no command of click")
+
+
+def _broken(entry: EntryPoint, reason: str) -> click.Command:
+    def fail(**_options: Any) -> None:
+        raise PluginBroken(f"{_source(entry)} cannot be loaded ({reason}); reinstall or remove it")
+
+    return click.Command(
+        entry.name,
+        callback=fail,
+        short_help=f"Broken: {reason}",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
