@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Final
 
 LINE_MAX_CHARS: Final = 1_000
-"""How long a line of a log may be."""
 
 
 class Level(IntEnum):

@@ -16,7 +16,6 @@ from kohort.secret import Secret
 
 GROUP: Final = "group.consumer."
 BOUNDED: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
-"""Each with a ``min.`` and a ``max.`` of its own."""
 
 _PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
 ASSIGNOR_NAMES: Final = {
@@ -89,7 +88,6 @@ CLIENT_METRICS: Final = (
 )
 """What tells of a client's groups and of its delays; nothing by topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "jmx")
-"""Other exporters whose names there are (metrics/catalogue.py, which lies above)."""
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
 ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"

@@ -26,7 +26,6 @@ MATCHED: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What of a client can be matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

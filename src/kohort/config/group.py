@@ -15,7 +15,6 @@ from kohort.config.options import Option, as_in, options_of
 from kohort.errors import ConfigError
 
 GroupOptions: TypeAlias = Mapping[str, int]
-"""What one group has of its own, by Kafka's names."""
 NO_OPTIONS: Final[GroupOptions] = {}
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"

@@ -29,7 +29,6 @@ class SecurityProtocol(Enum):
 
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""What a listener can offer."""
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
 SIGNED_TOKENS: Final = "OAuthBearerValidatorCallbackHandler"

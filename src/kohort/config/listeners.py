@@ -15,7 +15,6 @@ from kohort.config.options import INT_MAX
 from kohort.errors import ConfigError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
-"""The name of the listener where none is named."""
 OAUTHBEARER: Final = "OAUTHBEARER"
 EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
 """The hosts that stand for every address of a computer."""

@@ -12,7 +12,6 @@ import javaproperties
 from kohort.errors import ConfigError
 
 _no_escape = re.compile(r"^.*\\u(?![0-9A-Fa-f]{4}).*$", re.MULTILINE)
-"""A line with an escape that lacks digits."""
 
 
 def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:

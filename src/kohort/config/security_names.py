@@ -40,7 +40,6 @@ SAME: Final[Mapping[str, str]] = {
     "ssl.password": "ssl.key.password",
     "ssl.ciphers": "ssl.cipher.suites",
 }
-"""Other names of our options."""
 NOTHING_TO_SAY: Final = frozenset(
     {
         "ssl.truststore.type",  # the file's first bytes tell
@@ -193,4 +192,3 @@ SPECIAL: Final[Mapping[str, Taken]] = {
     "sasl.oauthbearer.grant.type": _grant,
     "sasl.oauth.token.provider": _provider,
 }
-"""Those whose values are others here, too."""

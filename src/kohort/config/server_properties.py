@@ -58,13 +58,10 @@ IGNORED: Final = frozenset(
     unstable.api.versions.enable unstable.feature.versions.enable confluent.support.metrics.enable
     """.split()  # noqa: SIM905 - a hundred words read better unquoted
 ).union(IGNORED_OF_LISTENERS)
-"""Options of Kafka's that have no meaning here."""
 IGNORED_PREFIXES: Final = ("remote.log.", "controller.", "share.", "group.share.", "group.streams.", "telemetry.")
 CONTROLLER: Final = "CONTROLLER"
-"""The usual name of a controller's listener."""
 
 BETWEEN_BROKERS: Final = frozenset({"inter.broker.listener.name", "security.inter.broker.protocol"})
-"""Two ways to name one listener."""
 
 _TOKENS: Final = "delegation tokens are not served"
 _OWN_CLASS: Final = "classes of Java cannot be loaded here"

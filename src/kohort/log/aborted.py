@@ -29,7 +29,6 @@ PAGE_ENTRIES: Final = 256
 MOST_ENTRIES: Final = 40_000
 """About 8 MB."""
 PAGE_ITSELF: Final = 2
-"""What a page takes besides its entries, in entries."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -66,7 +65,6 @@ class AbortedPages:
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
         self.limit = most_entries
         self.used = 0
-        """Entries that are kept, and what their pages take, in entries."""
         self._pages: OrderedDict[tuple[object, int], Page] = OrderedDict()
 
     def get(self, of: object, number: int) -> Page | None:
@@ -130,7 +128,6 @@ class AbortedTransactions:
         self._folder = folder
         self._segments: list[_OfSegment] = []
         self.pages: AbortedPages | None = None
-        """Where what was read is kept; None: nowhere."""
 
     def __len__(self) -> int:
         return sum(segment.count for segment in self._segments)

@@ -40,7 +40,6 @@ class LogSlice:
     next_offset: int
     """The offset after the last of the batches."""
     begun: Buffer
-    """The first of its bytes, as far as finding its end has read them."""
 
     def __len__(self) -> int:
         return self.size
@@ -144,11 +143,8 @@ def _check_crc_in_pieces(file: StorageFile, at: int, header: BatchHeader) -> Non
 _place: Final = struct.Struct(">qi11xi")
 """The base offset, the length and the last offset delta of a batch."""
 SEARCH_BYTES: Final = 4096
-"""How much is read at a time while looking for the batch of an offset."""
 WALK_BYTES: Final = 1 << 16
-"""The same while walking over small batches that are not read: one read shows many of their headers."""
 LARGE_BYTES: Final = 1 << 14
-"""From this size on a batch is not small."""
 UNSIGNED: Final = (1 << 64) - 1
 
 

@@ -39,7 +39,6 @@ class TopicEntry:
     internal: bool
 
     line: bytes = field(init=False, repr=False, compare=False)
-    """The entry as written."""
 
     def __post_init__(self) -> None:
         content = {
@@ -58,11 +57,11 @@ class Catalogue:
 
     topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
-    """Ids of topics whose folders may still be there."""
+    """Ids of deleted topics whose folders may still exist."""
     next_producer_id: int = 0
-    """The first id that was never handed out, whatever happened to the rest of its block."""
+    """First unused producer id."""
     cluster_id: str = ""
-    """Whose topics these are, for when ``meta.properties`` is lost; "" where that was never written."""
+    """Fallback for a lost ``meta.properties``; "" if unknown."""
 
     def save(self, storage: Storage) -> None:
         head = {

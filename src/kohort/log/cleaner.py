@@ -23,7 +23,7 @@ from kohort.notes import Note, info, warning
 CLEANER_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
 STEP_PAUSE_MS: Final = 10
 RETRY_MS: Final = 60_000
-"""How long a log is left alone whose compaction the disk refused."""
+"""Pause after a disk error."""
 
 
 class Cleaner:
@@ -40,11 +40,10 @@ class Cleaner:
         self._wall = wall
         self._storage = storage
         self.config = config
-        """Options of the broker, which may change at run time."""
         self._logs = logs
         self._clean_until = self._read_checkpoint()
         self._not_before: dict[TopicPartition, int | None] = {}
-        """Logs that could not be compacted, and when they are tried again; None: not in this life."""
+        """Time of the next attempt per log after a failure; None: at the next start."""
         self._now: Compaction | None = None
         self._wake_at_ms = now_ms + config.log_cleaner_backoff_ms
 

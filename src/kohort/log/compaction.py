@@ -87,10 +87,10 @@ def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
 
 SLICE_BYTES: Final = 1 << 16
 ENTRY_BYTES: Final = 150
-"""What a key costs in memory besides its bytes: its object, its offset and its place in the table."""
+"""Memory of a key besides its bytes."""
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 FLUSH_STEPS: Final = 6000
-"""After so many steps the flush is waited for: it may have failed, and then says so."""
+"""Then the flush is awaited, which raises its error."""
 
 
 class Chunk(NamedTuple):
@@ -105,7 +105,6 @@ class Compaction:
     def __init__(self, log: PartitionLog, storage: Storage, dirty: Dirty, memory_bytes: int, now_ms: int) -> None:
         self.log = log
         self.clean_until = dirty.start
-        """Up to where the log is compacted once this is done."""
         self.steps = 0
         self._storage = storage
         self._dirty = dirty

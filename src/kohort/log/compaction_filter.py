@@ -52,7 +52,7 @@ class EndedTransactions:
 
     def __init__(self) -> None:
         self._met: set[int] = set()
-        """Producers of whose transaction something was met, and not yet its end."""
+        """Producers with a batch and without a marker so far."""
 
     def meet(self, header: BatchHeader) -> None:
         if header.is_transactional:
@@ -82,12 +82,10 @@ class RecordFilter:
     """The keys, offsets and times by which one compaction filters records."""
 
     latest: Mapping[bytes, int]
-    """The last offset of each key in the part that was looked at."""
     latest_offset: int
-    """Where that part ends: later batches stay as they are."""
     aborted: AbortedTransactions
     ended: EndedTransactions
-    """What was met so far. Batches must come in the order of the log, from its start on."""
+    """Filter batches in the order of the log, from its start."""
     now_ms: int
     delete_retention_ms: int
 

@@ -17,7 +17,7 @@ from kohort.notes import Note, warning
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 EPOCH_MAX: Final = 0x3FFFFFFF
-"""No log gets there: the CRC of a batch does not cover its epoch, and one that says more has lost a bit."""
+"""A larger epoch is a flipped bit: the CRC of a batch does not cover it."""
 
 
 class LeaderEpochs:

@@ -40,7 +40,6 @@ class OffsetIndex:
         self._offsets = array("i")
         self._positions = array("i")
         self.saved = 0
-        """How many entries are in the file."""
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -101,7 +100,6 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("i")
         self.saved = 0
-        """How many entries are in the file."""
 
     def __len__(self) -> int:
         return len(self._timestamps)

@@ -15,7 +15,7 @@ from kohort.wire.record_batch import HEADER_BYTES, SMALLEST_RECORD, BatchHeader
 from kohort.wire.varints import read_varint
 
 BODY_MAX_BYTES: Final = 1 << 28
-"""What the records of one batch may be once decompressed."""
+"""Bound of the decompressed records of a batch."""
 
 
 class KeyedRecord(NamedTuple):

@@ -31,11 +31,9 @@ class LogCounters:
         self.bytes = 0
         self.rolled_segments = 0
         self.deleted_segments = 0
-        """Segments that retention took, or DeleteRecords."""
         self.deleted_bytes = 0
         self.compactions = 0
         self.compacted_bytes = 0
-        """By how much compaction has made logs smaller."""
 
     def copy(self) -> LogCounters:
         copied = LogCounters()
@@ -57,27 +55,23 @@ class KnownAtStart(NamedTuple):
     """Checkpoints of a log, read before it is opened."""
 
     clean: bool = False
-    """The broker was stopped cleanly."""
     recovery_point: int = 0
-    """Everything before this offset is known to be on the disk."""
+    """All records before this offset are flushed."""
     start_offset: int = 0
-    """Records before this offset were deleted."""
 
 
 class LogListener(NamedTuple):
     """Callbacks and shared limits of a log."""
 
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
-    """Takes the time at which ``flush_if_due`` is to be called."""
+    """Schedules ``flush_if_due``."""
     tell: Callable[[Note], None] | None = None
-    """Takes, as it happens, what the disk refuses to those who ask."""
+    """Reports disk errors of requests."""
     counters: LogCounters = LogCounters()
     producer_room: Room | None = None
-    """Without one any number of producers is remembered."""
     aborted_pages: AbortedPages | None = None
-    """Without one each look at aborted transactions reads their files."""
+    """Without it each query reads the files."""
     wall: WallTime = WallTime()
-    """Clock of append times, of retention and of the checks of timestamps."""
 
 
 NOTHING_KNOWN: Final = KnownAtStart()

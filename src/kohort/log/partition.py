@@ -115,16 +115,16 @@ class PartitionLog:
         self._start_offset = found.start_offset
         self._snapshots = ProducerSnapshots(storage, self.folder, found.snapshots)
         self.recovery_point = found.recovery_point
-        """Everything before this offset is known to be on the disk."""
+        """All records before this offset are flushed."""
         self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
         self.producers.room, self.aborted.pages = room, aborted_pages
         self.notes = [note.about(tp) for note in found.notes]
-        """What recovery, or a later repair, did; ``take_notes`` empties it."""
+        """Repairs not yet reported."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
         self._commit = GroupCommit()
         self._wanted_to = 0
-        """Up to which offset answers wait for a flush."""
+        """End of the offsets whose responses await a flush."""
         self._epochs_file = EpochsFile(storage, self.folder, self.epochs)
         if found.new_epoch:
             self.notes += [note.about(tp) for note in self._epochs_file.save_if_room()]

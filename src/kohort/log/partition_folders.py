@@ -21,7 +21,6 @@ from kohort.notes import Note, warning
 from kohort.steps import Pace, Steps
 
 GIVE_UP_US = 80
-"""About what it takes to close a log and rename its folder, in microseconds."""
 
 
 class PartitionFolders:
@@ -33,7 +32,7 @@ class PartitionFolders:
         self._upkeep = upkeep
         self._notes = notes
         self._leaving: dict[str, PartitionLog] = {}
-        """By folder, the logs of deleted topics whose folders still have their names."""
+        """Logs of deleted topics by folder, before its rename."""
 
     def see(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
         """Check that the folder of a known partition exists and has its topic id."""

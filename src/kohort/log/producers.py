@@ -62,11 +62,9 @@ class Producer:
         self.batches: tuple[ProducedBatch, ...] = ()
         self.last_seen_ms = 0
         self.last_timestamp_ms = NONE
-        """The time that the last batch or marker bears."""
         self.open_since = NONE
-        """The first offset of its open transaction, or NONE."""
+        """First offset of the open transaction, or NONE."""
         self.coordinator_epoch = NONE
-        """That of the last marker."""
 
     @property
     def last_sequence(self) -> int:
@@ -81,9 +79,8 @@ class Producers:
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
         self.room: Room | None = None
-        """None of a partition that is read at a start: whatever is there is taken."""
+        """None during recovery: all producers are taken."""
         self._open: dict[int, int] = {}
-        """Where each open transaction begins, by producer, in that order."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -317,7 +314,7 @@ SILENT_MS: Final = 900_000
 """Longer than clients repeat a batch: ``delivery.timeout.ms`` is 2 minutes by default, librdkafka's 5."""
 LOOK_EVERY_MS: Final = 1_000
 SPARE: Final = 8
-"""Room is made for an eighth of the limit, if there are as many that may be forgotten."""
+"""An eighth of the limit is freed at once."""
 ORDER_MS: Final = 60_000
 NO_LIMIT: Final = -1
 
@@ -337,11 +334,8 @@ class ProducerRoom:
         self._looked_ms: int | None = None
         self._refused_ms: int | None = None
         self.limit = config.kohort_producer_max_ids
-        """How many there may be; -1 for no limit."""
         self.at_most = 0
-        """How many there are, at most."""
         self.refused = 0
-        """Batches of producers for which there was no room."""
 
     def check(self, header: BatchHeader, now_ms: int) -> None:
         """Count a producer that is new to a partition. Raises NOT_ENOUGH_REPLICAS, which every client takes for "not

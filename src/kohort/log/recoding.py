@@ -21,7 +21,6 @@ from kohort.wire.compression import Codec, compress_in_steps, decompressed
 from kohort.wire.record_batch import CODEC_BITS, HEADER_BYTES, SMALLEST_LENGTH, BatchHeader, pack_batch
 
 PRODUCER: Final = "producer"
-"""Whatever the producer chose is kept."""
 CODECS: Final[Mapping[str, Codec | None]] = {
     PRODUCER: None,
     "uncompressed": Codec.NONE,
@@ -30,7 +29,6 @@ CODECS: Final[Mapping[str, Codec | None]] = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-"""What ``compression.type`` may be."""
 OPENED_MAX_BYTES: Final = 16 << 20
 """What the records of a batch that is opened may be once decompressed: sixteen times what a batch may be by default."""
 NAMED_MAX: Final = 1_000

@@ -28,12 +28,10 @@ from kohort.notes import Note, info, warning
 from kohort.wire.record_batch import BatchHeader, Marker, parse_marker
 
 Replay = Callable[[Segment, int, BatchHeader], None]
-"""Take in one batch: its segment, where it begins there, its header."""
 
 RECALLED_BYTES: Final = 256 << 10
-"""How much of the log before a snapshot of producers is looked through."""
+"""Bytes read before a producer snapshot."""
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
-"""Endings of files that were in the making, or on their way out, when the broker stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,8 @@ class LogToRecover:
     recovery_point: int = 0
     start_offset: int = 0
     contiguous: bool = True
-    """Whether offsets follow one another without a gap: nothing compacts the log."""
+    """True for a log without compaction: offsets have no gaps."""
     ended_at: int | None = None
-    """Where the log ended at its clean stop, if that is known."""
 
 
 @dataclass(slots=True)
@@ -62,9 +59,7 @@ class Recovered:
     aborted: AbortedTransactions
     epochs: LeaderEpochs
     new_epoch: bool
-    """Whether the last of the epochs begins now."""
     snapshots: list[int]
-    """Offsets of the producer snapshots that are left."""
     notes: list[Note]
 
 

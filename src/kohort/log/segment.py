@@ -26,7 +26,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader
 
 REMEMBERED_ENDS: Final = 16
-"""How many ends of reads are remembered, so that sequential readers need no search."""
+"""Remembered read positions: sequential readers need no search."""
 POSITION_MAX: Final = 0x7FFFFFFF
 OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -94,9 +94,9 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.suffix = ""
-        """What the names of its files end with while it takes another's place (segment_swap.py)."""
+        """Suffix of the file names during a swap (segment_swap.py)."""
         self.notes: list[Note] = []
-        """What went wrong and was mended; the partition takes it away."""
+        """Repairs not yet reported."""
 
     def __repr__(self) -> str:
         return f"Segment({self.log_name}, {self.size} bytes)"

@@ -18,9 +18,8 @@ from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 
 LENT_FROM: Final = 128 << 10
-"""Pieces from this size on are lent: smaller ones cost nothing to make anew."""
+"""Smaller pieces are copied."""
 LENT_MOST: Final = 32 << 20
-"""How much one storage keeps to lend."""
 
 
 class StorageFile(Protocol):
@@ -261,7 +260,7 @@ class MemoryStorage:
 
 T = TypeVar("T")
 MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
-"""What comes of taking JSON that is none, or is of another shape, for what it should be."""
+"""Errors of malformed JSON, or of another shape."""
 
 
 def read_json(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:

@@ -94,7 +94,7 @@ class Topic:
     internal: bool
     partitions: list[PartitionLog] = field(default_factory=list)
     made_at_ms: int | None = None
-    """None of one that was there when the broker started."""
+    """None for topics loaded at the start."""
 
 
 class Topics:
@@ -105,21 +105,18 @@ class Topics:
         self._rng = rng
         self._topics: dict[str, Topic] = {}
         self.version = 0
-        """Grows whenever a topic is made, deleted, or given partitions."""
         self._by_id: dict[bytes, Topic] = {}
         self._names = TakenNames()
         self._configs = TopicConfigs(config)
         self._making: dict[str, Topic] = {}
-        """Topics that are written down and whose partitions are being made. Nobody sees them yet."""
+        """Persisted topics without all partitions; invisible to clients."""
         self._growing: dict[str, list[PartitionLog]] = {}
-        """By topic, the partitions made so far of those that it is to get."""
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
         self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
         self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms, self.wall)
         rooms = self.producer_room, self.aborted_pages, self.wall
         self._listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, *rooms)
         self.recovery_notes: list[Note] = []
-        """What the start found and mended, one sentence each."""
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
         self._refusals: list[Note] = []
         self._catalogue = load_catalogue(storage, self.recovery_notes)
@@ -130,7 +127,6 @@ class Topics:
             if self._catalogue.topics:
                 self._catalogue.save(storage)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
-        """Whether the last stop left nothing to recover."""
         self._next_producer_id = self._block_end = self._catalogue.next_producer_id
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)

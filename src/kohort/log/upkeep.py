@@ -32,7 +32,6 @@ EXPIRY: Final = "expiry"
 REMOVAL: Final = "removal"
 COMPACTION: Final = "compaction"
 LOOK_US: Final = 3
-"""About what it takes to ask a log for its offsets, in microseconds."""
 
 
 class Upkeep:

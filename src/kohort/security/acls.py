@@ -21,7 +21,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""Whoever came without authentication."""
+"""The principal without authentication."""
 
 
 def user(name: str) -> Principal:
@@ -39,11 +39,10 @@ def parse_principal(text: str) -> Principal:
 
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of the kind CLUSTER."""
 WILDCARD: Final = "*"
 """As a literal name of an ACL: every resource of its type. As its host: from anywhere."""
 NOT_ASKED: Final = -0x80000000
-"""What stands for the authorized operations where they are not told (KIP-430)."""
+"""Authorized operations were not requested (KIP-430)."""
 
 
 class ResourceType(IntEnum):

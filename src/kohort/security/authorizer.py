@@ -34,7 +34,6 @@ class Decision(NamedTuple):
 class _Rule(NamedTuple):
     acl: Acl
     network: IPv4Network | IPv6Network | None
-    """The hosts that are meant, where they are written as a network."""
 
     def is_from(self, host: str) -> bool:
         named = self.acl.host
@@ -42,7 +41,6 @@ class _Rule(NamedTuple):
 
 
 _Resource = dict[str, list[_Rule]]
-"""What is said of one resource, or of names with one beginning, by principal."""
 
 
 class Authorizer:

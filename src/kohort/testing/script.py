@@ -100,6 +100,7 @@ class SeenRequest:
     connection: ConnectionId
 
     def matches(self, api: str | None, client_id: str | None) -> bool:
+        """True for a request of this API and client; None matches any."""
         return api in (None, self.api) and client_id in (None, self.client_id)
 
 
@@ -114,9 +115,11 @@ class Rule:
     struck: int = 0
 
     def takes(self, seen: SeenRequest) -> bool:
+        """True if the rule applies to this request and is not used up."""
         return self.left != 0 and seen.matches(self.api, self.client_id)
 
     def count(self) -> None:
+        """Count one more affected request."""
         self.struck += 1
         if self.left is not None:
             self.left -= 1

@@ -56,9 +56,7 @@ FIRST_GUESS: Final = 8
 SMALLEST_BUFFER: Final = 16 * 1024
 
 STREAM_BYTES: Final = 128 * 1024
-"""Compressed in one step by the codecs that have no blocks of their own."""
 US_PER_KIB: Final = {Codec.GZIP: 30.0, Codec.SNAPPY: 2.0, Codec.LZ4: 2.0, Codec.ZSTD: 6.0}
-"""About what it takes to compress."""
 
 
 def codec_of(value: int) -> Codec:

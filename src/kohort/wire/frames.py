@@ -26,7 +26,6 @@ class FrameReader:
         self.max_bytes = max_bytes
         self._uncopied_above = uncopied_above
         self.pending_bytes = 0
-        """Bytes held of a frame that is not whole yet."""
         self._head = b""
         self._left = 0
         self._begun = bytearray()

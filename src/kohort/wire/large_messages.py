@@ -22,7 +22,6 @@ class GrowingAnswer:
         self._path = path
         self._whole: Message | None = None
         self.written_bytes = 0
-        """Held as bytes so far."""
 
     def add(self, part: Message, continued: int) -> Steps[None]:
         """Encode a part and free it. ``continued``: levels whose last element the part continues.

@@ -31,7 +31,7 @@ Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 
 ELEMENTS_MAX: Final = 1_000_000
-"""In one array, as in Kafka since 4.4; of a message that is read in steps, in all its arrays."""
+"""Per array, as in Kafka since 4.4; per message when read in steps."""
 NUMBERS_AT_ONCE: Final = 50_000
 COPIED_AT_ONCE: Final = 4 << 20
 """A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""

@@ -33,11 +33,8 @@ _new = tuple.__new__
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = _layout.size
-"""Bytes before the first record."""
 LENGTH_ENDS_AT: Final = 12
-"""The length counts from here."""
 CRC_STARTS_AT: Final = 21
-"""The checksum covers everything from here."""
 SMALLEST_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
 
 CODEC_BITS: Final = 0x07

@@ -116,7 +116,6 @@ class Message(metaclass=MessageType):
     VERSIONS: ClassVar[Versions]
     FLEXIBLE: ClassVar[Versions]
     VALUES: ClassVar[Callable[[Any], Any]]
-    """What the fields of a message hold, in order."""
 
     __hash__ = None  # type: ignore[assignment]  # compared by value and holds lists
 
@@ -223,7 +222,7 @@ def array(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """An array of structs, or of a field specification such as ``int32()``."""
+    """Declare an array of structs, or of a field specification such as ``int32()``."""
     return _spec("array", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
 
 
@@ -236,7 +235,7 @@ def struct(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """A struct; without ``default=None``, one with its own defaults."""
+    """Declare a struct; without ``default=None`` it has its own defaults."""
     if default is NEW_LIST and not any(spec.default is NEW_LIST for spec in of.FIELDS):
         default = of()
     return _spec("struct", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)

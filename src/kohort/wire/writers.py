@@ -32,7 +32,6 @@ Writer = Callable[[Any, Callable[[Iterable[Any]], None]], None]
 StepWriter = Callable[[Any, Callable[[Iterable[Any]], None]], Steps[None]]
 
 STEP_ELEMENTS: Final = 2_000
-"""Written in one step."""
 
 _int16 = struct.Struct(">h").pack
 _int32 = struct.Struct(">i").pack
@@ -60,7 +59,6 @@ class WrittenArray(list[Any]):
         super().__init__()
         self.buffers: list[Any] = []
         self.written = 0
-        """Elements in ``buffers``."""
 
 
 class _WriterSource(CodeText):
@@ -79,7 +77,6 @@ class _WriterSource(CodeText):
         self.flexible = version in message.FLEXIBLE
         self.sink = "w"
         self.waiting: list[CodeLine] = []
-        """Buffers, as expressions, not yet passed on."""
         self.in_steps = in_steps
         if in_steps:
             self.add("", 0, "left = 0", "if w is None: yield")

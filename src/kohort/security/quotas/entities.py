@@ -14,7 +14,6 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 ENTITY_TYPES: Final = (CLIENT_ID, USER, IP)
-"""In the order in which Kafka names them."""
 
 Entity = tuple[tuple[str, str | None], ...]
 """Types and names, in the order of ENTITY_TYPES; no name: the default, for whoever has no quota under its own name."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 THROTTLE_MAX_MS: Final = 0x7FFFFFFF
-"""What an answer has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,8 @@ class TokenBucket:
 
     def __init__(self) -> None:
         self._tokens: float | None = None
-        """None: as many as there may be."""
         self._at_ms = 0
         self._quota = 1.0
-        """The last one it was asked about."""
 
     def tokens(self, quota: float, now_ms: int, window: QuotaWindow) -> float:
         self._quota = quota
@@ -112,7 +109,6 @@ def _rounded(value: float) -> int:
 
 MOST_BYTES: Final = 16 << 20
 METER_BYTES: Final = 2_000
-"""About what one takes, besides the names."""
 LOOKED_AT: Final = 2
 """How many of those that were silent for the longest are looked at whenever a new one comes."""
 

@@ -14,7 +14,6 @@ from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, 
 SHARED_BY_USER: Final = ""
 """In a Limit's place of a client id, or of a user: all of them share."""
 ENTITY_BYTES: Final = 200
-"""About what one takes, besides its names."""
 NO_LIMIT_TEXT: Final = "Infinity"
 """JSON has no number for it."""
 

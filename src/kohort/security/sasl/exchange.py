@@ -84,7 +84,6 @@ class ServerExchange:
 
     mechanism: str = ""
     user: LoggedInAs | None = None
-    """Who it is, once that is proved."""
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
         """Answer a client's token. Raises Refused, or KeysWanted for a token to evaluate again."""

@@ -31,12 +31,11 @@ from kohort.security.sasl.exchange import (
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 MECHANISM_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
-"""As KIP-554 has them."""
 ITERATIONS_LOW: Final = 4096
 ITERATIONS_HIGH: Final = 16384
 """What a broker keeps; what a client does for one may be more."""
 CLIENT_ITERATIONS_HIGH: Final = 1_000_000
-"""No broker makes a client work for seconds (RFC 7677, section 4)."""
+"""Bound of a client's work (RFC 7677, section 4)."""
 NONCE_BITS: Final = 130
 DERIVED_KEPT: Final = 16
 

@@ -23,10 +23,10 @@ from kohort.security.sasl.exchange import KeysWanted
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 10_000
 FIRST_WAIT_MS: Final = 10_000
-"""How long logins wait for keys that have never come."""
+"""Logins wait this long for the first keys."""
 MISSING_MS: Final = 60_000
 APART_MS: Final = 1_000
-"""Strangers name keys that there are not; for these nothing is fetched more often."""
+"""Minimum interval of fetches: clients may name unknown keys."""
 MISSING_MOST: Final = 16
 KEYS_MOST: Final = 1_000
 KIND_OF: Final = {"R": "RSA", "P": "RSA", "E": "EC"}
@@ -36,7 +36,6 @@ class SigningKeys:
     def __init__(self, url: str, refresh_ms: int, now_ms: int) -> None:
         self.url = url
         self.problem = ""
-        """Why the last try gave no keys; empty where it did."""
         self._refresh_ms = refresh_ms
         self._keys: Sequence[Mapping[str, Any]] = ()
         self._started_ms = now_ms

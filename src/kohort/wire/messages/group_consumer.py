@@ -15,7 +15,6 @@ from typing import Final
 from kohort.wire.schema import Message, array, boolean, int8, int16, int32, string, struct, uuid
 
 JOINING_EPOCH: Final = 0
-"""The member epoch of whoever joins, or joins again."""
 LEAVING_EPOCH: Final = -1
 LEAVING_FOR_A_WHILE_EPOCH: Final = -2
 """The member epoch of a static member that leaves and will be back."""
