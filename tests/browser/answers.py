@@ -31,7 +31,6 @@ from kohort.insight.health import WORST
 from kohort.insight.patterns import find_patterns
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.predict import what_if
-from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
 from kohort.telemetry.report import ClientReport
 from kohort.verbs.client_reports import clients_told, offending_software
@@ -125,8 +124,6 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
     recent = [entry for entry in entries if entry.at_ms >= moment.from_ms]
     if method == "POST" and what == "what-if":
         return _predicted(incident.looks[-1], body)
-    if method == "POST" and what == "replay":
-        return told("group.replay", group=group, replay=replay(group, recorded_generations(entries)))
     if what == "timeline":
         from_ms = moment.from_ms or min((e.at_ms for e in entries), default=0)
         timeline = find_timeline(entries, group=group, from_ms=from_ms, until_ms=moment.until_ms)

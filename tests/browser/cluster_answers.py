@@ -1,15 +1,11 @@
-"""Canned answers about the cluster around the groups: nodes and their loss, topics and their records, pipelines."""
+"""Canned answers about the cluster around the groups: nodes, topics and their records, pipelines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from browser.incidents import Incident
-from kohort.insight.what_if.losing import OFFSETS_TOPIC, ClusterPlaces, PartitionPlace, lose_node
-from kohort.model import TopicPartition
 
 Told = Callable[..., dict[str, Any]]
 Incidents = Mapping[str, Incident]
@@ -37,17 +33,6 @@ def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
     return told("console.nodes", nodes=rows, groups={"0": sorted(incidents), "1": []})
 
 
-def lost_node(told: Told, incidents: Incidents, node: int) -> dict[str, Any]:
-    """Return what the groups would do without a node: node 0 leads everything, and reports-0 has no other replica."""
-    looks = [incident.looks[-1] for incident in incidents.values()]
-    read = {p.partition for look in looks for p in look.partitions}
-    alone = TopicPartition("daily", 0)
-    places = {tp: PartitionPlace(0, (0,) if tp == alone else (0, 1), (0,) if tp == alone else (0, 1)) for tp in read}
-    places |= {TopicPartition(OFFSETS_TOPIC, n): PartitionPlace(0, (0, 1), (0, 1)) for n in range(50)}
-    hosts = {0: "10.0.1.12", 1: "10.0.0.9"}
-    return told("nodes.what-if", executed=False, loss=lose_node(node, looks, ClusterPlaces(places, hosts, 50)))
-
-
 def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
     """Return the topics that groups read, and one of Kafka's own."""
     counts = {topic: n for i in incidents.values() for topic, n in i.looks[-1].partition_counts.items()}
@@ -55,7 +40,9 @@ def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
         {"name": name, "topic_id": f"{n:022d}", "partitions": counts[name], "internal": False}
         for n, name in enumerate(sorted(counts))
     ]
-    return told("topics.list", topics=[*rows, {**rows[0], "name": OFFSETS_TOPIC, "partitions": 50, "internal": True}])
+    return told(
+        "topics.list", topics=[*rows, {**rows[0], "name": "__consumer_offsets", "partitions": 50, "internal": True}]
+    )
 
 
 def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
@@ -127,9 +114,6 @@ def answer_of_cluster(
     match parts:
         case ["nodes"]:
             return nodes(told, incidents)
-        case ["nodes", number, "what-if"] if number in ("0", "1"):
-            found: dict[str, Any] = msgspec.to_builtins(lost_node(told, incidents, int(number)))
-            return found
         case ["topics"]:
             return topics(told, incidents)
         case ["topics", name]:

@@ -27,7 +27,6 @@ VIEWS = {
     "/topics": "Topics",
     "/topics/orders?peek=orders-0": "Records of orders-0",
     "/brokers": "Brokers and coordination",
-    "/brokers/0": "Without node 0",
     "/pipelines": "Pipelines",
     "/nowhere": "There is no such view",
 }
@@ -96,15 +95,6 @@ def test_a_rebalance_outside_of_the_span_is_shown_by_its_address(canned, open_pa
 
     page.get_by_role("heading", name="What moved").wait_for()
     assert any("rebalances" in asked and "from" not in asked for asked in canned.asked)
-
-
-def test_a_rebalance_is_played_again_with_other_assignors(open_page):
-    page = open_page("/groups/checkout/rebalances/9")
-
-    page.get_by_role("button", name="Play it again with every assignor").click()
-    table = page.get_by_role("table", name="What other assignors would have moved")
-    table.wait_for()
-    assert "range" in table.inner_text()
 
 
 def test_what_if_asks_for_what_stands_in_the_address(open_page):

@@ -17,7 +17,6 @@ from support.console_client import console, live
 
 POSTS = [
     "/groups/billing/what-if",
-    "/groups/billing/replay",
     *(
         f"/groups/billing/{change}:{step}"
         for change in ("offsets", "offsets:delete", "members:remove", "group:delete")

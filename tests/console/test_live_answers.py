@@ -158,22 +158,6 @@ def test_connections_of_the_console_send_small_answers_without_delay():
     assert asyncio.run(delay_is_off())
 
 
-def test_what_groups_would_do_without_a_node_is_what_the_command_says(folder):
-    with kohort.Broker(nodes=3) as cluster:
-        with kohort.Admin(bootstrap_servers=cluster.bootstrap) as admin:
-            admin.create_topics({"orders": 3})
-            admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", n): 0 for n in range(3)})
-            gone = admin.describe_groups(["billing"])["billing"].coordinator_id
-        with console(live(cluster), folder) as client:
-            told = client.get(f"/nodes/{gone}/what-if").json
-            jsonschema.validate(told, json.loads((SCHEMAS / "nodes.what-if.json").read_text()))
-            assert (told["executed"], told["loss"]["node"], told["loss"]["coordinated"]) == (False, gone, 1)
-            assert told["loss"]["groups"][0]["next_coordinator"] not in (None, gone)
-            assert "there are: " in client.get("/nodes/9/what-if").json["error"]
-            assert client.get("/nodes/9/what-if").status == 404
-            assert client.get("/nodes/first/what-if").status == 400
-
-
 def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broker, orders, folder):
     options = {"group_id": "billing", "client_id": "c-1", "group_protocol": "classic", "max_poll_interval_ms": 70_000}
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, session_timeout_ms=20_000, **options) as consumer:

@@ -86,7 +86,6 @@ def test_user_without_rights_sees_no_group_and_no_topic(site):
     for group in ("open", "secret", "nothing"):
         assert_absent(site, group)
     assert site.client.post("/groups/secret/what-if", {"add": 1}).status == 404
-    assert site.client.post("/groups/secret/replay", {}).status == 404
     assert site.status("/groups/secret/peek?topic=hidden&partition=0") == 403
 
 

@@ -10,12 +10,12 @@ import msgspec
 
 from kohort.console.answers import AskedSpan, span_of_causes
 from kohort.console.sources import ConsoleSource
-from kohort.errors import KohortError, UsageError
+from kohort.errors import KohortError
 from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.cluster import TopicRow, TopicsDescribed, TopicsListed
 from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
-from kohort.results.groups import GroupDescribed, GroupPeek, GroupReplayed, GroupWhatIf, NodeWhatIf
+from kohort.results.groups import GroupDescribed, GroupPeek, GroupWhatIf
 from kohort.results.pipelines import PipelineStands
 from kohort.verbs.client_reports import (
     BACK_MS,
@@ -28,7 +28,6 @@ from kohort.verbs.client_reports import (
 from kohort.verbs.cluster import nodes_of, topic_about
 from kohort.verbs.describing import described
 from kohort.verbs.groups import describe, ends_of, states_of, unowned
-from kohort.verbs.losing import check_node, without_node
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
@@ -59,13 +58,6 @@ class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     in_rate: float | None = None
     drain_rate: float | None = None
     compare: bool = False
-
-
-class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a replay: one rebalance by its id, and the assignor that is wanted; without them all."""
-
-    rebalance: str | None = None
-    assignor: str | None = None
 
 
 class ChangesAtCluster:
@@ -111,14 +103,6 @@ class ChangesAtCluster:
                 groups.setdefault(str(found.coordinator_id), []).append(name)
         with clients.admin() as admin:
             return ConsoleNodes(nodes=nodes_of(admin)[0], groups=groups)
-
-    def lose_node(self, clients: WatchClients, node: int) -> NodeWhatIf:
-        """Return what the groups that were seen last would do without a node; executes nothing."""
-        seen = self._source.groups(None).groups
-        looks = [kept[-1] for name in sorted(seen) if (kept := self._source.snapshots(name))]
-        with clients.admin() as admin:
-            check_node(admin, node)
-            return without_node(admin, node, looks)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
         """Return all topics, the brokers' own, too."""
@@ -208,31 +192,6 @@ class ChangesAtCluster:
         if told is None:
             raise NothingThere(f"there is no group {group!r}")
         return [told[0]]
-
-    def replay(self, group: str, asked: ReplayAsked) -> GroupReplayed:
-        """Return what recorded rebalances would have moved with other assignors."""
-        from kohort.insight.findings.rebalances import find_rebalances
-        from kohort.insight.what_if.replaying import recorded_generations, replay
-
-        entries = self._source.entries(group, None)
-        generations = recorded_generations(entries)
-        if asked.rebalance is not None:
-            chosen = next((r for r in find_rebalances(entries) if r.id == asked.rebalance), None)
-            if chosen is None:
-                raise NothingThere(f"the journal has no rebalance {asked.rebalance!r}")
-            done_ms = chosen.opened_at_ms + (chosen.took_ms or 0)
-            after = next((n for n, one in enumerate(generations) if one.at_ms >= chosen.opened_at_ms), len(generations))
-            last = next((n for n, one in enumerate(generations) if one.at_ms > done_ms and n > after), len(generations))
-            generations = generations[max(0, after - 1) : last]
-        if len(generations) < 2:
-            raise NothingThere(f"the journal has nothing of group {group!r} in that time to replay")
-        found = replay(group, generations)
-        if asked.assignor is not None:
-            told = tuple(one for one in found.replays if one.assignor == asked.assignor)
-            if not told:
-                raise UsageError(f"{asked.assignor!r} is none of {', '.join(one.assignor for one in found.replays)}")
-            found = msgspec.structs.replace(found, replays=type(found.replays)(told))
-        return GroupReplayed(group=group, replay=found)
 
     def pipelines(self) -> ConsolePipelines:
         """Return the pipelines whose files were given; of one that cannot be read, why."""

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from kohort.console.answers import AskedSpan, ConsoleAnswers
-from kohort.console.asked_of_cluster import ChangesAtCluster, ReplayAsked, WhatIfAsked
+from kohort.console.asked_of_cluster import ChangesAtCluster, WhatIfAsked
 from kohort.console.changes import KINDS, ChangeAsked, Changes, Kind
 from kohort.console.guard import Rejected
 from kohort.console.reachability import ClusterUnreachable
@@ -106,7 +106,6 @@ class Routes:
                 q.clients_or_none(), q.number("from"), p[0], q.span
             ),
             ("nodes",): lambda q, _: c.nodes(q.with_clients()),
-            ("nodes", GROUP, "what-if"): lambda q, p: c.lose_node(q.with_clients(), _node(p[0])),
             ("topics",): lambda q, _: c.topics(q.with_clients()),
             ("topics", GROUP): lambda q, p: c.topic(q.with_clients(), p[0]),
             ("topics", GROUP, "peek"): self._peek_topic,
@@ -115,7 +114,6 @@ class Routes:
         }
         self._posts: dict[tuple[str, ...], Handler] = {
             ("groups", GROUP, "what-if"): lambda q, p: c.what_if(q.clients_or_none(), p[0], q.told(WhatIfAsked)),
-            ("groups", GROUP, "replay"): lambda q, p: c.replay(p[0], q.told(ReplayAsked)),
         }
         for kind in KINDS:
             self._posts["groups", GROUP, f"{kind}:plan"] = self._plan_of(kind)
@@ -163,12 +161,6 @@ def _place(asked: AskedRoute, topic: str) -> TopicPartition:
     if not topic or number is None or number >= 2**31:
         raise UsageError("say which topic and which partition")
     return TopicPartition(topic, number)
-
-
-def _node(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 11):
-        raise UsageError(f"{text[:40]!r} is no id of a node")
-    return int(text)
 
 
 def _names(text: str | None) -> list[str]:

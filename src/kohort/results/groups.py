@@ -12,7 +12,7 @@ from kohort.insight.findings.fenced import FencedFinding
 from kohort.insight.findings.groups import GroupFinding, LastRebalance, MemberFinding, PartitionFinding
 from kohort.insight.findings.model import PatternFinding, RebalanceFinding
 from kohort.insight.findings.timeline import TimelineFinding
-from kohort.insight.findings.what_if import NodeLossFinding, ReplayFinding, WhatIfFinding
+from kohort.insight.findings.what_if import WhatIfFinding
 from kohort.results.result import Result, SeveralResults
 
 
@@ -402,20 +402,6 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
     prediction: WhatIfFinding
     compare: list[ComparedAssignor] = []
     """With ``--compare``: all assignors."""
-
-
-class GroupReplayed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.replay"):
-    """What recorded rebalances moved, and what they would have moved with other assignors."""
-
-    group: str
-    replay: ReplayFinding
-
-
-class NodeWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.what-if"):
-    """What groups would do without a node: a prediction; nothing was executed."""
-
-    executed: bool = False
-    loss: NodeLossFinding
 
 
 class WatchedRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/watch"):

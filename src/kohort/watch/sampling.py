@@ -17,7 +17,6 @@ from kohort.client.admin.model import FirstRecord, LogEnds, PartitionOffset
 from kohort.client.admin.operations import Results
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
-from kohort.insight.what_if.losing import OFFSETS_TOPIC, ClusterPlaces, PartitionPlace
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition
 from kohort.pattern import Pattern
@@ -370,19 +369,6 @@ def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[To
         if name not in told.errors
         for p in told[name].partitions
     }
-
-
-def places_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> ClusterPlaces:
-    """Return where the partitions of these topics are, and those of groups; of topics that are there."""
-    hosts = {node.node_id: node.host for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes}
-    told = admin.describe_topics(sorted({*topics, OFFSETS_TOPIC}), timeout_ms=timeout_ms)
-    known = [told[name] for name in told if name not in told.errors]
-    places = {
-        TopicPartition(topic.name, p.partition): PartitionPlace(p.leader_id, p.replicas, p.isr)
-        for topic in known
-        for p in topic.partitions
-    }
-    return ClusterPlaces(places, hosts, sum(tp.topic == OFFSETS_TOPIC for tp in places))
 
 
 NO_NODE = -1

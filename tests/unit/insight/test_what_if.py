@@ -10,7 +10,6 @@ from kohort.insight.findings.what_if import WhatIfFinding
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.draining import flow_of
-from kohort.insight.what_if.losing import ClusterPlaces, PartitionPlace, lose_node
 from kohort.insight.what_if.predict import Surroundings, what_if
 from kohort.insight.what_if.scenario import Assumptions, Scenario
 from support.machines.group_looks import look, member, tp
@@ -238,43 +237,3 @@ def test_a_topic_that_grows_gets_what_is_written_spread_anew():
 
     assert flow is not None
     assert dict(flow.written) == {tp(n): 10.0 for n in range(4)}
-
-
-# A node that goes
-
-
-def places(*, offsets: tuple[int, tuple[int, ...], tuple[int, ...]], of_t: tuple[int, ...]) -> ClusterPlaces:
-    """Partition ``n`` of ``t`` is led by node ``of_t[n]`` and held by nodes 1 and 2."""
-    led = {tp(n): PartitionPlace(leader, (leader, 3 - leader), (1, 2)) for n, leader in enumerate(of_t)}
-    return ClusterPlaces({**led, tp(0, "__consumer_offsets"): PartitionPlace(*offsets)}, {1: "h", 2: "other"}, 1)
-
-
-@pytest.mark.parametrize(
-    ("state", "anew", "words"),
-    [
-        ("Stable", False, "node 2 goes on with its generation: nobody rebalances"),
-        ("CompletingRebalance", True, "its rebalance is not written yet: it begins anew at node 2"),
-        ("Reconciling", False, "node 2 goes on with what is written"),
-    ],
-)
-def test_without_its_coordinator_a_stable_group_goes_on_and_a_round_under_way_begins_anew(state, anew, words):
-    snapshot = replace(three(), state=state, coordinator_id=1)
-    found = lose_node(1, [snapshot], places(offsets=(1, (1, 2), (1, 2)), of_t=(1, 2) * 4 + (1,)))
-
-    (group,) = found.groups
-    assert (group.begins_anew, group.next_coordinator, group.leaders_move) == (anew, 2, 5)
-    assert group.sentence.startswith(words)
-    assert (group.first_out_s, group.same_host) == (45.0, ("a-id", "b-id", "c-id"))
-
-
-def test_what_no_other_replica_in_sync_holds_is_told():
-    alone = places(offsets=(1, (1, 2), (1,)), of_t=(1,) * 9)
-    alone.places[tp(0)] = PartitionPlace(1, (1, 2), (1,))  # type: ignore[index]
-    found = lose_node(1, [replace(three(), coordinator_id=1)], alone)
-
-    (group,) = found.groups
-    assert (group.next_coordinator, group.offline) == (None, ("t-0",))
-    assert "it has no coordinator then" in group.sentence
-    assert "1 group would have no coordinator until it is back" in found.sentence
-    other = lose_node(2, [replace(three(), coordinator_id=1)], alone)
-    assert (other.coordinated, other.groups[0].sentence) == (0, "nothing changes")

@@ -10,15 +10,11 @@ import random
 
 import pytest
 
-from kohort.coordinator.journal import JournalEntry
-from kohort.insight.findings.what_if import ReplayFinding, WhatIfFinding
-from kohort.insight.journal_reader import JournalReader
+from kohort.insight.findings.what_if import WhatIfFinding
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
 from kohort.insight.what_if.predict import what_if
-from kohort.insight.what_if.replaying import recorded_generations, replay
 from kohort.insight.what_if.scenario import Scenario
 from kohort.model import TopicPartition
-from kohort.wire.record_batch import read_batch, split_batches
 from support.machines.consumer_stage import ConsumerStage, User
 
 pytestmark = pytest.mark.heavy
@@ -91,16 +87,6 @@ class PlayedGroup:
     def id_of(self, user: User) -> str:
         is_classic = user.machine.config.group_protocol == "classic"
         return user.membership.generation.member_id if is_classic else user.membership.member_id
-
-    def journal(self) -> list[JournalEntry]:
-        log = self.stage.broker.state.topics.log("__kohort_journal", 0)
-        assert log is not None
-        reader = JournalReader("g")
-        data = b"".join(bytes(part) for part in log.read(0, 1 << 30))
-        for at, _ in split_batches(data):
-            for record in read_batch(data, at):
-                reader.add(record.key, record.value)
-        return reader.entries
 
     def look(self) -> GroupSnapshot:
         topics = self.stage.broker.state.topics
@@ -248,41 +234,3 @@ def test_a_member_that_dies_and_a_restart_after_a_topic_grew_end_as_predicted(pr
     again = group.roll()
     rolled = what_if(snapshot, Scenario(rolling_restart=True, partitions=counts, again=again))
     assert {again[name]: has for name, has in predicted(rolled, before).items()} == group.owners()
-
-
-# A recorded course, replayed
-
-
-def recorded(way: tuple[str, str], seed: int = 3) -> ReplayFinding:
-    """Members that come and go at a group of one assignor; what its journal makes of it."""
-    group = PlayedGroup(*way, seed=seed)
-    for _ in range(3):
-        group.join()
-        group.settle()
-    for _ in range(2):
-        group.roll()
-        group.join()
-        group.settle()
-        group.living()[0].leave()
-        group.settle()
-    group.grow("t", 3)
-    group.settle()
-    return replay("g", recorded_generations(group.journal()))
-
-
-@each_way
-def test_a_replay_with_the_assignor_of_that_time_moves_what_was_moved(protocol: str, assignor: str):
-    found = recorded((protocol, assignor))
-
-    (own,) = [one for one in found.replays if (one.protocol, one.assignor) == (protocol, assignor)]
-    assert (found.protocol, found.assignor, found.moved > 10) == (protocol, assignor, True)
-    assert own.moved == found.moved
-    assert not any("take it roughly" in note for note in found.notes)
-
-
-def test_a_replay_with_another_assignor_moves_what_a_group_with_that_then_moves():
-    told = {one.assignor: one.moved for one in recorded(("classic", "range")).replays if one.protocol == "classic"}
-
-    assert told["cooperative-sticky"] == recorded(("classic", "cooperative-sticky")).moved < told["range"]
-    sentence = recorded(("classic", "range")).sentence
-    assert sentence.endswith(f"would have moved {min(told.values())}"), sentence

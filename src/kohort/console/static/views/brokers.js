@@ -6,19 +6,16 @@ import { count, duration } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { OF_CLUSTER, useJson } from "../parts/json.js";
 import { isWithoutCluster, useLive } from "../parts/live.js";
-import { pathOf, usePlace } from "../parts/router.js";
+import { pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Brief, Known, Link, Text } from "../parts/text.js";
 import { markdownTable, visible } from "../parts/words.js";
-import { LostNodeView } from "./lost-node.js";
 
 const SHOWN = 12;
 
-/** All nodes; or, where the address names one, what groups would do without it. */
 export function BrokersView() {
-  const { segments } = usePlace();
   if (isWithoutCluster(useLive().cluster)) return html`<${NoCluster} title="Brokers and coordination" />`;
-  return segments[1] === undefined ? html`<${AllBrokers} />` : html`<${LostNodeView} key=${segments[1]} node=${segments[1]} />`;
+  return html`<${AllBrokers} />`;
 }
 
 function AllBrokers() {
@@ -42,7 +39,6 @@ function Brokers({ body }) {
     { key: "load", title: "Load of groups", kind: "number", help: "how long it took to read a partition of groups from its log, since the node started: average, and the longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "it has read none since it started" : one.unknown} />` },
     { key: "late", title: "Late", kind: "number", help: "how late its loop was at most in the last minute or two, and since it started: all its clients waited for so long", value: (one) => one.late_ms, cell: (one) => html`<${Known} value=${lateWords(one)} as=${String} why=${one.unknown} />` },
     { key: "groups", title: "Coordinates", width: "wide", value: (one) => groupsOf(body, one)?.length, cell: (one) => html`<${Groups} groups=${groupsOf(body, one)} />` },
-    { key: "lose", title: "Without it", cell: (one) => (one.state === "up" ? html`<${Link} to=${pathOf("brokers", String(one.node))}>what if node ${one.node} is lost?<//>` : html`<span class="soft">it is stopped</span>`) },
   ];
   return html`<${Heading} title="Brokers and coordination" sentence=${sentence} command="kohort nodes list" markdown=${() => asMarkdown(body)} />
     <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="No node was told." />`;

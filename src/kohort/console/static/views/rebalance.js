@@ -1,12 +1,10 @@
 /** V4: one rebalance: what happened, on what evidence, who was waited for, what moved, what to do. */
-import { useState } from "preact/hooks";
-import { post } from "../data.js";
 import { html } from "../parts/html.js";
 import { Confidence, Origin } from "../parts/badge.js";
 import { Waterfall } from "../parts/bars.js";
 import { Cause, Explain } from "../parts/cause.js";
 import { Advice, Evidence } from "../parts/evidence.js";
-import { Answer, Failure } from "../parts/failure.js";
+import { Answer } from "../parts/failure.js";
 import { count, duration } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
@@ -16,7 +14,6 @@ import { useSpan } from "../parts/timebar.js";
 import { memberName, plain, rebalanceKey, rebalanceName, shellWord, visible } from "../parts/words.js";
 import { Joins } from "./joins.js";
 import { MemberChanges, MovesTable, Standings } from "./rebalance-tables.js";
-import { ReplayTable } from "./what-if-tables.js";
 
 /** @param {{group: string, id: string}} props */
 export function RebalanceView({ group, id }) {
@@ -60,7 +57,6 @@ function Rebalance({ one, group }) {
     <${MovesTable} one=${one} />
     ${one.standing.length ? html`<${Standings} standing=${one.standing} />` : html`<${MemberChanges} one=${one} />`}
     <${Joins} group=${group} one=${one} />
-    <${OtherAssignors} group=${group} one=${one} />
   </article>`;
 }
 
@@ -77,18 +73,6 @@ function Blocker({ one }) {
   const because = one.blocker.because ? `: ${plain(one.blocker.because)}` : "";
   const part = one.took_ms ? ` of ${duration(one.took_ms)}` : "";
   return html`<section class="blocker"><h3>Who held it up</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} who=${one.blocker.who} />${because}.</p></section>`;
-}
-
-/** What other assignors would have made of it; asked for on demand. */
-function OtherAssignors({ group, one }) {
-  const [state, setState] = useState({ body: null, error: null });
-  const ask = () =>
-    post(`${pathOf("groups", group)}/replay`, { rebalance: one.id }).then(
-      (body) => setState({ body, error: null }),
-      (error) => setState({ body: null, error }),
-    );
-  return html`<section><h3>With another assignor</h3><p><button type="button" onClick=${ask}>Play it again with every assignor</button> <span class="soft">nothing is changed by that</span></p>
-    ${state.error && html`<${Failure} error=${state.error} />`}${state.body && html`<${ReplayTable} replay=${state.body.replay} />`}</section>`;
 }
 
 function asMarkdown(one) {

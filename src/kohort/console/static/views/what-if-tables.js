@@ -58,17 +58,3 @@ export function Compared({ rows, now }) {
   ];
   return html`<section><h3>With every assignor</h3><${Table} caption="Assignors compared" columns=${columns} rows=${rows} keyOf=${(row) => `${row.protocol} ${row.assignor}`} sortParam="compare" /></section>`;
 }
-
-/** A recorded course with other assignors. */
-export function ReplayTable({ replay }) {
-  const columns = [
-    { key: "name", title: "Assignor", head: true, value: (row) => row.assignor, cell: (row) => html`${visible(row.assignor)}${row.assignor === replay.assignor && row.protocol === replay.protocol ? html` <span class="chip">as it was</span>` : ""}` },
-    { key: "protocol", title: "Protocol", value: (row) => row.protocol, cell: (row) => visible(row.protocol) },
-    { key: "rounds", title: "Rounds", kind: "number", value: (row) => row.rounds, cell: (row) => row.rounds },
-    { key: "moved", title: "Moved", kind: "number", value: (row) => row.moved, cell: (row) => row.moved },
-    { key: "pause", title: "Pause (partition-s)", kind: "number", value: (row) => row.pause_to_s, cell: (row) => seconds(row.pause_from_s, row.pause_to_s) },
-  ];
-  return html`<p class="lead"><${Text} value=${replay.sentence} limit=${500} /></p><p class="soft">It moved ${replay.moved} over ${replay.generations} generations.</p>
-    <${Table} caption="What other assignors would have moved" columns=${columns} rows=${replay.replays} keyOf=${(row) => `${row.protocol} ${row.assignor}`} order="moved.up" sortParam="replays" />
-    ${replay.notes.length > 0 && html`<ul class="soft">${replay.notes.map((note) => html`<li>${visible(note)}</li>`)}</ul>`}`;
-}
