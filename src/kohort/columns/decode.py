@@ -11,6 +11,7 @@ import ctypes
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,14 +20,75 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_type
 
-from kohort.columns import kernels, section_rows
+from kohort.columns import kernels
 from kohort.columns.batches import USUAL, OffsetRange, ReadOptions, raise_first
-from kohort.columns.problems import PROBLEMS, Problem
-from kohort.columns.requested_columns import NOTED, Column, RequestedColumns, column_for, requested_columns
-from kohort.columns.schema import is_wide, record_schema
+from kohort.columns.plain import PROBLEMS, Problem
+from kohort.columns.schema import check_schema, column_of, is_text, is_wide, record_schema
 from kohort.columns.section_tables import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
+
+REMEMBERED_MOST: Final = 16
+NOTED: Final[dict[str, tuple[int, ...]]] = {
+    "topic": (),
+    "partition": (),
+    "offset": (kernels.OFFSETS,),
+    "timestamp": (kernels.TIMES,),
+    "timestamp_type": (),
+    "key": (kernels.KEY_AT, kernels.KEY_LENGTH),
+    "value": (kernels.VALUE_AT, kernels.VALUE_LENGTH),
+    "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
+}
+"""What a walk has to note for each column."""
+COLUMN_ARRAYS: Final = frozenset({kernels.OFFSETS, kernels.TIMES})
+"""What is noted in the layout of a column already."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One field of a schema, and which column of records it asks for."""
+
+    column: str
+    name: str
+    type: Any
+    nullable: bool
+    is_text: bool
+    is_wide: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestedColumns:
+    """``noted``: what a walk writes as columns; ``places``: what it writes for columns to be gathered from."""
+
+    schema: Any
+    columns: tuple[Column, ...]
+    noted: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+def column_for(field: Any, column: str = "") -> Column:
+    kind = field.type
+    return Column(column, field.name, kind, field.nullable, is_text(kind), is_wide(kind))
+
+
+def requested_columns(schema: pa.Schema) -> RequestedColumns:
+    """Raise UsageError for a column that records do not have, or one of a type that it cannot take."""
+    known = _remembered.get(id(schema))
+    if known is not None:
+        return known
+    check_schema(schema)
+    columns = tuple(column_for(field, column_of(field.name)) for field in schema)
+    arrays = {array for column in columns for array in NOTED[column.column]}
+    requested = RequestedColumns(schema, columns, tuple(arrays & COLUMN_ARRAYS), tuple(sorted(arrays - COLUMN_ARRAYS)))
+    _remembered[id(schema)] = requested
+    for oldest in list(_remembered)[:-REMEMBERED_MOST]:
+        _remembered.pop(oldest, None)
+    return requested
+
+
+_remembered: Final[dict[int, RequestedColumns]] = {}
+"""By the identity of the schema, which is nobody else's as long as the form holds it: schemas are slow to compare."""
+
 
 INT32_MAX: Final = (1 << 31) - 1
 CONSTANT_LEAST: Final = 4096
@@ -194,10 +256,10 @@ class Columns:
         return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
 
     def timestamp_type(self, field: Column) -> pa.Array:
-        kinds = self.table.rows[:, section_rows.TIME_TYPE].tolist()
+        kinds = self.table.rows[:, kernels.TIME_TYPE].tolist()
         if kinds.count(kinds[0]) == len(kinds):
             return constant(kinds[0], field, self.rows)
-        return pa.array(np.repeat(kinds, self.table.rows[:, section_rows.ROWS])).cast(field.type)
+        return pa.array(np.repeat(kinds, self.table.rows[:, kernels.ROWS])).cast(field.type)
 
     def topic(self, field: Column) -> pa.Array:
         return constant(self.wanted.topic, field, self.rows)

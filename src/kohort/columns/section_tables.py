@@ -13,10 +13,10 @@ from typing import Any, Final
 import crc32c
 import numpy as np
 
-from kohort.columns import section_rows
+from kohort.columns import kernels
 from kohort.columns.batches import INT64_MAX, OffsetRange, ReadOptions, RecordSection, checked, section_of, sections
 from kohort.columns.kernels import BAD_RECORD, BAD_SECTION, PLAN_FIELDS, ROOM, walk
-from kohort.columns.problems import Problem, corrupt
+from kohort.columns.plain import Problem, corrupt
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import CRC_STARTS_AT, parse_batch_header
@@ -41,7 +41,7 @@ class SectionTable:
     """How many records there can be: what the batches claim, but no more than their bytes can hold."""
 
     def __post_init__(self) -> None:
-        claims, sizes = self.rows[:, section_rows.COUNT].tolist(), self.rows[:, section_rows.LENGTH].tolist()
+        claims, sizes = self.rows[:, kernels.COUNT].tolist(), self.rows[:, kernels.LENGTH].tolist()
         self.room = sum(min(count, size // SMALLEST_RECORD) for count, size in zip(claims, sizes, strict=True))
 
     def walked(self, arrays: dict[int, int]) -> list[int]:
@@ -55,15 +55,15 @@ class SectionTable:
         count = walk(self.rows.ctypes.data, len(self.rows), self.wanted.start_offset, stop, plan.ctypes.data)
         found: list[int] = plan.tolist()
         if count < 0:
-            base_offset = int(self.rows[found[BAD_SECTION], section_rows.BASE_OFFSET])
+            base_offset = int(self.rows[found[BAD_SECTION], kernels.BASE_OFFSET])
             raise corrupt(Problem(-count), found[BAD_RECORD], base_offset, self.wanted)
         found[ROOM] = count
         return found
 
     def corrupt_row(self, problem: str, row: int) -> CorruptRecord:
         """Return the error for content of wanted record number ``row``, at the offset of its batch."""
-        section = int(np.searchsorted(np.cumsum(self.rows[:, section_rows.ROWS]), row, "right"))
-        return self.wanted.corrupt(problem, int(self.rows[section, section_rows.BASE_OFFSET]))
+        section = int(np.searchsorted(np.cumsum(self.rows[:, kernels.ROWS]), row, "right"))
+        return self.wanted.corrupt(problem, int(self.rows[section, kernels.BASE_OFFSET]))
 
 
 def section_tables(
@@ -79,7 +79,7 @@ def section_tables(
         return
     if options.check_crcs:
         check_all(buf, rows, wanted)
-    if rows[:, section_rows.CODEC].any() or int(rows[:, section_rows.LENGTH].sum()) > chunk_bytes:
+    if rows[:, kernels.CODEC].any() or int(rows[:, kernels.LENGTH].sum()) > chunk_bytes:
         plain = (decompressed(buf, row, wanted, options.max_batch_bytes) for row in rows)
         yield from gathered(plain, wanted, chunk_bytes)
     elif len(rows):
@@ -90,20 +90,20 @@ def scanned(buf: Buffer, wanted: OffsetRange) -> Any:
     """Return all rows for ``buf``, or None where something in it is for the plain walk to judge."""
     stop = NO_LIMIT if wanted.end_offset is None else wanted.end_offset
     if len(buf) == 0:
-        return np.zeros((0, section_rows.SECTION_FIELDS), np.int64)
+        return np.zeros((0, kernels.SECTION_FIELDS), np.int64)
     at = address_of(buf)
-    count = section_rows.scan(at, len(buf), wanted.start_offset, stop, 0, 0)
+    count = kernels.scan(at, len(buf), wanted.start_offset, stop, 0, 0)
     if count < 0:
         return None
-    rows = np.empty((count, section_rows.SECTION_FIELDS), np.int64)
-    section_rows.scan(at, len(buf), wanted.start_offset, stop, rows.ctypes.data, count)
+    rows = np.empty((count, kernels.SECTION_FIELDS), np.int64)
+    kernels.scan(at, len(buf), wanted.start_offset, stop, rows.ctypes.data, count)
     return rows
 
 
 def check_all(buf: Buffer, rows: Any, wanted: OffsetRange) -> None:
     """Check the CRC of every batch in the table."""
     view = memoryview(buf)
-    for at, size in rows[:, section_rows.BATCH_AT : section_rows.BATCH_SIZE + 1].tolist():
+    for at, size in rows[:, kernels.BATCH_AT : kernels.BATCH_SIZE + 1].tolist():
         stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
         if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
             checked(buf, at, parse_batch_header(buf, at), wanted)
@@ -111,24 +111,24 @@ def check_all(buf: Buffer, rows: Any, wanted: OffsetRange) -> None:
 
 def decompressed(buf: Buffer, row: Any, wanted: OffsetRange, max_batch_bytes: int) -> tuple[Any, Buffer]:
     """Return a row as the kernels need it, and the buffer that it points into."""
-    if not row[section_rows.CODEC] or not row[section_rows.COUNT]:
+    if not row[kernels.CODEC] or not row[kernels.COUNT]:
         return row, buf
-    at = int(row[section_rows.BATCH_AT])
+    at = int(row[kernels.BATCH_AT])
     section = section_of(buf, at, parse_batch_header(buf, at), wanted, max_batch_bytes)
-    row[section_rows.ADDRESS], row[section_rows.LENGTH] = address_of(section.data), section.end
+    row[kernels.ADDRESS], row[kernels.LENGTH] = address_of(section.data), section.end
     return row, section.data
 
 
 def row_of(section: RecordSection) -> tuple[Any, Buffer]:
     """Return a row of the table from a section of the plain walk."""
     header = section.header
-    row = np.zeros(section_rows.SECTION_FIELDS, np.int64)
-    row[section_rows.ADDRESS] = address_of(section.data) + section.start
-    row[section_rows.LENGTH] = section.end - section.start
-    row[section_rows.COUNT], row[section_rows.BASE_OFFSET] = header.record_count, header.base_offset
-    row[section_rows.LAST_DELTA], row[section_rows.BASE_TIME] = header.last_offset_delta, header.base_timestamp
-    row[section_rows.FIXED_TIME], row[section_rows.TIME_TYPE] = header.max_timestamp, header.timestamp_type
-    row[section_rows.LEADER_EPOCH] = header.partition_leader_epoch
+    row = np.zeros(kernels.SECTION_FIELDS, np.int64)
+    row[kernels.ADDRESS] = address_of(section.data) + section.start
+    row[kernels.LENGTH] = section.end - section.start
+    row[kernels.COUNT], row[kernels.BASE_OFFSET] = header.record_count, header.base_offset
+    row[kernels.LAST_DELTA], row[kernels.BASE_TIME] = header.last_offset_delta, header.base_timestamp
+    row[kernels.FIXED_TIME], row[kernels.TIME_TYPE] = header.max_timestamp, header.timestamp_type
+    row[kernels.LEADER_EPOCH] = header.partition_leader_epoch
     return row, section.data
 
 
@@ -140,7 +140,7 @@ def gathered(found: Iterable[tuple[Any, Buffer]], wanted: OffsetRange, chunk_byt
     for row, data in found:
         rows.append(row)
         buffers.append(data)
-        size += int(row[section_rows.LENGTH])
+        size += int(row[kernels.LENGTH])
         if size >= chunk_bytes:
             yield SectionTable(np.array(rows), wanted, buffers)
             rows, buffers, size = [], [], 0

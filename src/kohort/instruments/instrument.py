@@ -22,7 +22,7 @@ from kohort.extras import needs
 from kohort.model import Record
 
 if TYPE_CHECKING:
-    from kohort.instruments.telling import ClientTelling
+    from kohort.instruments.spans import ClientTelling
 
 InstrumentedClient = Consumer | AsyncConsumer | ConsumerGroup | AsyncConsumerGroup | Producer | AsyncProducer
 _instrumented: Final[weakref.WeakKeyDictionary[Any, Instrumentation]] = weakref.WeakKeyDictionary()
@@ -88,7 +88,7 @@ def instrument(
         raise UsageError(f"instrument: {client!r} is no consumer, group or producer")
     with needs("otel", "instrument"):
         from kohort.instruments import wrapped_calls
-        from kohort.instruments.telling import ClientTelling
+        from kohort.instruments.spans import ClientTelling
     already = _instrumented.get(client)
     if already is not None:
         return already

@@ -40,8 +40,7 @@ def read_reports(
 ) -> list[ClientReport] | None:
     """Return the last report of each client that pushed within ``back_ms``, the latest first; None where this cluster
     keeps none. Raises ApiError for who may not read them, ApiTimeout where that takes too long."""
-    from kohort.telemetry.report import TOPIC
-    from kohort.telemetry.report_reader import REPORT_OPTIONS, ReportReader
+    from kohort.telemetry.report import REPORT_OPTIONS, TOPIC, ReportReader
 
     described = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
     error = described.errors.get(TOPIC)
@@ -149,7 +148,7 @@ def _told(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vital
 def _client(
     group: str, member: MemberRef, known: ToldByJournal, reports: Sequence[ClientReport] | None, why_no_reports: str
 ) -> ClientTold:
-    from kohort.telemetry.report_reader import report_of_member
+    from kohort.telemetry.report import report_of_member
 
     report = report_of_member(reports or (), group, member.member_id, member.client_id, member.host)
     why = why_no_reports if reports is None else PUSHES_NOTHING
@@ -234,7 +233,7 @@ def _pushed(
     this: RebalanceFinding, reports: Sequence[ClientReport] | None, why_no_reports: str
 ) -> tuple[str | None, str]:
     """Return the software of the member that a rebalance began with, or why it is not known."""
-    from kohort.telemetry.report_reader import report_of_member
+    from kohort.telemetry.report import report_of_member
 
     who = this.trigger
     if who is None:

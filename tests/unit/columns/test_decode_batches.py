@@ -5,11 +5,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kohort.columns import requested_columns as requested
+from kohort.columns import decode as requested
 from kohort.columns.batches import OffsetRange, ReadOptions
-from kohort.columns.decode import check_room, decode_batches, decode_chunks
+from kohort.columns.decode import (
+    REMEMBERED_MOST,
+    check_room,
+    column_for,
+    decode_batches,
+    decode_chunks,
+    requested_columns,
+)
 from kohort.columns.records import records_of
-from kohort.columns.requested_columns import REMEMBERED_MOST, column_for, requested_columns
 from kohort.columns.schema import COLUMNS, HEADERS_TYPE, record_schema
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.compression import Codec

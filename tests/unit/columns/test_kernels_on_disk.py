@@ -8,10 +8,9 @@ import sys
 import pytest
 
 pytest.importorskip("numba")
-from kohort.columns import pack, section_rows
+from kohort.columns import kernels, pack
 from kohort.columns.native import machine_code
-from kohort.columns.native.machine_code import address_of_kernel, fingerprint
-from kohort.columns.native.object_files import DIGEST_BYTES, store, stored
+from kohort.columns.native.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WITHOUT_NUMBA = """
@@ -40,8 +39,8 @@ def test_what_was_compiled_once_needs_no_compiler():
 def test_a_kernel_does_what_its_python_says():
     batches = b"".join(build_batch([NewRecord(b"k%d" % i, b"v" * i, (), i)], base_offset=i) for i in range(20))
     data = ctypes.create_string_buffer(batches, len(batches))
-    tables = [ctypes.create_string_buffer(8 * section_rows.SECTION_FIELDS * 20) for _ in range(2)]
-    for function, table in zip((section_rows.scan, section_rows.scan.function), tables, strict=True):
+    tables = [ctypes.create_string_buffer(8 * kernels.SECTION_FIELDS * 20) for _ in range(2)]
+    for function, table in zip((kernels.scan, kernels.scan.function), tables, strict=True):
         arguments = (ctypes.addressof(data), len(batches), 5, 1 << 62, ctypes.addressof(table), 20)
         assert function(*arguments) == 20
     assert tables[0].raw == tables[1].raw
@@ -82,7 +81,7 @@ def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, m
 @pytest.mark.heavy
 def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
-    assert address_of_kernel(section_rows.scan.function)
+    assert address_of_kernel(kernels.scan.function)
     assert address_of_kernel(pack.choose_partitions.function)
     first, second = sorted(tmp_path.glob("*.o"))
 
@@ -90,7 +89,7 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
 
     store(first.name, other, [tmp_path])
     assert address_of_kernel(pack.choose_partitions.function)
-    assert address_of_kernel(section_rows.scan.function)
+    assert address_of_kernel(kernels.scan.function)
 
     assert stored(first.name, [tmp_path]) != other
 
@@ -98,7 +97,7 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
 @pytest.mark.heavy
 def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
-    assert address_of_kernel(section_rows.scan.function)
+    assert address_of_kernel(kernels.scan.function)
     (kept,) = tmp_path.glob("*.o")
     whole = kept.read_bytes()
     kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -106,7 +105,7 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
     caplog.clear()
 
     for _ in range(2):
-        assert address_of_kernel(section_rows.scan.function)
+        assert address_of_kernel(kernels.scan.function)
 
     assert [record.message for record in caplog.records] == [f"{kept} is damaged: the kernel is compiled anew"]
     assert stored(kept.name, [tmp_path]) is not None
@@ -114,7 +113,7 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
 
 def test_another_constant_is_another_file():
     def of(module_constant):
-        names = {**section_rows.scan.function.__globals__, "SECTION_FIELDS": module_constant}
-        return fingerprint(type(section_rows.scan.function)(section_rows.scan.function.__code__, names, "scan"))
+        names = {**kernels.scan.function.__globals__, "SECTION_FIELDS": module_constant}
+        return fingerprint(type(kernels.scan.function)(kernels.scan.function.__code__, names, "scan"))
 
-    assert of(13) == fingerprint(section_rows.scan.function) != of(14)
+    assert of(13) == fingerprint(kernels.scan.function) != of(14)

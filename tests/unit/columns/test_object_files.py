@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kohort.columns.native.object_files import BYTES_MOST, FILES_MOST, VARIANTS_MOST, remove_old, store, stored
+from kohort.columns.native.machine_code import BYTES_MOST, FILES_MOST, VARIANTS_MOST, remove_old, store, stored
 
 
 def test_a_damaged_file_counts_as_none(tmp_path):
@@ -72,7 +72,7 @@ def left(folder):
 
 
 def test_of_a_kernel_the_newest_files_stay(tmp_path):
-    names = [keep(tmp_path, name_of("kohort.columns.section_rows.scan", n), age=n) for n in range(VARIANTS_MOST + 3)]
+    names = [keep(tmp_path, name_of("kohort.columns.kernels.scan", n), age=n) for n in range(VARIANTS_MOST + 3)]
     other = keep(tmp_path, name_of("kohort.columns.pack.pack", 0), age=99)
 
     remove_old(tmp_path)

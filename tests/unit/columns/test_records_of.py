@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kohort.columns import byte_strings, records
+from kohort.columns import records, records_by_kernels
 from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
 from kohort.columns.plain import read_section
 from kohort.columns.records import WORTH_LOADING, FastWay, records_of
@@ -300,11 +300,11 @@ def test_a_record_is_a_value(read):
 @pytest.mark.parametrize("room", [1, 64, 1 << 16])
 def test_byte_strings_are_cut_out_whatever_their_length_and_the_room(monkeypatch, room):
     """255 is the last length of one byte; longer ones than the room come one by one."""
-    monkeypatch.setattr(byte_strings, "ROOM", room)
+    monkeypatch.setattr(records_by_kernels, "ROOM", room)
     wanted = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
     data = b"".join(blob or b"" for blob in wanted)
     lengths = np.array([-1 if blob is None else len(blob) for blob in wanted], np.int64)
     starts = address_of(data) + np.cumsum(lengths.clip(0)) - lengths.clip(0)
 
-    assert byte_strings.byte_strings_at(starts, lengths) == wanted
-    assert byte_strings.byte_strings_at(starts[:1], lengths[:1]) == [None]
+    assert records_by_kernels.byte_strings_at(starts, lengths) == wanted
+    assert records_by_kernels.byte_strings_at(starts[:1], lengths[:1]) == [None]

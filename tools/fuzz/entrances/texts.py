@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from fuzz.entrance import Entrance, Watch, Wrong
 from fuzz.mutate import mutated
 from fuzz.trees import changed, json_bytes
-from kohort.columns.native.object_files import store, stored
+from kohort.columns.native.machine_code import store, stored
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.client_files import read_client_file, read_profile
 from kohort.config.client_metrics import parse_subscription

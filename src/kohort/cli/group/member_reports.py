@@ -38,7 +38,7 @@ class MemberReports:
         return None if report is None else MemberMetrics(pushed_at_ms=report.at_ms, values=unlabelled(report))
 
     def _of(self, group: str, member: MemberDescription) -> ClientReport | None:
-        from kohort.telemetry.report_reader import report_of_member
+        from kohort.telemetry.report import report_of_member
 
         reports = self._by_group.get(group, [])
         return report_of_member(reports, group, member.member_id, member.client_id, member.client_host)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.columns.conversions.decoded import REASON_MOST, Decoded
+from kohort.columns.conversions import REASON_MOST, Decoded
 
 if TYPE_CHECKING:
     import pyarrow as pa

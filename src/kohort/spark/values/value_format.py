@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.columns.conversions.decoded import REASON_MOST, Decoded
+from kohort.columns.conversions import REASON_MOST, Decoded
 from kohort.errors import ConfigError
 from kohort.spark.values.avro import AvroError, Reader, compile_schema, field_names
 from kohort.spark.values.csv_records import CsvReader
