@@ -161,8 +161,8 @@ def test_the_commands_and_extras_that_are_named_are_there():
         ),
         (
             "up to 300 partitions in one request",
-            "src/kohort/broker/costs/table.py",
-            "**TOPICS_BY_ID},\n        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)",
+            "src/kohort/broker/apis/offset_commit.py",
+            "**TOPICS_OR_IDS},\n        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)",
         ),
         ("267 of 268 rebalances were named rightly", "docs/campaign.md", "| kohort | 268 | 267 | 99.6 % |"),
     ],

@@ -1,114 +1,246 @@
-"""What is asked before anything is done: may the caller do this (protocol/security.md#checks)?"""
+"""Rights of a caller, and the guards that stand before the handlers (protocol/security.md#checks).
+
+Where there is an authorizer, the guard of an API takes out of a request what its caller may not do, and builds the
+answer for that. The handler serves the rest and knows nothing of it; the refused part is added to its answer. A request
+without an allowed part does not reach the handler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 from kohort.steps import Pace, SpreadDict, Steps
+from kohort.wire.schema import Message
 
 T = TypeVar("T")
+Amend = Callable[[Any], Message | Steps[Message]]
+"""Adds refused entries to the handler's answer, or removes hidden ones from it."""
 CHECK_US: Final = 5
-NO_OPERATIONS: Final = 0
+REFUSE_US: Final = 1.5
+TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+ID_DENIED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+CLUSTER_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+DENIAL_TEXTS: Final = {
+    TOPIC_DENIED: "Topic authorization failed.",
+    GROUP_DENIED: "Group authorization failed.",
+    ID_DENIED: "Transactional Id authorization failed.",
+    CLUSTER_DENIED: "Cluster authorization failed.",
+}
+"""Kafka's own messages."""
 
 
-def may(
-    state: BrokerState,
-    request: Request,
-    operation: Operation,
-    resource_type: ResourceType,
-    name: str,
-    *,
-    quietly: bool = False,
-) -> bool:
-    """Tell whether the caller may do ``operation`` on the resource; always where there is no authorizer.
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Result of a guard."""
 
-    ``quietly``: a denial is no line of the audit, since another right may do as well.
-    """
-    return state.access is None or _decide(state, request, operation, resource_type, name, quietly=quietly)
+    answer: Message | None = None
+    """The answer, if nothing is left for the handler."""
+    amend: Amend | None = None
+    """Change of the handler's answer."""
+    closing: str | None = None
+    """Reason to close the connection after the handler, if the request has no answer."""
 
 
-def may_on_cluster(state: BrokerState, request: Request, operation: Operation, *, quietly: bool = False) -> bool:
-    """Tell whether the caller may do ``operation`` on the cluster."""
-    return may(state, request, operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
+PASSED: Final = Guarded()
 
 
-def may_on_some(state: BrokerState, request: Request, operation: Operation, resource_type: ResourceType) -> bool:
-    """Tell whether the caller may do ``operation`` on at least one resource of the type, there or not (KIP-679)."""
-    return state.access is None or _decide(state, request, operation, resource_type, None, quietly=False)
+@dataclass(frozen=True, slots=True, eq=False)
+class Checking:
+    """One request, and the rights of its caller. Without an authorizer any caller may do anything."""
+
+    state: BrokerState
+    request: Request
+
+    def may(
+        self, operation: Operation, resource_type: ResourceType, name: str | None, *, quietly: bool = False
+    ) -> bool:
+        """Tell whether the caller may do ``operation`` on the resource; with None: on at least one resource of the
+        type, whether it exists or not (KIP-679).
+
+        ``quietly``: a denial is no line of the audit, since another right may do as well.
+        """
+        access = self.state.access
+        if access is None:
+            return True
+        caller = self.request.caller
+        decision = access.decide(caller.principal, caller.host, operation, resource_type, name)
+        if not decision.allowed and not quietly:
+            self.state.audit.denied(self.request, operation, resource_type, name, decision)
+        return decision.allowed
+
+    def may_on_cluster(self, operation: Operation, *, quietly: bool = False) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
+
+    def operations_of(self, resource_type: ResourceType, name: str) -> int:
+        """Return the operations that the caller may do on a resource, as the bit field of answers (KIP-430)."""
+        if self.state.access is None:
+            return ALL_OPERATIONS[resource_type]
+        return sum(
+            1 << operation
+            for operation in OPERATIONS_OF[resource_type]
+            if self.may(operation, resource_type, name, quietly=True)
+        )
+
+    def operations_of_cluster(self) -> int:
+        """Return the operations on the cluster; 0 without the right to describe it."""
+        if not self.may_on_cluster(Operation.DESCRIBE):
+            return 0
+        return self.operations_of(ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def authorized(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        items: Iterable[T],
+        name_of: Callable[[T], str | None],
+    ) -> Steps[tuple[list[T], list[T]]]:
+        """Return the items on whose resource the caller may do ``operation``, and the others.
+
+        An item without a name counts as allowed: its handler reports that there is no such thing.
+        """
+        pace = Pace()
+        known: SpreadDict[str, bool] = SpreadDict()
+        allowed: list[T] = []
+        denied: list[T] = []
+        for item in items:
+            name = name_of(item)
+            is_allowed = True
+            if name is not None:
+                part = known.part(name)
+                found = part.get(name)
+                if found is None:
+                    found = part[name] = self.may(operation, resource_type, name)
+                is_allowed = found
+            (allowed if is_allowed else denied).append(item)
+            if pace.is_due(CHECK_US):
+                yield
+        yield from known.let_go(pace)
+        return allowed, denied
+
+    def cluster_message(self, operation: Operation) -> str:
+        """Return the error message for a missing right to the cluster."""
+        return f"{self.request.caller.principal} needs {operation.name} on Cluster:{CLUSTER_NAME}"
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.state.topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def keep(self, **fields: Any) -> None:
+        """Replace fields of the request before the handler reads it."""
+        made = copy(self.request.message)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        self.request.message = made
 
 
-def _decide(
-    state: BrokerState,
-    request: Request,
-    operation: Operation,
-    resource_type: ResourceType,
-    name: str | None,
-    *,
-    quietly: bool,
-) -> bool:
-    assert state.access is not None
-    caller = request.caller
-    decision = state.access.decide(caller.principal, caller.host, operation, resource_type, name)
-    if not decision.allowed and not quietly:
-        state.audit.denied(request, operation, resource_type, name, decision)
-    return decision.allowed
+Guard = Callable[[Checking], Guarded | Steps[Guarded]]
 
 
-def operations_of(state: BrokerState, request: Request, resource_type: ResourceType, name: str) -> int:
-    """Return what the caller may do to a resource, as the bits that answers have (KIP-430)."""
-    if state.access is None:
-        return ALL_OPERATIONS[resource_type]
-    return sum(
-        1 << operation
-        for operation in OPERATIONS_OF[resource_type]
-        if may(state, request, operation, resource_type, name, quietly=True)
-    )
+def unguarded(_checking: Checking) -> Guarded:
+    """Pass a request that any client may send, or whose handler checks each resource itself."""
+    return PASSED
 
 
-def operations_of_cluster(state: BrokerState, request: Request) -> int:
-    """Return what the caller may do to the cluster; nothing is told to who may not describe it."""
-    if not may_on_cluster(state, request, Operation.DESCRIBE):
-        return NO_OPERATIONS
-    return operations_of(state, request, ResourceType.CLUSTER, CLUSTER_NAME)
+@dataclass(frozen=True, slots=True)
+class Denials:
+    """Refused items of one array."""
+
+    asked: str
+    """The array of the request."""
+    answered: str
+    """The array of the answer."""
+    items: list[Any]
+    """Their entries of the answer, which takes over the list."""
+
+    def add(self, answer: Any) -> Message:
+        """Add the entries to an answer without a copy: there may be a million."""
+        self.items[:0] = getattr(answer, self.answered)
+        setattr(answer, self.answered, self.items)
+        made: Message = answer
+        return made
 
 
-def refusal_words(request: Request, operation: Operation, resource_type: ResourceType, name: str) -> str:
-    """Return who lacks which right."""
-    kind = "".join(word.capitalize() for word in resource_type.name.split("_"))
-    return f"{request.caller.principal} needs {operation.name} on {kind}:{name}"
+def without(checking: Checking, allowed: list[Any], refused: Denials, response: type[Message]) -> Guarded:
+    """Have the handler serve the allowed items, if there are any, and add the refused ones to its answer."""
+    if not refused.items:
+        return PASSED
+    if not allowed:
+        return Guarded(answer=refused.add(response()))
+    checking.keep(**{refused.asked: allowed})
+    return Guarded(amend=refused.add)
 
 
-def sifted(
-    state: BrokerState,
-    request: Request,
-    operation: Operation,
-    resource_type: ResourceType,
-    items: Iterable[T],
-    name_of: Callable[[T], str | None],
-) -> Steps[tuple[list[T], list[T]]]:
-    """Return the items on whose resource the caller may do ``operation``, and the others.
+def refused_by_topic(
+    topics: Iterable[Any],
+    partitions_of: Callable[[Any], Iterable[Any]],
+    refuse: Callable[[Any], Message],
+    gather: Callable[[Any, list[Any]], T],
+) -> Steps[list[T]]:
+    """Return the entries of topics whose partitions are all refused."""
+    pace = Pace(goes_on=True)
+    entries = []
+    for topic in topics:
+        partitions = []
+        for one in partitions_of(topic):
+            partitions.append(refuse(one))
+            if pace.is_due(REFUSE_US):
+                yield
+        entries.append(gather(topic, partitions))
+        if pace.is_due(REFUSE_US):
+            yield
+    return entries
 
-    An item without a name is among the first: that there is no such thing is for its handler to say.
-    """
+
+def visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[list[T]]:
+    """Return the items of an answer that the caller may see."""
     pace = Pace()
-    known: SpreadDict[str, bool] = SpreadDict()
-    allowed: list[T] = []
-    denied: list[T] = []
+    kept = []
     for item in items:
-        name = name_of(item)
-        is_allowed = True
-        if name is not None:
-            part = known.part(name)
-            found = part.get(name)
-            if found is None:
-                found = part[name] = may(state, request, operation, resource_type, name)
-            is_allowed = found
-        (allowed if is_allowed else denied).append(item)
+        if is_visible(item):
+            kept.append(item)
         if pace.is_due(CHECK_US):
             yield
-    yield from known.let_go(pace)
-    return allowed, denied
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRule:
+    """Guard of an API whose request and answer have an array ``topics``, with an entry for each topic."""
+
+    operation: Operation
+    response: type[Message]
+    refuse: Callable[[Any], Message]
+    """Entry of a refused partition."""
+    gather: Callable[[Any, list[Any]], Message]
+    """Entry of a topic, from those of its partitions."""
+    name_of: Callable[[Any], str] = lambda topic: topic.name
+    partitions_of: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions
+
+    def __call__(self, checking: Checking) -> Steps[Guarded]:
+        topics = checking.request.message.topics
+        allowed, denied = yield from checking.authorized(self.operation, ResourceType.TOPIC, topics, self.name_of)
+        refused = yield from refused_by_topic(denied, self.partitions_of, self.refuse, self.gather)
+        return without(checking, allowed, Denials("topics", "topics", refused), self.response)
+
+
+def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message | Steps[Message]]) -> Guard:
+    """Return the guard of an API that takes one right to the cluster.
+
+    ``refuse(request, code, message)`` builds the answer for a caller without it.
+    """
+
+    def guard(checking: Checking) -> Steps[Guarded]:
+        if checking.may_on_cluster(operation):
+            return PASSED
+        refused = refuse(checking.request.message, CLUSTER_DENIED, checking.cluster_message(operation))
+        return Guarded(refused if isinstance(refused, Message) else (yield from refused))
+
+    return guard

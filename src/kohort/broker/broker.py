@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from kohort.broker.apis.fetch import answer_after_wait
 from kohort.broker.assembly import assemble
 from kohort.broker.certificate_login import take_certificate
 from kohort.broker.clock_events import follow_clock
@@ -19,7 +20,7 @@ from kohort.broker.connections import Connection
 from kohort.broker.dispatch import begun, dispatch, serve
 from kohort.broker.following import follow
 from kohort.broker.forgetting import forget_connection
-from kohort.broker.handlers.fetch import answer_after_wait
+from kohort.broker.group_requests import release
 from kohort.broker.io import (
     Close,
     Congested,
@@ -43,7 +44,6 @@ from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.purgatory import Parked
 from kohort.broker.reading import maybe_pause, maybe_resume
-from kohort.broker.release import release
 from kohort.broker.request import (
     Answer,
     Caller,

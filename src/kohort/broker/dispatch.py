@@ -10,151 +10,43 @@ then is answered at once; the rest is left to long_work.py.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kohort.broker import apis
+from kohort.broker.api import BrokerApi
+from kohort.broker.apis.api_versions import unsupported_version
+from kohort.broker.authorization import Amend, Checking, Guard, Guarded
 from kohort.broker.connections import LARGE_BYTES
-from kohort.broker.guards.serving import guarded
-from kohort.broker.guards.table import GUARDS
-from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
-from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
-from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
-from kohort.broker.handlers.api_versions import api_versions, unsupported_version
-from kohort.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
-from kohort.broker.handlers.create_partitions import create_partitions
-from kohort.broker.handlers.create_topics import create_topics
-from kohort.broker.handlers.delete_records import delete_records
-from kohort.broker.handlers.delete_topics import delete_topics
-from kohort.broker.handlers.describe_cluster import describe_cluster
-from kohort.broker.handlers.describe_configs import describe_configs
-from kohort.broker.handlers.describe_log_dirs import describe_log_dirs
-from kohort.broker.handlers.describe_producers import describe_producers
-from kohort.broker.handlers.describe_quorum import describe_quorum
-from kohort.broker.handlers.describe_topic_partitions import describe_topic_partitions
-from kohort.broker.handlers.elect_leaders import elect_leaders
-from kohort.broker.handlers.fetch import fetch
-from kohort.broker.handlers.find_coordinator import find_coordinator
-from kohort.broker.handlers.groups import group_request
-from kohort.broker.handlers.init_producer_id import init_producer_id
-from kohort.broker.handlers.list_config_resources import list_config_resources
-from kohort.broker.handlers.list_offsets import list_offsets
-from kohort.broker.handlers.metadata import metadata
-from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from kohort.broker.handlers.produce import produce
-from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
-from kohort.broker.handlers.sasl import sasl_authenticate, sasl_handshake
-from kohort.broker.handlers.scram_users import alter_scram_users, describe_scram_users
-from kohort.broker.handlers.telemetry import get_telemetry_subscriptions, push_telemetry
-from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
-from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
-from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, AnswerInSteps, Caller, Handler, HangUp, ReplyTo, Request, Unanswered
+from kohort.broker.request import Answer, AnswerInSteps, Caller, HangUp, ReplyTo, Request, Unanswered, refusal_of
 from kohort.broker.split_requests import cutting_of, serve_in_parts
 from kohort.broker.state import BrokerState
-from kohort.coordinator.api_table import GROUP_APIS
 from kohort.errors import KohortError, ProtocolError
+from kohort.steps import Steps, at_once
 from kohort.wire.apis import API_VERSIONS, APIS, Api
 from kohort.wire.codec import decode, decode_in_steps
 from kohort.wire.headers import client_id_of, skip_tags
-from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest
-from kohort.wire.messages.configs import (
-    AlterConfigsRequest,
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
-    ListConfigResourcesRequest,
-)
-from kohort.wire.messages.fetch import FetchRequest
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from kohort.wire.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
-from kohort.wire.messages.metadata import MetadataRequest
-from kohort.wire.messages.produce import ProduceRequest
-from kohort.wire.messages.producer_ids import DescribeProducersRequest, InitProducerIdRequest
-from kohort.wire.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from kohort.wire.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
-from kohort.wire.messages.sasl import (
-    AlterUserScramCredentialsRequest,
-    DescribeUserScramCredentialsRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
-from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
-from kohort.wire.messages.topics import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
-    DescribeTopicPartitionsRequest,
-)
-from kohort.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-    ListTransactionsRequest,
-    TxnOffsetCommitRequest,
-    WriteTxnMarkersRequest,
-)
+from kohort.wire.large_messages import let_go
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
 
-HANDLERS: Final[dict[type[Message], Handler]] = {
-    **dict.fromkeys(GROUP_APIS, group_request),
-    ProduceRequest: produce,
-    FetchRequest: fetch,
-    ListOffsetsRequest: list_offsets,
-    MetadataRequest: metadata,
-    FindCoordinatorRequest: find_coordinator,
-    ApiVersionsRequest: api_versions,
-    CreateTopicsRequest: create_topics,
-    DeleteTopicsRequest: delete_topics,
-    DeleteRecordsRequest: delete_records,
-    InitProducerIdRequest: init_producer_id,
-    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
-    AddPartitionsToTxnRequest: add_partitions_to_txn,
-    AddOffsetsToTxnRequest: add_offsets_to_txn,
-    EndTxnRequest: end_txn,
-    WriteTxnMarkersRequest: write_txn_markers,
-    TxnOffsetCommitRequest: txn_offset_commit,
-    DescribeAclsRequest: describe_acls,
-    CreateAclsRequest: create_acls,
-    DeleteAclsRequest: delete_acls,
-    DescribeConfigsRequest: describe_configs,
-    AlterConfigsRequest: alter_configs,
-    AlterReplicaLogDirsRequest: alter_replica_log_dirs,
-    DescribeLogDirsRequest: describe_log_dirs,
-    CreatePartitionsRequest: create_partitions,
-    ElectLeadersRequest: elect_leaders,
-    IncrementalAlterConfigsRequest: incremental_alter_configs,
-    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
-    ListPartitionReassignmentsRequest: list_partition_reassignments,
-    DescribeQuorumRequest: describe_quorum,
-    DescribeClientQuotasRequest: describe_client_quotas,
-    AlterClientQuotasRequest: alter_client_quotas,
-    DescribeClusterRequest: describe_cluster,
-    DescribeProducersRequest: describe_producers,
-    DescribeTransactionsRequest: describe_transactions,
-    ListTransactionsRequest: list_transactions,
-    GetTelemetrySubscriptionsRequest: get_telemetry_subscriptions,
-    PushTelemetryRequest: push_telemetry,
-    ListConfigResourcesRequest: list_config_resources,
-    DescribeTopicPartitionsRequest: describe_topic_partitions,
-    SaslHandshakeRequest: sasl_handshake,
-    SaslAuthenticateRequest: sasl_authenticate,
-    DescribeUserScramCredentialsRequest: describe_scram_users,
-    AlterUserScramCredentialsRequest: alter_scram_users,
-}
 
-SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLERS}
+def _declared() -> Iterator[BrokerApi]:
+    for module in pkgutil.iter_modules(apis.__path__, f"{apis.__name__}."):
+        for declared in vars(importlib.import_module(module.name)).values():
+            if isinstance(declared, BrokerApi):
+                yield declared
+
+
+HANDLED: Final[dict[type[Message], BrokerApi]] = {api.request: api for api in _declared()}
+"""By request. A new API is here once a module of ``broker/apis`` declares it."""
+
+SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLED}
 """By API key: all that there are. A broker may stand in for a release that had fewer (served_apis.py)."""
 
 
@@ -210,7 +102,7 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Check and handle a request. Raises HangUp for a failure that its answer cannot say."""
     api = SERVED[request.reply_to.api_key]
-    cutting = cutting_of(state, request)
+    cutting = cutting_of(state, request, HANDLED[type(request.message)].cost)
     if cutting is not None:
         return begun(request, _refusing(api, serve_in_parts(state, request, cutting, _serve_one)))
     return _serve_one(state, request)
@@ -221,13 +113,63 @@ def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
     if state.access is None:
         return _handle(state, request)
     api = SERVED[request.reply_to.api_key]
-    return begun(request, _refusing(api, guarded(state, request, GUARDS[api.request], _handle)))
+    return begun(request, _refusing(api, _guarded(state, request, HANDLED[api.request].guard)))
+
+
+def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInSteps:
+    """Handle the allowed part of a request. Raises HangUp where the protocol has no answer for the refused part."""
+    original = request.message
+    found = guard(Checking(state, request))
+    if not isinstance(found, Guarded):
+        found = yield from found
+    if found.answer is not None:
+        if found.closing is not None:
+            raise HangUp(found.closing, "acks=0")
+        return found.answer
+    answer = _handle(state, request)
+    if isinstance(answer, Task):
+        answer = yield from answer.steps
+    if answer is Unanswered.NEVER and found.closing is not None:
+        raise HangUp(found.closing, "acks=0")
+    if found.amend is not None:
+        answer = yield from _amended(state, request, found.amend, answer)
+    if request.message is not original:
+        held, original = [original], None
+        yield from let_go(held)
+    return answer
+
+
+def _amended(state: BrokerState, request: Request, amend: Amend, answer: Answer) -> AnswerInSteps:
+    """Return an answer with what was refused; what is still to come is amended when it does."""
+    if answer is Unanswered.LATER:
+        released = _take_back(state, request.reply_to)
+        if released is None:
+            state.amendments[request.reply_to.connection] = lambda message: _at_once(amend(message))
+            return answer
+        answer = released
+    if isinstance(answer, Unanswered):
+        return answer
+    amended = amend(answer)
+    return amended if isinstance(amended, Message) else (yield from amended)
+
+
+def _at_once(amended: Message | Steps[Message]) -> Message:
+    return amended if isinstance(amended, Message) else at_once(amended)
+
+
+def _take_back(state: BrokerState, reply_to: ReplyTo) -> Message | None:
+    """Return the coordinator's answer, if it waits to be sent: a long one is written in steps from here."""
+    for place, reply in enumerate(state.released):
+        if reply.to == reply_to:
+            del state.released[place]
+            return reply.message
+    return None
 
 
 def _handle(state: BrokerState, request: Request) -> Answer | Task:
     api = SERVED[request.reply_to.api_key]
     try:
-        answer = HANDLERS[api.request](state, request)
+        answer = HANDLED[api.request].handle(state, request)
     except KohortError as error:
         return _refuse(api, error)
     if isinstance(answer, (Message, Unanswered)):

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.broker.refusals import Refusal, refusal_of
-from kohort.broker.request import Answer, ReplyTo, Request, Unanswered
+from kohort.broker.request import Answer, Refusal, ReplyTo, Request, Unanswered, refusal_of
 from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message

@@ -12,7 +12,7 @@ from kohort.broker.cluster.node_messages import (
     TopicsGone,
     TransactionMarked,
 )
-from kohort.broker.release import release
+from kohort.broker.group_requests import release
 from kohort.broker.state import BrokerState
 from kohort.coordinator.records import TransactionEnded
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.coordinator.journal import Who
-from kohort.errors import ProtocolError
+from kohort.errors import (
+    ApiError,
+    ConfigError,
+    CorruptRecord,
+    ErrorCode,
+    KohortError,
+    ProtocolError,
+    RecordsRefused,
+    StorageError,
+)
 from kohort.notes import warning
 from kohort.security.acls import ANONYMOUS, Principal
 from kohort.steps import Steps
@@ -103,3 +112,36 @@ Intercept = Callable[[int, Api, Request], Answer | None]
 """``intercept(node_id, api, request)``, asked before a request is served: what to answer in the handler's place, or
 None to have it served. LATER keeps the request until it is given back with ``Serve`` (broker/io.py); HangUp ends its
 connection. For tests of programs that use Kafka."""
+
+
+class Refusal(NamedTuple):
+    """What an answer says of an error.
+
+    It is not the error: one that stays in a variable of its own traceback's frame is a cycle, and with it stays all
+    that those frames hold, a decompressed batch for one, until the collector comes by.
+    """
+
+    code: ErrorCode
+    message: str
+    records: Sequence[tuple[int, str]] = ()
+    """Places in a batch, each with why that record is refused."""
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+
+def refusal_of(error: KohortError) -> Refusal:
+    """Return the protocol's name for ``error``, with its text."""
+    if isinstance(error, RecordsRefused):
+        return Refusal(error.code, error.message, error.refused)
+    if isinstance(error, ApiError):
+        return Refusal(error.code, error.message)
+    if isinstance(error, CorruptRecord):
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if isinstance(error, StorageError):
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    if isinstance(error, ConfigError):
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    if isinstance(error, ProtocolError):
+        return Refusal(ErrorCode.INVALID_REQUEST, str(error))
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

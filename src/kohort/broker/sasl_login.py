@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, TypeVar
 
+from kohort.broker.apis.sasl import HANDSHAKE
 from kohort.broker.dispatch import HEADER, SERVED, dispatch
-from kohort.broker.handlers.sasl import HANDSHAKE
 from kohort.broker.login import Login, LoginStep
 from kohort.broker.login_offers import Offer
 from kohort.broker.request import Caller, HangUp, ReplyTo

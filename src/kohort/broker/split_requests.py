@@ -11,23 +11,19 @@ while they grow; the entries beyond ``queued.max.request.bytes`` are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kohort.broker.costs.cost import Cost, Parts
-from kohort.broker.costs.table import COSTS
+from kohort.broker.api import Cost, Parts
 from kohort.broker.flush_waits import Held, Needed
+from kohort.broker.group_requests import after_flush
 from kohort.broker.long_work import Task
 from kohort.broker.request import Answer, AnswerInSteps, Request, Unanswered
 from kohort.broker.state import BrokerState
-from kohort.coordinator.api_table import withdraw
-from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.outcome import GroupRequest, Reply
-from kohort.errors import StorageError
-from kohort.log.partition import PartitionLog
 from kohort.steps import Pace, Steps, at_once
 from kohort.wire.codec import is_replaced
 from kohort.wire.large_messages import GrowingAnswer
@@ -98,9 +94,8 @@ class Cutting:
             yield held, 0
 
 
-def cutting_of(state: BrokerState, request: Request) -> Cutting | None:
+def cutting_of(state: BrokerState, request: Request, cost: Cost) -> Cutting | None:
     """Return how to cut ``request``; None where it is served as it is."""
-    cost = COSTS[type(request.message)]
     parts = cost.parts_of(request.version)
     if parts is not None:
         cutting = Cutting(state, cost, parts)
@@ -174,7 +169,7 @@ def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_
     if not needs:
         return whole
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
-    state.flushes.hold(Held(request.reply_to, needs, partial(_finish, Reply(asked, whole))), request.now_ms)
+    state.flushes.hold(Held(request.reply_to, needs, partial(after_flush, Reply(asked, whole))), request.now_ms)
     return Unanswered.LATER
 
 
@@ -189,12 +184,6 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
     if (amend := state.amendments.pop(request.reply_to.connection, None)) is not None:
         answer = amend(answer)
     return answer, held.needs
-
-
-def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
-    for error in failed.values():
-        return withdraw(reply, append_error(error)).message
-    return reply.message
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:

@@ -1,7 +1,7 @@
 """Every API of groups, in one table: what is checked, who decides, how it is refused.
 
 To serve another one: a module with its ``decide_*`` and ``refuse_*``, and an entry here. The broker serves what stands
-here (broker/handlers/groups.py), the coordinator asks nothing else (runtime.py).
+here (broker/group_requests.py), the coordinator asks nothing else (runtime.py).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -116,7 +117,8 @@ def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
     def fail(*_args):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(dispatch, "HANDLERS", {**dispatch.HANDLERS, DescribeClusterRequest: fail})
+    api = dispatch.HANDLED[DescribeClusterRequest]
+    monkeypatch.setitem(dispatch.HANDLED, DescribeClusterRequest, replace(api, handle=fail))
     with kohort.Broker() as broker, RawClient(broker.bootstrap) as unlucky, RawClient(broker.bootstrap) as other:
         unlucky.send(DescribeClusterRequest(), 0)
         assert unlucky.is_closed_by_peer()

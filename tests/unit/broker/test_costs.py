@@ -4,9 +4,8 @@ import inspect
 
 import pytest
 
-from kohort.broker.costs.cost import TOO_LARGE, AnswerBound, Cost, Parts
-from kohort.broker.costs.table import COSTS
-from kohort.broker.dispatch import HANDLERS, SERVED
+from kohort.broker.api import TOO_LARGE, AnswerBound, Cost, Parts
+from kohort.broker.dispatch import HANDLED, SERVED
 from kohort.broker.io import Tick
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.errors import ErrorCode
@@ -26,7 +25,7 @@ from kohort.wire.messages.transactions import DescribeTransactionsRequest
 from support.machines.broker_stage import BrokerStage
 from support.machines.heavy_names import classic_group, consumer_group, offsets, write_groups
 
-BY_API = {api.name: COSTS.get(api.request) for api in SERVED.values()}
+BY_API = {api.name: HANDLED[api.request].cost for api in SERVED.values()}
 
 
 def finish(stage: BrokerStage) -> int:
@@ -59,24 +58,18 @@ def field_at(message, path: str):
 
 
 class TestDeclarations:
-    def test_every_served_api_declares_its_cost_and_no_other_does(self):
-        assert {api.request for api in SERVED.values()} == set(COSTS)
-
     @pytest.mark.parametrize("name", BY_API)
-    def test_cost_of_api_is_divided_in_one_declared_way(self, name):
-        cost = BY_API[name]
-        ways = [cost.parts is not None, cost.in_steps, bool(cost.one_step)]
+    def test_api_is_not_divided_in_two_ways(self, name):
+        assert BY_API[name].parts is None or not BY_API[name].one_step
 
-        assert ways.count(True) == 1
-
-    @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.in_steps])
-    def test_api_in_steps_has_a_handler_in_steps(self, name):
+    @pytest.mark.parametrize("name", [n for n, cost in BY_API.items() if cost.parts is None and not cost.one_step])
+    def test_api_without_parts_and_without_a_short_step_has_a_handler_in_steps(self, name):
         request = next(api.request for api in SERVED.values() if api.name == name)
 
         if request in GROUP_APIS:
             assert GROUP_APIS[request].read_only
         else:
-            assert inspect.isgeneratorfunction(HANDLERS[request])
+            assert inspect.isgeneratorfunction(HANDLED[request].handle)
 
     @pytest.mark.parametrize("name", BY_API)
     def test_paths_of_a_declaration_are_fields_of_its_messages(self, name):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.node_facts import FACTS, LATE, LATE_MAX, LOAD_AVG, LOAD_MAX, LOADS
+from kohort.broker.apis.describe_configs import FACTS, LATE, LATE_MAX, LOAD_AVG, LOAD_MAX, LOADS
 from kohort.config.dynamic_broker import OF_BROKER
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource

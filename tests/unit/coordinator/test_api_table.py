@@ -2,7 +2,8 @@
 
 import pytest
 
-from kohort.broker.dispatch import HANDLERS
+from kohort.broker.dispatch import HANDLED
+from kohort.broker.group_requests import group_request
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.errors import ErrorCode
@@ -15,6 +16,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 
 KINDS = [pytest.param(kind, id=kind.__name__) for kind in GROUP_APIS]
 
@@ -23,9 +25,11 @@ def asked(kind, version):
     return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_api_is_served(kind):
-    assert kind in HANDLERS
+def test_coordinator_decides_each_api_whose_requests_the_broker_submits_and_no_other():
+    commit_in_transaction = {TxnOffsetCommitRequest}
+    submitted = {api.request for api in HANDLED.values() if api.handle is group_request}
+
+    assert submitted | commit_in_transaction == set(GROUP_APIS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

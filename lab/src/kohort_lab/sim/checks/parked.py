@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kohort.broker.apis.fetch import OpenFetch
 from kohort.broker.broker import Broker
-from kohort.broker.handlers.fetch import OpenFetch
 from kohort.broker.state import BrokerState
 from kohort.log.topics import Topic
 from kohort.wire.apis import APIS

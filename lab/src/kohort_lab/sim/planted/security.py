@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.broker import fetch_rights
+from kohort.broker import group_requests
+from kohort.broker.apis import fetch, offset_commit, produce
+from kohort.broker.authorization import PASSED, Guarded
 from kohort.broker.cluster.access_control import AccessControl
-from kohort.broker.guards import groups, records
-from kohort.broker.guards.guard import PASSED, Guarded
 from kohort.broker.open_connections import OpenConnections
 from kohort.broker.scram_users import ScramUsers
 from kohort.broker.throttling import Throttling
@@ -23,7 +23,7 @@ WORLD = "secured"
 
 @bug("security", "nobody asks whether a commit is allowed", WORLD)
 def commit_unguarded(patch: Patch) -> None:
-    patch.function(groups.guard_commit, lambda *_: PASSED)
+    patch.function(offset_commit.guard_commit, lambda *_: PASSED)
 
 
 @bug("security", "a commit is refused, and made", WORLD)
@@ -33,17 +33,17 @@ def refused_commit_is_made(patch: Patch) -> None:
         refused = found.answer
         return found if refused is None else Guarded(amend=lambda _: refused)
 
-    patch.function(groups.guard_commit, guard)
+    patch.function(offset_commit.guard_commit, guard)
 
 
 @bug("security", "nobody asks whether a heartbeat is allowed", WORLD)
 def heartbeat_unguarded(patch: Patch) -> None:
-    patch.function(groups.guard_member, lambda *_: PASSED)
+    patch.function(group_requests.guard_member, lambda *_: PASSED)
 
 
 @bug("security", "nobody asks whether records may be written", WORLD)
 def produce_unguarded(patch: Patch) -> None:
-    patch.function(records.guard_produce, lambda *_: PASSED)
+    patch.function(produce.guard_produce, lambda *_: PASSED)
 
 
 @bug("security", "a fetch reads what may not be read", WORLD)
@@ -52,7 +52,7 @@ def fetch_unguarded(patch: Patch) -> None:
         yield from ()
         return frozenset()
 
-    patch.function(fetch_rights.denied_topics, denied)
+    patch.function(fetch.denied_topics, denied)
 
 
 @bug("security", "what was decided before ACLs changed is still so", WORLD)

@@ -1,0 +1,222 @@
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31), versions 1-3: who may do what. KIP-11, KIP-140, KIP-290.
+
+Without an authorizer they are SECURITY_DISABLED, as in Kafka. A value that no version knows ends the connection, as
+there. What is made or deleted is on the disk before it is answered, one request in one write
+(protocol/security.md#acls).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import REFUSE_US, guard_cluster
+from kohort.broker.cluster.access_control import ACLS_MOST, AccessControl, check_acl
+from kohort.broker.request import AnswerInSteps, HangUp, Refusal, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import Acl, AclChoice, Operation, PatternType, Permission, ResourceType
+from kohort.steps import Pace, Steps, each
+from kohort.wire.messages.acls import (
+    AclCreation,
+    AclCreationResult,
+    AclDescription,
+    AclFilter,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from kohort.wire.schema import Message
+
+E = TypeVar("E", bound=IntEnum)
+CODE: Final = ErrorCode.SECURITY_DISABLED
+WORDS: Final = "No Authorizer is configured on the broker"
+TAKEN_MOST: Final = 2 * ACLS_MOST
+"""By all filters of one request together: several may take the same."""
+READ_US: Final = 8
+TELL_US: Final = 0.5
+LOOK_US: Final = 1
+
+
+def describe_acls(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeAclsRequest = request.message
+    if state.access is None:
+        return DescribeAclsResponse(error_code=CODE, error_message=WORDS)
+    choice = _choice(message)
+    pace = Pace()
+    found: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in (yield from _taken(state.access, choice, pace)):
+        key = acl.resource_type, acl.name, acl.pattern
+        if key not in found:
+            found[key] = DescribeAclsResource(
+                resource_type=acl.resource_type, resource_name=acl.name, pattern_type=acl.pattern
+            )
+        found[key].acls.append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+        )
+        if pace.is_due(LOOK_US):
+            yield
+    return DescribeAclsResponse(error_message=None, resources=list(found.values()))
+
+
+def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: CreateAclsRequest = request.message
+    pace = Pace()
+    if state.access is None:
+        if pace.is_due(TELL_US * len(message.creations)):
+            yield
+        return CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
+    results: list[AclCreationResult] = []
+    wanted: list[Acl] = []
+    made = AclCreationResult(error_message=None)
+    for creation in message.creations:
+        acl = _acl(creation)
+        try:
+            check_acl(acl)
+        except ApiError as error:
+            results.append(_not_made(refusal_of(error)))
+        else:
+            wanted.append(acl)
+            results.append(made)
+        if pace.is_due(READ_US):
+            yield
+    try:
+        state.access.change(add=wanted)
+    except ApiError as error:
+        refused = _not_made(refusal_of(error))
+        results = [refused if result is made else result for result in results]
+    return CreateAclsResponse(results=results)
+
+
+def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DeleteAclsRequest = request.message
+    pace = Pace()
+    if state.access is None:
+        if pace.is_due(TELL_US * len(message.filters)):
+            yield
+        return _none_deleted(message, Refusal(CODE, WORDS))
+    choices = [_choice(asked) for asked in message.filters]
+    taken: list[list[Acl]] = []
+    count = 0
+    for choice in choices:
+        acls = yield from _taken(state.access, choice, pace)
+        taken.append(acls)
+        count += len(acls)
+        if count > TAKEN_MOST:
+            words = f"the filters take more than {TAKEN_MOST} ACLs"
+            return _none_deleted(message, Refusal(ErrorCode.POLICY_VIOLATION, words))
+    try:
+        state.access.change(remove=[acl for acls in taken for acl in acls])
+    except ApiError as error:
+        return _none_deleted(message, refusal_of(error))
+    results = []
+    for acls in taken:
+        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
+        if pace.is_due(LOOK_US * len(acls)):
+            yield
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _none_deleted(message: DeleteAclsRequest, refusal: Refusal) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(error_code=refusal.code, error_message=refusal.message)
+    return DeleteAclsResponse(filter_results=[refused] * len(message.filters))
+
+
+def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[Acl]]:
+    taken = []
+    for acl in access:
+        if choice.takes(acl):
+            taken.append(acl)
+        if pace.is_due(LOOK_US):
+            yield
+    return taken
+
+
+def _not_made(refusal: Refusal) -> AclCreationResult:
+    return AclCreationResult(error_code=refusal.code, error_message=refusal.message)
+
+
+def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        _known(ResourceType, creation.resource_type),
+        creation.resource_name,
+        _known(PatternType, creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        _known(Operation, creation.operation),
+        _known(Permission, creation.permission_type),
+    )
+
+
+def _choice(asked: DescribeAclsRequest | AclFilter) -> AclChoice:
+    return AclChoice(
+        _known(ResourceType, asked.resource_type_filter),
+        asked.resource_name_filter,
+        _known(PatternType, asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        _known(Operation, asked.operation),
+        _known(Permission, asked.permission_type),
+    )
+
+
+def _known(of: type[E], value: Any) -> E:
+    """Return what a number means. Raises HangUp for one that means nothing, as Kafka hangs up."""
+    try:
+        found = of(value)
+    except ValueError:
+        found = of(0)
+    if not found:
+        raise HangUp(f"{of.__name__} {value} is unknown", "acls")
+    return found
+
+
+def _no_acls_made(message: CreateAclsRequest, code: int, words: str) -> Steps[Message]:
+    refused = AclCreationResult(error_code=code, error_message=words)
+    return CreateAclsResponse(results=(yield from each(message.creations, lambda _: refused, REFUSE_US)))
+
+
+def _no_acls_deleted(message: DeleteAclsRequest, code: int, words: str) -> Steps[Message]:
+    refused = DeleteAclsFilterResult(error_code=code, error_message=words)
+    return DeleteAclsResponse(filter_results=(yield from each(message.filters, lambda _: refused, REFUSE_US)))
+
+
+DESCRIBE_ACLS = BrokerApi(
+    DescribeAclsRequest,
+    describe_acls,
+    guard_cluster(
+        Operation.DESCRIBE, lambda _message, code, text: DescribeAclsResponse(error_code=code, error_message=text)
+    ),
+    Cost(AnswerBound.HELD),
+)
+CREATE_ACLS = BrokerApi(
+    CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _no_acls_made), Cost(AnswerBound.REQUEST)
+)
+DELETE_ACLS = BrokerApi(
+    DeleteAclsRequest, delete_acls, guard_cluster(Operation.ALTER, _no_acls_deleted), Cost(AnswerBound.REQUEST)
+)

@@ -1,0 +1,216 @@
+"""AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1: options of topics. KIP-133, KIP-339.
+
+For what can be changed of brokers see ``broker_options``, of groups ``group_options``, of client metrics
+``subscription_options``. Loggers have no options here: to delete one that is not set succeeds, as in Kafka, and
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import DENIAL_TEXTS, Checking, Denials, Guard, Guarded, without
+from kohort.broker.authorization import REFUSE_US as DENY_US
+from kohort.broker.option_changes import (
+    DELETE,
+    SET,
+    Change,
+    alter_broker,
+    alter_group,
+    alter_subscription,
+    authorized_resources,
+    check_broker,
+    edited,
+    take_effect,
+)
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.config.options import Option, options_of
+from kohort.config.topic import TopicConfig
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.security.acls import Operation
+from kohort.steps import Pace, SpreadDict, Steps, counted, each, emptied
+from kohort.wire.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResourceType,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+REFUSE_US: Final = 600
+WRITE_US: Final = 6_000
+
+
+def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: IncrementalAlterConfigsRequest = request.message
+    responses = yield from _alter_all(
+        state,
+        message.resources,
+        lambda resource, times: _alter(
+            state,
+            request,
+            resource,
+            [(c.name, c.config_operation, c.value) for c in resource.configs],
+            times,
+            keep=True,
+        ),
+    )
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: AlterConfigsRequest = request.message
+    responses = yield from _alter_all(
+        state,
+        message.resources,
+        lambda resource, times: _alter(
+            state,
+            request,
+            resource,
+            [(c.name, SET, c.value) for c in resource.configs],
+            times,
+            keep=False,
+        ),
+    )
+    return AlterConfigsResponse(responses=responses)
+
+
+def _alter_all(
+    state: BrokerState,
+    resources: Sequence[Any],
+    alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse],
+) -> Steps[list[AlterConfigsResourceResponse]]:
+    """Carry out one after the other; each that is changed is a write of its own."""
+    times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
+    pace, kept = Pace(), state.cluster.broker_options.by_name
+    responses = []
+    for resource in resources:
+        response = alter(resource, times)
+        responses.append(response)
+        if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
+            yield
+    yield from times.let_go(pace)
+    if state.cluster.broker_options.by_name is not kept:
+        yield from take_effect(state)
+    return responses
+
+
+def _alter(
+    state: BrokerState,
+    request: Request,
+    resource: Any,
+    changes: list[Change],
+    times: SpreadDict[tuple[int, str], int],
+    *,
+    keep: bool,
+) -> AlterConfigsResourceResponse:
+    """Carry out the changes of one resource; ``keep`` leaves the options that are not named as they are."""
+    kind, name = resource.resource_type, resource.resource_name
+    validate_only = request.message.validate_only
+    refusal = None
+    try:
+        if times.part((kind, name))[kind, name] > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
+        if len({change[0] for change in changes}) < len(changes):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
+        if kind == ConfigResourceType.TOPIC:
+            _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
+        elif kind == ConfigResourceType.BROKER:
+            alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
+        elif kind == ConfigResourceType.GROUP:
+            alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
+        elif kind == ConfigResourceType.CLIENT_METRICS:
+            alter_subscription(state, name, changes, keep=keep, validate_only=validate_only)
+        else:
+            _alter_nothing(state, kind, name, changes)
+    except KohortError as error:
+        refusal = refusal_of(error)
+    return AlterConfigsResourceResponse(
+        error_code=refusal.code if refusal else ErrorCode.NONE,
+        error_message=refusal.message or None if refusal else None,
+        resource_type=kind,
+        resource_name=name,
+    )
+
+
+def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
+    """Raise ApiError unless the changes leave all as it is: what these resources are has no options here."""
+    if kind not in list(ConfigResourceType):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
+    words = ConfigResourceType(kind).name.lower().replace("_", " ")
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        check_broker(state, name)
+        if changes:  # no logger is known, and Kafka also refuses to unset the level of one that it does not know
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {changes[0][0]!r}: no levels are set here")
+    elif not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
+    given = [option for option, operation, _ in changes if operation != DELETE]
+    if given:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{given[0]}: a {words} resource has no options here")
+
+
+def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
+    topic = state.topics.get(name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    overrides: dict[str, str | None] = dict(topic.overrides) if keep else {}
+    options = {option.name: option for option in options_of(TopicConfig)}
+    for option_name, operation, value in changes:
+        if operation == DELETE:
+            overrides.pop(option_name, None)
+            continue
+        if value is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{option_name}: a value is missing")
+        overrides[option_name] = _new_value(topic, options.get(option_name), operation, value)
+    state.topics.check_config(overrides)
+    if not validate_only:
+        state.topics.alter_config(name, overrides)
+
+
+def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
+    if operation == SET or option is None:
+        return value  # an unknown name is refused with the rest
+    if option.type is not list:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is no list: nothing can be appended or subtracted")
+    return ",".join(edited(getattr(topic.config, option.attribute), operation, value))
+
+
+def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterConfigsResponse]) -> Guard:
+    """Return the guard of an API that changes options: ALTER_CONFIGS on each topic and group, and on the cluster."""
+
+    def guard(checking: Checking) -> Steps[Guarded]:
+        resources = checking.request.message.resources
+        allowed, denied = yield from authorized_resources(checking, Operation.ALTER_CONFIGS, resources)
+        told = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
+        yield from emptied(denied, Pace(goes_on=True))
+        return without(checking, allowed, Denials("resources", "responses", told), response)
+
+    return guard
+
+
+def _not_altered(one: Any, code: ErrorCode) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=DENIAL_TEXTS[code],
+        resource_type=one.resource_type,
+        resource_name=one.resource_name,
+    )
+
+
+ALTER_CONFIGS = BrokerApi(
+    AlterConfigsRequest,
+    alter_configs,
+    guard_alter_configs(AlterConfigsResponse),
+    Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
+)
+INCREMENTAL_ALTER_CONFIGS = BrokerApi(
+    IncrementalAlterConfigsRequest,
+    incremental_alter_configs,
+    guard_alter_configs(IncrementalAlterConfigsResponse),
+    Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
+)

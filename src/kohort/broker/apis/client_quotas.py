@@ -1,0 +1,141 @@
+"""DescribeClientQuotas (48), AlterClientQuotas (49), versions 0-1: what clients may use. KIP-546, KIP-599, KIP-612.
+
+An entry of an alteration is carried out whole or not at all, and apart from the others; what is carried out is on the
+disk before it is answered, and holds from then on (protocol/security.md#altering-quotas).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import REFUSE_US, guard_cluster
+from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import Operation
+from kohort.security.quotas.entities import ENTITY_TYPES, Entity, entity_of, filter_of
+from kohort.security.quotas.table import checked_change
+from kohort.steps import Pace, Steps, each
+from kohort.wire.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotas,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribedQuotas,
+    QuotaAlteration,
+    QuotaEntityPart,
+    QuotaValue,
+)
+from kohort.wire.schema import Message
+
+LOOK_US: Final = 3
+CHECK_US: Final = 8
+
+
+def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeClientQuotasRequest = request.message
+    try:
+        wanted = filter_of(((c.entity_type, c.match_type, c.match) for c in message.components), strict=message.strict)
+    except ApiError as error:
+        refusal = refusal_of(error)
+        return DescribeClientQuotasResponse(
+            error_code=refusal.code, error_message=refusal.message or None, entries=None
+        )
+    pace = Pace()
+    found = []
+    for entity, values in list(state.cluster.quotas.table):
+        if wanted.takes(entity):
+            told = [QuotaValue(key=str(quota), value=value) for quota, value in sorted(values.items())]
+            found.append(DescribedQuotas(entity=_parts(entity), values=told))
+        if pace.is_due(LOOK_US):
+            yield
+    return DescribeClientQuotasResponse(error_message="", entries=found)
+
+
+def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: AlterClientQuotasRequest = request.message
+    pace = Pace()
+    changes: dict[Entity, dict[str, float | None]] = {}
+    results: dict[Entity, AlteredQuotas] = {}
+    """One for each entity, however often it is named."""
+    for asked in message.entries:
+        refusal: Refusal | None = None
+        entity = _named(asked)
+        try:
+            change = _change(asked)
+            if entity in results:
+                raise _named_twice(entity)
+            changes[entity] = change
+        except ApiError as error:
+            refusal = refusal_of(error)
+            changes.pop(entity, None)
+        results[entity] = _told(entity, refusal)
+        if pace.is_due(CHECK_US * (1 + len(asked.ops))):
+            yield
+    if changes and not message.validate_only:
+        try:
+            state.cluster.quotas.alter(changes)
+        except ApiError as error:
+            refusal = refusal_of(error)
+            results.update({entity: _told(entity, refusal) for entity in changes})
+    return AlterClientQuotasResponse(entries=list(results.values()))
+
+
+def _change(asked: QuotaAlteration) -> dict[str, float | None]:
+    """Return the new values of an entity, None for those that go. Raises ApiError."""
+    entity = entity_of((part.entity_type, part.entity_name) for part in asked.entity)
+    if len({op.key for op in asked.ops}) < len(asked.ops):
+        raise _named_twice(entity)
+    return checked_change(entity, ((op.key, None if op.remove else op.value) for op in asked.ops))
+
+
+def _named_twice(entity: Entity) -> ApiError:
+    words = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity ClientQuotaEntity(entries={{{words}}})")
+
+
+def _named(asked: QuotaAlteration) -> Entity:
+    """Return what an alteration names, in the order in which it is answered, be it an entity or not."""
+    named = {part.entity_type: part.entity_name for part in asked.entity}
+    known = [(kind, named[kind]) for kind in ENTITY_TYPES if kind in named]
+    return (*known, *((kind, name) for kind, name in named.items() if kind not in ENTITY_TYPES))
+
+
+def _told(entity: Entity, refusal: Refusal | None) -> AlteredQuotas:
+    return AlteredQuotas(
+        error_code=refusal.code if refusal else ErrorCode.NONE,
+        error_message=refusal.message or None if refusal else None,
+        entity=_parts(entity),
+    )
+
+
+def _parts(entity: Entity) -> list[QuotaEntityPart]:
+    return [QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity]
+
+
+def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from each(
+        message.entries,
+        lambda one: AlteredQuotas(error_code=code, error_message=words, entity=one.entity),
+        REFUSE_US,
+    )
+    return AlterClientQuotasResponse(entries=refused)
+
+
+DESCRIBE_CLIENT_QUOTAS = BrokerApi(
+    DescribeClientQuotasRequest,
+    describe_client_quotas,
+    guard_cluster(
+        Operation.DESCRIBE_CONFIGS,
+        lambda _message, code, text: DescribeClientQuotasResponse(error_code=code, error_message=text, entries=None),
+    ),
+    Cost(AnswerBound.HELD),
+)
+ALTER_CLIENT_QUOTAS = BrokerApi(
+    AlterClientQuotasRequest,
+    alter_client_quotas,
+    guard_cluster(Operation.ALTER_CONFIGS, _no_quotas_altered),
+    Cost(AnswerBound.REQUEST),
+)

@@ -1,0 +1,114 @@
+"""CreatePartitions (37), versions 0-3: raise the number of partitions of a topic. KIP-195."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import TOPIC_DENIED, Checking, Denials, Guarded, without
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import Topic
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
+from kohort.wire.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+CHECK_US: Final = 20
+FIRST_VERSION_REFUSED: Final = 3
+"""From which on a client is told that it changes too much (KIP-599)."""
+LOOK_US: Final = 1
+
+
+def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: CreatePartitionsRequest = request.message
+    times = yield from counted(asked.name for asked in message.topics)
+    results = []
+    total = 0
+    pace = Pace()
+    seen: SpreadDict[str, None] = SpreadDict()
+    for asked in message.topics:
+        if pace.is_due(CHECK_US):
+            yield
+        if not seen.add(asked.name, None):
+            continue
+        refusal = None
+        try:
+            if times.part(asked.name)[asked.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+            topic = _check(state, asked)
+            total += asked.count - len(topic.partitions)
+            if total > PARTITIONS_MAX:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            added = asked.count - len(topic.partitions)
+            state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_REFUSED)
+            if not message.validate_only:
+                yield from _add(state, topic, asked, request.now_ms)
+        except KohortError as error:
+            refusal = refusal_of(error)
+        results.append(
+            CreatePartitionsTopicResult(
+                name=asked.name,
+                error_code=refusal.code if refusal else ErrorCode.NONE,
+                error_message=refusal.message or None if refusal else None,
+            )
+        )
+    yield from seen.let_go(pace)
+    yield from times.let_go(pace)
+    return CreatePartitionsResponse(results=results)
+
+
+def _check(state: BrokerState, asked: CreatePartitionsTopic) -> Topic:
+    topic = state.topics.get(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+    have = len(topic.partitions)
+    if asked.count <= have:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only be raised")
+    if asked.assignments is not None:
+        if len(asked.assignments) != asked.count - have:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{asked.count - have} new partitions need as many assignments"
+            )
+        for assignment in asked.assignments:
+            state.cluster.check_assignment(assignment.broker_ids)
+    return topic
+
+
+def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms: int) -> Steps[None]:
+    """Add partitions, with as many replicas as the first has, or those that are named."""
+    present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
+    yield from state.topics.add_partitions_in_steps(asked.name, asked.count, now_ms)
+    kept: list[list[int]] = [[]] * present
+    named = [assignment.broker_ids for assignment in asked.assignments or ()]
+    state.cluster.place(topic, factor, kept + named if named else ())
+
+
+def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
+    """ALTER on each topic; what is named twice is refused for that."""
+    message: CreatePartitionsRequest = checking.request.message
+    times = yield from counted(topic.name for topic in message.topics)
+    allowed, denied = yield from checking.authorized(
+        Operation.ALTER,
+        ResourceType.TOPIC,
+        message.topics,
+        lambda topic: topic.name if times.part(topic.name)[topic.name] == 1 else None,
+    )
+    yield from times.let_go(Pace())
+    told = yield from each(
+        denied, lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), LOOK_US
+    )
+    return without(checking, allowed, Denials("topics", "results", told), CreatePartitionsResponse)
+
+
+CREATE_PARTITIONS = BrokerApi(
+    CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST, TOPICS)
+)

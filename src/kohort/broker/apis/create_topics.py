@@ -1,0 +1,240 @@
+"""CreateTopics (19), versions 2-7. KIP-464 (defaults), KIP-525 (the answer tells the configuration).
+
+A replica is a node that may lead; a topic has as many as there are nodes up, at most. Assignments by hand name nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import CHECK_US as RIGHTS_US
+from kohort.broker.authorization import TOPIC_DENIED, Checking, Guarded
+from kohort.broker.option_changes import levels_of_logs
+from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
+from kohort.broker.settings import topic_settings
+from kohort.broker.state import BrokerState
+from kohort.config.topic import TopicConfig
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import NewTopic, Topic
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
+from kohort.wire.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.schema import Message
+
+DEFAULT: Final = -1
+FIRST_VERSION_REFUSED: Final = 6
+"""From which on a client is told that it changes too much (KIP-599)."""
+COUNT_US: Final = 0.3
+CHECK_US: Final = 20
+TELL_US: Final = 500
+"""All options of a topic."""
+DENIAL_TEXT: Final = "Authorization failed."
+LOOK_US: Final = 1
+
+
+def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: CreateTopicsRequest = request.message
+    if (yield from _is_excessive(state, message)):
+        excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
+        return CreateTopicsResponse(topics=refused)
+    times = yield from counted(asked.name for asked in message.topics)
+    results: list[CreatableTopicResult] = []
+    seen: SpreadDict[str, None] = SpreadDict()
+    wanted: dict[int, _Wanted] = {}
+    """By its place among the results."""
+    pace = Pace()
+    for asked in message.topics:
+        if seen.add(asked.name, None):
+            try:
+                if times.part(asked.name)[asked.name] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+                want = _check(state, asked)
+                _count(state, request, want)
+                if message.validate_only:
+                    results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
+                else:
+                    wanted[len(results)] = want
+                    results.append(CreatableTopicResult(name=asked.name))
+            except KohortError as error:
+                results.append(_refused(asked.name, error))
+                if pace.is_due(TELL_US):
+                    yield
+        if pace.is_due(TELL_US if message.validate_only else CHECK_US):
+            yield
+    yield from seen.let_go(pace)
+    yield from times.let_go(pace)
+    made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
+    for place, result in zip(wanted, made, strict=True):
+        results[place] = result
+    return CreateTopicsResponse(topics=results)
+
+
+def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> Steps[bool]:
+    """Tell whether Kafka finds the request too large as a whole."""
+    total = 0
+    pace = Pace()
+    for asked in message.topics:
+        if asked.assignments:
+            total += len(asked.assignments)
+        else:
+            total += state.config.num_partitions if asked.num_partitions == DEFAULT else max(asked.num_partitions, 0)
+        if total > PARTITIONS_MAX:
+            return True
+        if pace.is_due(COUNT_US):
+            yield
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A topic that may be made, and where its partitions shall live."""
+
+    new: NewTopic
+    factor: int
+    assignments: list[list[int]]
+
+
+def _refused(name: str, error: KohortError) -> CreatableTopicResult:
+    refusal = refusal_of(error)
+    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
+
+
+def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
+    if asked.name in state.own_topics and asked.name not in state.topics:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
+    count = _partition_count(state, asked)
+    assignments = [a.broker_ids for a in sorted(asked.assignments, key=lambda a: a.partition_index)]
+    factor = len(assignments[0]) if assignments else state.cluster.check_replication(asked.replication_factor)
+    overrides = {c.name: c.value for c in asked.configs}
+    missing = [name for name, value in overrides.items() if value is None]
+    if missing:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: a value is missing")
+    return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
+
+
+def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
+    """Count the partitions of a topic that may be made. Raises ApiError where its client makes too many."""
+    if state.quotas.under_way:
+        state.topics.check_new(want.new)
+        state.quotas.change_partitions(request, want.new.partitions, strict=request.version >= FIRST_VERSION_REFUSED)
+
+
+def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:
+    """Make the topics, all in one write; what became of each."""
+    made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
+    there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
+    unplaced: Refusal | None = None
+    try:
+        state.cluster.place_all([(topic, want.factor, want.assignments) for topic, want in there])
+    except ApiError as error:
+        unplaced = refusal_of(error)
+    results = []
+    for topic, want in zip(made, wanted, strict=True):
+        if isinstance(topic, ApiError):
+            results.append(_refused(want.new.name, topic))
+        elif unplaced is not None:
+            results.append(
+                CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
+            )
+        else:
+            results.append(_accepted(state, want, topic.config, topic.topic_id))
+        if pace.is_due(TELL_US):
+            yield
+    return results
+
+
+def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: bytes) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=want.new.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=want.new.partitions,
+        replication_factor=want.factor,
+        configs=[
+            CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
+            for s in topic_settings(levels_of_logs(state), config, want.new.overrides)
+        ],
+    )
+
+
+def _partition_count(state: BrokerState, asked: CreatableTopic) -> int:
+    if not asked.assignments:
+        return state.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
+    if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "an assignment by hand goes with partitions and replication factor of -1"
+        )
+    indexes = sorted(a.partition_index for a in asked.assignments)
+    if indexes != list(range(len(indexes))):
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 without gaps")
+    for assignment in asked.assignments:
+        state.cluster.check_assignment(assignment.broker_ids)
+    if len({len(a.broker_ids) for a in asked.assignments}) > 1:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions of one topic have as many replicas each")
+    return len(indexes)
+
+
+def guard_create_topics(checking: Checking) -> Steps[Guarded]:
+    """CREATE on the cluster, or on each topic; and DESCRIBE_CONFIGS to be told the options of what was made.
+
+    What is named twice is refused for that.
+    """
+    message: CreateTopicsRequest = checking.request.message
+    refused: list[CreatableTopicResult] = []
+    allowed = message.topics
+    if not checking.may_on_cluster(Operation.CREATE, quietly=True):
+        times = yield from counted(topic.name for topic in message.topics)
+        allowed, denied = yield from checking.authorized(
+            Operation.CREATE,
+            ResourceType.TOPIC,
+            message.topics,
+            lambda topic: topic.name if times.part(topic.name)[topic.name] == 1 else None,
+        )
+        yield from times.let_go(Pace())
+        refused = yield from each(denied, lambda topic: _not_created(topic.name), LOOK_US)
+
+    if not allowed:
+        return Guarded(CreateTopicsResponse(topics=refused))
+    checking.keep(topics=allowed)
+
+    def amend(answer: CreateTopicsResponse) -> Steps[Message]:
+        pace = Pace()
+        for topic in answer.topics:
+            if not topic.error_code and not checking.may(
+                Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quietly=True
+            ):
+                _hide(topic)
+            if pace.is_due(RIGHTS_US):
+                yield
+        answer.topics.extend(refused)
+        return answer
+
+    return Guarded(amend=amend)
+
+
+def _not_created(name: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=TOPIC_DENIED, error_message=DENIAL_TEXT)
+
+
+def _hide(topic: CreatableTopicResult) -> None:
+    """Take away what only DESCRIBE_CONFIGS lets one see."""
+    for field, value in {
+        "topic_config_error_code": TOPIC_DENIED,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
+    }.items():
+        setattr(topic, field, value)
+
+
+CREATE_TOPICS = BrokerApi(CreateTopicsRequest, create_topics, guard_create_topics, Cost(AnswerBound.REQUEST))

@@ -1,0 +1,71 @@
+"""DeleteRecords (21), versions 0-2: move the start of a log up. KIP-107; offset -1 means the high watermark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import PARTITIONS, TOPICS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
+from kohort.broker.leaders import check_leader
+from kohort.broker.request import Answer, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.security.acls import Operation
+from kohort.wire.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+HIGH_WATERMARK: Final = -1
+
+
+def delete_records(state: BrokerState, request: Request) -> Answer:
+    message: DeleteRecordsRequest = request.message
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=asked.name, partitions=[_delete(state, asked.name, p) for p in asked.partitions]
+            )
+            for asked in message.topics
+        ]
+    )
+
+
+def _delete(state: BrokerState, name: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    try:
+        topic = state.topics.get(name)
+        log = state.topics.log(name, asked.partition_index)
+        if topic is None or log is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.internal:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the broker")
+        if "delete" not in topic.config.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{name} is compacted only")
+        offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        if not 0 <= offset <= log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        check_leader(state, topic, asked.partition_index)
+        log.delete_records_before(offset)
+    except KohortError as error:
+        return DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index, low_watermark=-1, error_code=refusal_of(error).code
+        )
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+
+
+DELETE_RECORDS = BrokerApi(
+    DeleteRecordsRequest,
+    delete_records,
+    TopicsRule(
+        Operation.DELETE,
+        DeleteRecordsResponse,
+        lambda p: DeleteRecordsPartitionResult(
+            partition_index=p.partition_index, low_watermark=-1, error_code=TOPIC_DENIED
+        ),
+        lambda topic, made: DeleteRecordsTopicResult(name=topic.name, partitions=made),
+    ),
+    Cost(AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, PARTITIONS, 50, writes=True)),
+)

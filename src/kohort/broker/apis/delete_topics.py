@@ -1,0 +1,168 @@
+"""DeleteTopics (20), versions 1-6: by name, or by id from version 6 on (KIP-516).
+
+Group offsets of the topic go with it. Deviation: the broker's own topics cannot be deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Checking, Denials, Guarded, without
+from kohort.broker.cluster.node_messages import TopicsGone
+from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.model import NO_UUID
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, Steps, each, emptied
+from kohort.wire.messages.topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+FIRST_VERSION_REFUSED: Final = 5
+"""From which on a client is told that it changes too much (KIP-599)."""
+NAME_US: Final = 0.6
+FIND_US: Final = 5
+TELL_US: Final = 1.5
+FIRST_VERSION_WITH_IDS: Final = 6
+LOOK_US: Final = 1
+
+
+def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DeleteTopicsRequest = request.message
+    asked = message.topics
+    if request.version < FIRST_VERSION_WITH_IDS:
+        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
+    pace = Pace()
+    found: list[Topic | Refusal] = []
+    names: dict[str, None] = {}
+    last = Refusal(ErrorCode.NONE, "")
+    """Kept once however often: a million take long to free."""
+    for one in asked:
+        try:
+            topic = _find(state, request, one)
+            if topic.name in names:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+            state.quotas.change_partitions(
+                request, len(topic.partitions), strict=request.version >= FIRST_VERSION_REFUSED
+            )
+            names[topic.name] = None
+            found.append(topic)
+        except KohortError as error:
+            refusal = refusal_of(error)
+            last = last if refusal == last else refusal
+            found.append(last)
+        if pace.is_due(FIND_US):
+            yield
+    gone = yield from state.topics.delete_all(list(names), request.now_ms)
+    deleted = [topic for topic in gone if isinstance(topic, Topic)]
+    if deleted:
+        partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
+        state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
+    results = dict(zip(names, gone, strict=True))
+    told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
+    return DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
+
+
+def _told(asked: DeleteTopicState, result: Topic | ApiError | Refusal) -> DeletableTopicResult:
+    if isinstance(result, Topic):
+        return DeletableTopicResult(name=result.name, topic_id=result.topic_id)
+    return DeletableTopicResult(
+        name=asked.name, topic_id=asked.topic_id, error_code=result.code, error_message=result.message or None
+    )
+
+
+def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topic:
+    if not state.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
+        raise ApiError(code, "delete.topic.enable is false")
+    if asked.name is not None:
+        if asked.topic_id != NO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+        topic, unknown = state.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif asked.topic_id == NO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id")
+    else:
+        topic, unknown = state.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        raise ApiError(unknown, "there is no such topic")
+    if topic.internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+    return topic
+
+
+def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
+    """DELETE on the cluster, or DESCRIBE and DELETE on each topic. A topic that is only named by its id has no name for
+    who may not describe it."""
+    message: DeleteTopicsRequest = checking.request.message
+    if not checking.state.config.delete_topic_enable or checking.may_on_cluster(Operation.DELETE, quietly=True):
+        return PASSED
+    by_name = checking.request.version < FIRST_VERSION_WITH_IDS
+    asked = message.topics
+    if by_name:
+        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
+    seen, hidden = yield from checking.authorized(
+        Operation.DESCRIBE, ResourceType.TOPIC, asked, lambda topic: _deleted_name(checking, topic)
+    )
+    allowed, kept = yield from checking.authorized(
+        Operation.DELETE, ResourceType.TOPIC, seen, lambda topic: _existing_name(checking, topic)
+    )
+    if not hidden and not kept:
+        yield from _forget(asked if by_name else [], seen, allowed)
+        return PASSED
+    unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), LOOK_US)
+    named = yield from each(kept, lambda topic: _named(checking, topic), LOOK_US)
+    told = [*unnamed, *named]
+    if by_name:
+        names = yield from each(allowed, lambda topic: topic.name, NAME_US)
+        yield from _forget(asked, seen, hidden, allowed, kept)
+        return without(checking, names, Denials("topic_names", "responses", told), DeleteTopicsResponse)
+    return without(checking, allowed, Denials("topics", "responses", told), DeleteTopicsResponse)
+
+
+def _forget(made: list[DeleteTopicState], *others: list[DeleteTopicState]) -> Steps[None]:
+    """Free in steps what was made for names: a million at once would hold up everybody."""
+    for other in others if made else ():
+        other.clear()
+    yield from emptied(made, Pace())
+
+
+def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
+    """Return what is said of a topic that may be described, and not deleted."""
+    topics = checking.state.topics
+    there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
+    if there is None:
+        return _not_deleted(topic.name, topic.topic_id)
+    return _not_deleted(there.name, there.topic_id)
+
+
+def _deleted_name(checking: Checking, topic: DeleteTopicState) -> str | None:
+    """Return whose name is asked for; None where the request says nothing sensible."""
+    if topic.name is not None:
+        return topic.name if topic.topic_id == NO_UUID else None
+    return checking.topic_name(topic.topic_id)
+
+
+def _existing_name(checking: Checking, topic: DeleteTopicState) -> str | None:
+    """Return the same for a topic that exists: of others it is told that they do not."""
+    name = _deleted_name(checking, topic)
+    return name if name is not None and name in checking.state.topics else None
+
+
+def _not_deleted(name: str | None, topic_id: bytes) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=TOPIC_DENIED, error_message=DENIAL_TEXTS[TOPIC_DENIED]
+    )
+
+
+DELETE_TOPICS = BrokerApi(
+    DeleteTopicsRequest,
+    delete_topics,
+    guard_delete_topics,
+    Cost(AnswerBound.REQUEST, {**TOPICS_OR_IDS, "topic_names": Noun.TOPIC}),
+)

@@ -1,0 +1,132 @@
+"""DescribeCluster (60), versions 0-2: the nodes. KIP-700, KIP-919 (endpoint types), KIP-1073 (fenced: stopped).
+DescribeQuorum (55), versions 0-2: the quorum of the metadata. KIP-595, KIP-836, KIP-853.
+
+Deviation: the controller is a node of this process and its metadata are in files, not in a log. It is shown as a client
+sees it: the only voter of a quorum, with nothing to replicate (offsets are 0), which the other nodes observe.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import Checking, guard_cluster, unguarded
+from kohort.broker.request import Answer, AnswerInSteps, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import NOT_ASKED, Operation
+from kohort.steps import Pace
+from kohort.wire.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartition,
+    QuorumPartitionResult,
+    QuorumReplicaState,
+    QuorumTopic,
+    QuorumTopicResult,
+)
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+METADATA: Final = "__cluster_metadata"
+FIRST_VERSION_WITH_NODES: Final = 2
+UNKNOWN_US: Final = 2
+
+
+def describe_cluster(state: BrokerState, request: Request) -> Answer:
+    message: DescribeClusterRequest = request.message
+    if message.endpoint_type == CONTROLLERS:
+        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")
+    if message.endpoint_type != BROKERS:
+        raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {message.endpoint_type}")
+    cluster = state.cluster
+    shown = cluster.nodes if message.include_fenced_brokers else cluster.live
+    return DescribeClusterResponse(
+        error_message=None,
+        cluster_id=state.topics.cluster_id,
+        controller_id=cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=node.node_id not in cluster.live,
+            )
+            for node_id in sorted(shown)
+            if (node := cluster.nodes[node_id].at.get(request.caller.listener)) is not None
+        ],
+        cluster_authorized_operations=(
+            Checking(state, request).operations_of_cluster()
+            if message.include_cluster_authorized_operations
+            else NOT_ASKED
+        ),
+    )
+
+
+def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeQuorumRequest = request.message
+    known = [QuorumTopic(topic_name=METADATA, partitions=[QuorumPartition(partition_index=0)])]
+    if message.topics != known:
+        pace = Pace()
+        unknown = []
+        for topic in message.topics:
+            partitions = []
+            for partition in topic.partitions:
+                partitions.append(_unknown(partition.partition_index))
+                if pace.is_due(UNKNOWN_US):
+                    yield
+            unknown.append(QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
+        return DescribeQuorumResponse(error_message=None, topics=unknown)
+    controller = state.cluster.nodes[state.cluster.controller_id]
+    here = controller.at.get(request.caller.listener)
+    listeners = [QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
+    with_nodes = request.version >= FIRST_VERSION_WITH_NODES
+    wall_ms = state.cluster.wall.at(request.now_ms)
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, wall_ms)])],
+        nodes=[QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
+    )
+
+
+def _quorum(state: BrokerState, wall_ms: int) -> QuorumPartitionResult:
+    cluster = state.cluster
+    return QuorumPartitionResult(
+        error_message=None,
+        leader_id=cluster.controller_id,
+        current_voters=[_caught_up(cluster.controller_id, wall_ms)],
+        observers=[_caught_up(node, wall_ms) for node in sorted(cluster.live - {cluster.controller_id})],
+    )
+
+
+def _caught_up(node_id: int, wall_ms: int) -> QuorumReplicaState:
+    """Return every node of the process as caught up: it sees a change as it is made."""
+    return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
+
+
+def _unknown(index: int) -> QuorumPartitionResult:
+    return QuorumPartitionResult(
+        partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=None
+    )
+
+
+DESCRIBE_CLUSTER = BrokerApi(
+    DescribeClusterRequest,
+    describe_cluster,
+    unguarded,  # the answer hides the operations from clients without the right to describe the cluster
+    Cost(AnswerBound.FIXED, one_step="the nodes of one process"),
+)
+DESCRIBE_QUORUM = BrokerApi(
+    DescribeQuorumRequest,
+    describe_quorum,
+    guard_cluster(
+        Operation.DESCRIBE, lambda _message, code, text: DescribeQuorumResponse(error_code=code, error_message=text)
+    ),
+    Cost(AnswerBound.REQUEST, {"topics.topic_name": Noun.TOPIC}),
+)

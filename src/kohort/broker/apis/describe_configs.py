@@ -1,0 +1,233 @@
+"""DescribeConfigs (32), versions 1-4: options of topics, brokers, groups and client metrics. KIP-133, KIP-569."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Checking, Denials, Guarded, without
+from kohort.broker.counters import BrokerCounters
+from kohort.broker.option_changes import (
+    authorized_resources,
+    check_broker,
+    levels_of,
+    levels_of_logs,
+    settings_of_group,
+    settings_of_subscription,
+)
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.settings import (
+    PASSWORD,
+    STATIC_BROKER_CONFIG,
+    Setting,
+    broker_settings,
+    cluster_settings,
+    dynamic_settings,
+    topic_settings,
+)
+from kohort.broker.state import BrokerState
+from kohort.config.dynamic_broker import DYNAMIC, DynamicBrokerConfig
+from kohort.config.options import options_of
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topic_names import check_topic_name
+from kohort.security.acls import Operation
+from kohort.steps import Pace, SpreadDict, Steps, counted, each, emptied
+from kohort.wire.messages.configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+Keys = SpreadDict[str, int]
+"""Option names of one resource of the request."""
+RESOURCE_US: Final = 300
+LOADS: Final = "kohort.node.group.loads"
+LOAD_AVG: Final = "kohort.node.group.load.avg.ms"
+LOAD_MAX: Final = "kohort.node.group.load.max.ms"
+LATE: Final = "kohort.node.late.ms"
+LATE_MAX: Final = "kohort.node.late.max.ms"
+FACTS: Final = {
+    LOADS: "How many partitions of groups it has read from their log since it started.",
+    LOAD_AVG: "How long that took on average; empty where it has read none.",
+    LOAD_MAX: "How long the longest of these took.",
+    LATE: "How late its loop was at most within the last one or two minutes.",
+    LATE_MAX: "How late its loop was at most since it started.",
+}
+LONG: Final = 5
+"""Kafka's number for the type."""
+FEW_KEYS: Final = 10
+"""A resource with more keys is described at each mention: its keys cost more than its options."""
+
+
+def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeConfigsRequest = request.message
+    pace = Pace()
+    results = []
+    for resource in message.resources:
+        keys: Keys | None = None
+        if resource.configuration_keys:
+            keys = yield from counted(resource.configuration_keys)
+        results.append(_describe(state, message, resource, keys, request.now_ms))
+        if keys is not None:
+            yield from keys.let_go(pace)
+        if pace.is_due(RESOURCE_US):
+            yield
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(
+    state: BrokerState,
+    message: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    keys: Keys | None,
+    now_ms: int,
+) -> DescribeConfigsResult:
+    try:
+        settings = _settings(state, resource)
+        if resource.resource_type == ConfigResourceType.BROKER and resource.resource_name:
+            settings = [*settings, *_facts(state, keys, now_ms)]
+    except KohortError as error:
+        refusal = refusal_of(error)
+        return DescribeConfigsResult(
+            error_code=refusal.code,
+            error_message=refusal.message or None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    chosen = settings if keys is None else [setting for setting in settings if keys.has(setting.name)]
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_result(message, setting) for setting in chosen],
+    )
+
+
+def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence[Setting]:
+    name = resource.resource_name
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            topic = state.topics.get(name)
+            if topic is None:
+                check_topic_name(name)
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
+            return topic_settings(levels_of_logs(state), topic.config, topic.overrides)
+        case ConfigResourceType.BROKER:
+            return _of_brokers(state, name)
+        case ConfigResourceType.BROKER_LOGGER:
+            check_broker(state, name)
+            return ()
+        case ConfigResourceType.GROUP:
+            return settings_of_group(state, name)
+        case ConfigResourceType.CLIENT_METRICS:
+            return settings_of_subscription(state, name)
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
+
+
+def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
+    """Return what this broker knows of itself, where it is asked for by name."""
+    return node_facts(state.counters, now_ms) if keys is not None and any(map(keys.has, FACTS)) else ()
+
+
+def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
+    """Return the options of this broker, or under ``""`` what was given for all of them while they run."""
+    cluster = state.cluster
+    if name:
+        check_broker(state, name)
+        levels = levels_of(state)
+        return [*broker_settings(levels), *dynamic_settings(levels, options_of(DynamicBrokerConfig))]
+    dynamic = dynamic_settings(levels_of(state)._replace(own={}), DYNAMIC.values())
+    if cluster.is_alone:
+        return dynamic
+    return [
+        *cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted),
+        *dynamic,
+    ]
+
+
+def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=setting.value,
+        read_only=setting.read_only,
+        config_source=setting.source,
+        is_sensitive=setting.type == PASSWORD,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in setting.synonyms
+        ]
+        if message.include_synonyms
+        else [],
+        config_type=setting.type,
+        documentation=setting.doc if message.include_documentation else None,
+    )
+
+
+def node_facts(counters: BrokerCounters, now_ms: int) -> list[Setting]:
+    """Return them, as settings that nobody can change."""
+    values = {
+        LOADS: counters.loads,
+        LOAD_AVG: round(counters.load_ms_total / counters.loads) if counters.loads else "",
+        LOAD_MAX: counters.load_ms_longest if counters.loads else "",
+        LATE: counters.late.lately_ms(now_ms),
+        LATE_MAX: counters.late.longest_ms,
+    }
+    return [
+        Setting(name, str(values[name]), STATIC_BROKER_CONFIG, LONG, doc, (), read_only=True)
+        for name, doc in FACTS.items()
+    ]
+
+
+def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE_CONFIGS on each topic and group, and on the cluster."""
+    message: DescribeConfigsRequest = checking.request.message
+    allowed, denied = yield from authorized_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
+    told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
+    yield from emptied(denied, Pace(goes_on=True))
+    return without(checking, allowed, Denials("resources", "results", told), DescribeConfigsResponse)
+
+
+def _not_told(one: Any, code: ErrorCode) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=DENIAL_TEXTS[code],
+        resource_type=one.resource_type,
+        resource_name=one.resource_name,
+    )
+
+
+def refuse_configs(request: Request, message: str) -> DescribeConfigsResponse:
+    asked: DescribeConfigsRequest = request.message
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=TOO_LARGE,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in asked.resources
+        ]
+    )
+
+
+def _resource(resource: Any) -> tuple[Any, ...] | None:
+    keys = resource.configuration_keys or ()
+    return (resource.resource_type, resource.resource_name, *keys) if len(keys) <= FEW_KEYS else None
+
+
+DESCRIBE_CONFIGS = BrokerApi(
+    DescribeConfigsRequest,
+    describe_configs,
+    guard_describe_configs,
+    Cost(
+        AnswerBound.UNREAD,
+        {"resources.resource_name": Noun.RESOURCE},
+        once=("resources", _resource),
+        parts=Parts(("resources",), ("results",), 15, refuse=refuse_configs),
+    ),
+)

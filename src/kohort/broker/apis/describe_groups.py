@@ -1,0 +1,181 @@
+"""DescribeGroups (15), versions 0-6, and ConsumerGroupDescribe (69), versions 0-1: state, members and assignments of
+groups. KIP-430 (authorized operations), KIP-848. The answers are built in ``kohort.coordinator``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts, itself
+from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Checking, Denials, Guarded, without
+from kohort.broker.group_requests import group_request
+from kohort.broker.request import Request
+from kohort.broker.state import BrokerState
+from kohort.coordinator.describe import FIRST_WITH_GROUP_ID_NOT_FOUND
+from kohort.security.acls import NOT_ASKED, Operation, ResourceType
+from kohort.steps import Pace, Steps, each
+from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.group_consumer import (
+    ConsumerGroupDescribeGroup,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kohort.wire.schema import Message
+
+LOOK_US: Final = 1.5
+OPERATIONS_US: Final = 10
+TOPICS_DENIED: Final = "The group has described topic(s) that the client is not authorized to describe."
+MEMBERS_IN_A_UNIT: Final = 4
+BYTES_IN_A_UNIT: Final = 4_096
+WEIGHED_MEMBERS: Final = 2_500
+"""A larger group is a part of its own, so that the bytes of its members need no count."""
+OWNED_IN_A_UNIT: Final = 50
+UNITS_OF_A_MODERN_MEMBER: Final = 2
+
+
+def guard_describe_groups(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each group; what may be done to those is told as it is asked for (KIP-430)."""
+    message: DescribeGroupsRequest = checking.request.message
+    allowed, denied = yield from checking.authorized(
+        Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group_id: group_id
+    )
+    refused = yield from each(
+        denied, lambda group_id: DescribedGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
+    )
+    if not message.include_authorized_operations:
+        return without(checking, allowed, Denials("groups", "groups", refused), DescribeGroupsResponse)
+    if not allowed:
+        return Guarded(DescribeGroupsResponse(groups=refused))
+    checking.keep(groups=allowed)
+
+    def amend(answer: DescribeGroupsResponse) -> Steps[Message]:
+        pace = Pace()
+        for group in answer.groups:
+            if group.authorized_operations != NOT_ASKED:
+                operations = checking.operations_of(ResourceType.GROUP, group.group_id)
+                setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
+            if pace.is_due(OPERATIONS_US):
+                yield
+        answer.groups.extend(refused)
+        return answer
+
+    return Guarded(amend=amend)
+
+
+def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each group, and on each topic that its members have or are to have; what may be done to a group is
+    told as it is asked for (KIP-430)."""
+    message: ConsumerGroupDescribeRequest = checking.request.message
+    allowed, denied = yield from checking.authorized(
+        Operation.DESCRIBE, ResourceType.GROUP, message.group_ids, lambda group_id: group_id
+    )
+    refused = yield from each(
+        denied, lambda group_id: ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
+    )
+    if not allowed:
+        return Guarded(ConsumerGroupDescribeResponse(groups=refused))
+    checking.keep(group_ids=allowed)
+
+    def amend(answer: ConsumerGroupDescribeResponse) -> Steps[Message]:
+        pace = Pace()
+        told = list(refused)
+        known: dict[str, bool] = {}
+        for group in answer.groups:
+            told.append((yield from _shown(checking, group, known)))
+            if pace.is_due(OPERATIONS_US):
+                yield
+        return ConsumerGroupDescribeResponse(groups=told)
+
+    return Guarded(amend=amend)
+
+
+def _shown(
+    checking: Checking, group: ConsumerGroupDescribeGroup, known: dict[str, bool]
+) -> Steps[ConsumerGroupDescribeGroup]:
+    """Return what is told of a group: all, or nothing where it has a topic that the caller may not describe."""
+    pace = Pace()
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            for topic in assignment.topic_partitions:
+                name = topic.topic_name
+                if name not in known:
+                    known[name] = checking.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=True)
+                if not known[name]:
+                    return ConsumerGroupDescribeGroup(
+                        error_code=TOPIC_DENIED, error_message=TOPICS_DENIED, group_id=group.group_id
+                    )
+            if pace.is_due(LOOK_US):
+                yield
+    if group.authorized_operations != NOT_ASKED:
+        operations = checking.operations_of(ResourceType.GROUP, group.group_id)
+        setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
+    return group
+
+
+def refuse_groups(request: Request, message: str) -> DescribeGroupsResponse:
+    asked: DescribeGroupsRequest = request.message
+    told = message if request.version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(error_code=TOO_LARGE, error_message=told, group_id=name) for name in asked.groups]
+    )
+
+
+def refuse_consumer_groups(request: Request, message: str) -> ConsumerGroupDescribeResponse:
+    asked: ConsumerGroupDescribeRequest = request.message
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            ConsumerGroupDescribeGroup(error_code=TOO_LARGE, error_message=message, group_id=name)
+            for name in asked.group_ids
+        ]
+    )
+
+
+def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
+    """Weigh the members of a classic group, and their metadata and assignments."""
+    (group_id,) = chain
+    groups = state.coordinator.groups_beside(group_id)
+    group = None if groups is None else groups.by_id.get(group_id)
+    if group is None:
+        return 0
+    members = group.round.members
+    if len(members) > WEIGHED_MEMBERS:
+        return len(members) // MEMBERS_IN_A_UNIT
+    size = sum(len(m.assignment) + sum(len(metadata) for _, metadata in m.protocols) for m in members.values())
+    return len(members) // MEMBERS_IN_A_UNIT + size // BYTES_IN_A_UNIT
+
+
+def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
+    """Weigh the members of a consumer group, the partitions that they own, and the names that they subscribe to."""
+    (group_id,) = chain
+    groups = state.coordinator.groups_beside(group_id)
+    group = None if groups is None else groups.consumer.get(group_id)
+    if group is None:
+        return 0
+    units = UNITS_OF_A_MODERN_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
+    if len(group.members) > WEIGHED_MEMBERS:
+        return units
+    names = sum(len(member.said.subscribed_topic_names) for member in group.members.values())
+    return units + names // OWNED_IN_A_UNIT
+
+
+DESCRIBE_GROUPS = BrokerApi(
+    DescribeGroupsRequest,
+    group_request,
+    guard_describe_groups,
+    Cost(
+        AnswerBound.UNREAD,
+        {"groups": Noun.GROUP},
+        once=("groups", itself),
+        parts=Parts(("groups",), ("groups",), 500, brings=members_of_group, refuse=refuse_groups),
+    ),
+)
+CONSUMER_GROUP_DESCRIBE = BrokerApi(
+    ConsumerGroupDescribeRequest,
+    group_request,
+    guard_describe_consumer_groups,
+    Cost(
+        AnswerBound.UNREAD,
+        {"group_ids": Noun.GROUP},
+        once=("group_ids", itself),
+        parts=Parts(("group_ids",), ("groups",), 500, brings=members_of_consumer_group, refuse=refuse_consumer_groups),
+    ),
+)

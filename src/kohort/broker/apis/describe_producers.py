@@ -1,0 +1,114 @@
+"""DescribeProducers (61), version 0: what a partition knows of its producers and of their transactions. KIP-664.
+
+Any replica answers, as in Kafka, where a tool asks those of the broker that it looks into.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kohort.broker.api import PARTITIONS, TOO_LARGE, TOPICS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.authorization import DENIAL_TEXTS, TOPIC_DENIED, TopicsRule
+from kohort.broker.leaders import topic_with
+from kohort.broker.request import Answer, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.partition import PartitionLog
+from kohort.log.topic_names import check_topic_name
+from kohort.security.acls import Operation
+from kohort.wire.messages.producer_ids import (
+    ActiveProducer,
+    ActiveProducersPartition,
+    ActiveProducersTopic,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+
+PRODUCERS_IN_A_UNIT: Final = 8
+
+
+def describe_producers(state: BrokerState, request: Request) -> Answer:
+    message: DescribeProducersRequest = request.message
+    return DescribeProducersResponse(
+        topics=[
+            ActiveProducersTopic(
+                name=asked.name, partitions=[_partition(state, asked.name, index) for index in asked.partition_indexes]
+            )
+            for asked in message.topics
+        ]
+    )
+
+
+def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPartition:
+    try:
+        check_topic_name(name)
+        topic = topic_with(state, name, index)
+        if state.node.node_id not in state.cluster.placement(topic, index).replicas:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    except KohortError as error:
+        refusal = refusal_of(error)
+        return ActiveProducersPartition(
+            partition_index=index, error_code=refusal.code, error_message=refusal.message or None
+        )
+    return ActiveProducersPartition(partition_index=index, active_producers=_active(topic.partitions[index]))
+
+
+def _active(log: PartitionLog) -> list[ActiveProducer]:
+    return [
+        ActiveProducer(
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.last_timestamp_ms,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.open_since,
+        )
+        for producer_id, producer in sorted(log.producers)
+    ]
+
+
+def refuse_producers(request: Request, message: str) -> DescribeProducersResponse:
+    asked: DescribeProducersRequest = request.message
+    return DescribeProducersResponse(
+        topics=[
+            ActiveProducersTopic(
+                name=topic.name,
+                partitions=[
+                    ActiveProducersPartition(partition_index=p, error_code=TOO_LARGE, error_message=message)
+                    for p in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics
+        ]
+    )
+
+
+def producers_of_partition(state: BrokerState, chain: tuple[Any, ...]) -> int:
+    """Weigh the producers of a partition."""
+    if len(chain) < 2:
+        return 0
+    topic, partition = chain
+    log = state.topics.log(topic.name, partition)
+    return 0 if log is None else len(log.producers) // PRODUCERS_IN_A_UNIT
+
+
+DESCRIBE_PRODUCERS = BrokerApi(
+    DescribeProducersRequest,
+    describe_producers,
+    TopicsRule(
+        Operation.READ,
+        DescribeProducersResponse,
+        lambda p: ActiveProducersPartition(
+            partition_index=p, error_code=TOPIC_DENIED, error_message=DENIAL_TEXTS[TOPIC_DENIED]
+        ),
+        lambda topic, made: ActiveProducersTopic(name=topic.name, partitions=made),
+        partitions_of=lambda topic: topic.partition_indexes,
+    ),
+    Cost(
+        AnswerBound.UNREAD,
+        TOPICS,
+        parts=Parts(
+            ("topics", "partition_indexes"), PARTITIONS, 500, brings=producers_of_partition, refuse=refuse_producers
+        ),
+    ),
+)

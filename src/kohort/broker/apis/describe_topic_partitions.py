@@ -1,0 +1,133 @@
+"""DescribeTopicPartitions (75), version 0: topics by name, in pages that a cursor continues. KIP-966.
+
+As in Kafka, a topic that was named and does not exist costs nothing of the page's limit, and a partition without a
+leader tells it by the leader -1 alone. All replicas are on the one storage: none is merely eligible to lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import Checking, unguarded
+from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode, KohortError
+from kohort.log.topic_names import check_topic_name
+from kohort.log.topics import Topic
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, Steps, in_order
+from kohort.wire.messages.topics import (
+    DescribedTopicPartition,
+    DescribedTopicPartitions,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicPartitionsCursor,
+)
+
+TOPIC_US: Final = 10
+
+
+def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeTopicPartitionsRequest = request.message
+    room = max(1, min(message.response_partition_limit, state.config.max_request_partition_size_limit))
+    if _is_astray(message):
+        refused = [DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    topics: list[DescribedTopicPartitions] = []
+    denied: list[DescribedTopicPartitions] = []
+    following: TopicPartitionsCursor | None = None
+    pace = Pace()
+    for name, begin in (yield from _pages(state, message)):
+        if pace.is_due(TOPIC_US):
+            yield
+        if not Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=not message.topics):
+            if message.topics:
+                denied.append(_denied(state, name))
+            continue
+        if room == 0:
+            following = TopicPartitionsCursor(topic_name=name, partition_index=0)
+            break
+        topic = state.topics.get(name)
+        if topic is None:
+            topics.append(_missing(state, request, name))
+            continue
+        end = min(begin + room, len(topic.partitions))
+        topics.append(_described(state, request, topic, begin, end))
+        if end < len(topic.partitions):
+            following = TopicPartitionsCursor(topic_name=name, partition_index=end)
+            break
+        room -= max(0, end - begin)
+    return DescribeTopicPartitionsResponse(topics=[*topics, *denied], next_cursor=following)
+
+
+def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
+    """Tell whether the cursor names a topic that is not asked for, or no partition."""
+    cursor = message.cursor
+    if cursor is None:
+        return False
+    strange = bool(message.topics) and all(asked.name != cursor.topic_name for asked in message.topics)
+    return strange or cursor.partition_index < 0
+
+
+def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
+    """Return the topics from the cursor on, by name, and the first partition wanted of each."""
+    cursor = message.cursor
+    begin = "" if cursor is None else cursor.topic_name
+    wanted = (asked.name for asked in message.topics) if message.topics else (topic.name for topic in state.topics)
+    names = yield from in_order(name for name in wanted if name >= begin)
+    return ((name, cursor.partition_index if cursor is not None and name == cursor.topic_name else 0) for name in names)
+
+
+def _denied(state: BrokerState, name: str) -> DescribedTopicPartitions:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.own_topics)
+
+
+def _missing(state: BrokerState, request: Request, name: str) -> DescribedTopicPartitions:
+    try:
+        check_topic_name(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    except KohortError as error:
+        code = refusal_of(error).code
+    return DescribedTopicPartitions(
+        error_code=code, name=name, topic_authorized_operations=_operations(state, request, name)
+    )
+
+
+def _operations(state: BrokerState, request: Request, name: str) -> int:
+    return Checking(state, request).operations_of(ResourceType.TOPIC, name)
+
+
+def _described(state: BrokerState, request: Request, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
+    live = state.cluster.live_at(request.caller.listener)
+    return DescribedTopicPartitions(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            DescribedTopicPartition(
+                partition_index=index,
+                leader_id=placed.leader if placed.leader in live else NO_LEADER,
+                leader_epoch=topic.partitions[index].leader_epoch,
+                replica_nodes=placed.replicas,
+                isr_nodes=placed.in_sync(live),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=placed.offline(live),
+            )
+            for index, placed in islice(enumerate(state.cluster.placements(topic)), begin, end)
+        ],
+        topic_authorized_operations=_operations(state, request, topic.name),
+    )
+
+
+DESCRIBE_TOPIC_PARTITIONS = BrokerApi(
+    DescribeTopicPartitionsRequest,
+    describe_topic_partitions,
+    unguarded,  # the handler checks each topic of the page
+    Cost(AnswerBound.PAGE, TOPICS),
+)

@@ -1,0 +1,103 @@
+"""ElectLeaders (43), versions 0-2: let the first replica lead again, or anyone where nobody does. KIP-183, KIP-460.
+
+An unclean election loses nothing here, as the nodes share one storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import guard_cluster, refused_by_topic
+from kohort.broker.cluster.placement import elect_any, elect_preferred
+from kohort.broker.leaders import topic_with
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.security.acls import Operation
+from kohort.steps import STEP_US, Pace, Steps
+from kohort.wire.messages.reassignments import (
+    ElectLeadersPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopic,
+    ElectLeadersTopicResult,
+)
+from kohort.wire.schema import Message
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+ELECT_US: Final = 10
+WRITTEN_AT_ONCE: Final = 20
+"""Partitions whose leader changes in one write."""
+
+
+def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: ElectLeadersRequest = request.message
+    kind = message.election_type if request.version >= 1 else PREFERRED
+    if kind not in {PREFERRED, UNCLEAN}:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"election type {kind}")
+    everything = message.topic_partitions is None
+    asked = message.topic_partitions or [
+        ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in state.topics
+    ]
+    results = []
+    pace = Pace()
+    for one in asked:
+        of: list[ElectLeadersPartitionResult] = []
+        for at in range(0, len(one.partitions), WRITTEN_AT_ONCE):
+            some = _elect(state, kind, one.topic, one.partitions[at : at + WRITTEN_AT_ONCE])
+            changed = any(result.error_code == ErrorCode.NONE for result in some)
+            of += [r for r in some if not everything or r.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            if pace.is_due(STEP_US if changed else ELECT_US * len(some)):
+                yield
+        if of or not everything:
+            results.append(ElectLeadersTopicResult(topic=one.topic, partition_result=of))
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> list[ElectLeadersPartitionResult]:
+    """Elect the leaders of some partitions of a topic, and write it down once."""
+    choose = elect_preferred if kind == PREFERRED else elect_any
+    results, changes = [], []
+    for index in indexes:
+        try:
+            topic = topic_with(state, name, index)
+            now = state.cluster.placement(topic, index)
+            changes.append((topic, index, replace(now, leader=choose(now, state.cluster.live))))
+        except KohortError as error:
+            results.append(_refused(index, error))
+        else:
+            results.append(ElectLeadersPartitionResult(partition_id=index, error_message=None))
+    try:
+        state.cluster.change_all(changes)
+    except KohortError as error:
+        return [_refused(r.partition_id, error) if r.error_code == ErrorCode.NONE else r for r in results]
+    return results
+
+
+def _refused(index: int, error: KohortError) -> ElectLeadersPartitionResult:
+    refusal = refusal_of(error)
+    return ElectLeadersPartitionResult(
+        partition_id=index, error_code=refusal.code, error_message=refusal.message or None
+    )
+
+
+def _not_elected(message: ElectLeadersRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from refused_by_topic(
+        message.topic_partitions or (),
+        lambda topic: topic.partitions,
+        lambda p: ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words),
+        lambda topic, made: ElectLeadersTopicResult(topic=topic.topic, partition_result=made),
+    )
+    return ElectLeadersResponse(error_code=code, replica_election_results=refused)
+
+
+ELECT_LEADERS = BrokerApi(
+    ElectLeadersRequest,
+    elect_leaders,
+    guard_cluster(Operation.ALTER, _not_elected),
+    Cost(AnswerBound.REQUEST, {"topic_partitions.topic": Noun.TOPIC}),
+)

@@ -1,0 +1,383 @@
+"""Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227,
+KIP-516, KIP-951.
+
+A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds slices of the log, read as
+the connection takes them (broker/unread.py, ADR 10), and never joined. Only the leader is read from: nobody fetches as
+a follower, and no replica is preferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import Checking, unguarded
+from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
+from kohort.broker.first_fetches import LOOKED_AT_MOST, FetchedPartition
+from kohort.broker.leaders import TELLS_LEADER, check_leader, check_leader_epoch, endpoints_of, leader_now
+from kohort.broker.purgatory import Parked
+from kohort.broker.request import AnswerInSteps, Request, Unanswered, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.batches import LogSlice
+from kohort.log.partition import PartitionLog
+from kohort.log.topics import Topic
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, Steps, emptied
+from kohort.wire.codec import Buffer, encode_framed_in_steps
+from kohort.wire.compression import Codec
+from kohort.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from kohort.wire.record_batch import split_batches
+
+READ_COMMITTED: Final = 1
+NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_ZSTD: Final = 10
+FIRST_VERSION_WITH_LEADERS: Final = 12
+FIRST_VERSION_WITH_ENDPOINTS: Final = 16
+NOT_DIVERGING: Final = PartitionData().diverging_epoch
+WATCHED_MOST: Final = 5_000
+"""A fetch of more partitions that waits is woken by these, or by its time."""
+READ_US: Final = 12
+SURVEY_US: Final = 4
+TELL_US: Final = 0.3
+LOOK_US: Final = 0.3
+
+
+@dataclass(slots=True, eq=False)
+class OpenFetch:
+    """A fetch under way: what is asked, and the plan of its session."""
+
+    request: Request
+    plan: FetchPlan
+    denied: frozenset[TopicKey] = frozenset()
+    """The topics that the caller might not read when it asked."""
+
+
+@dataclass(slots=True, eq=False)
+class ResponseBudget:
+    """How many bytes an answer may still have, and how many of them may be read before it is sent."""
+
+    bytes: int
+    at_hand: int
+    is_empty: bool = True
+    """Whether it has none yet: then the first batch fits, whatever its size (KIP-74)."""
+
+    def take(self, found: list[LogSlice]) -> list[Buffer]:
+        """Return ``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their
+        turn."""
+        parts: list[Buffer] = []
+        for one in found:
+            self.bytes -= len(one)
+            self.is_empty = False
+            at_hand = one.at_hand
+            if at_hand is None and not self.at_hand:
+                one.begun = b""
+            self.at_hand = max(self.at_hand - len(one.begun), 0)
+            parts.append(one if at_hand is None else at_hand)  # type: ignore[arg-type]  # it has a length
+        return parts
+
+
+def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: FetchRequest = request.message
+    pace = Pace()
+    try:
+        plan = yield from state.sessions.begin(message, request.version, request.now_ms, pace)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code)
+    if state.cluster.first_fetches:
+        _note_first_fetches(state, request)
+    reading = OpenFetch(request, plan)
+    if state.access is not None:
+        reading.denied = yield from denied_topics(state, request, plan.wanted)
+    if message.max_wait_ms <= 0 or all(wanted.topic in reading.denied for wanted in plan.wanted):
+        return (yield from answer(state, reading, pace))
+    min_bytes = min(message.min_bytes, message.max_bytes, _most_bytes(state, request))
+    missing, keys = yield from _survey(state, reading, min_bytes, pace)
+    if missing <= 0:
+        return (yield from answer(state, reading, pace))
+    committed_only = message.isolation_level == READ_COMMITTED
+    parked = Parked(request.reply_to, keys, missing, reading, committed_only)
+    state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
+    return Unanswered.LATER
+
+
+def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
+    """Answer a fetch that has waited; rights that were revoked meanwhile are gone."""
+    if state.access is not None:
+        reading.denied = yield from denied_topics(state, reading.request, reading.plan.wanted)
+    return (yield from answer(state, reading, pace))
+
+
+def _note_first_fetches(state: BrokerState, request: Request) -> None:
+    """Write into the journal which partitions a member fetches for the first time since it was given them."""
+    first = state.cluster.first_fetches
+    asked = islice(_named_partitions(state, request.message), LOOKED_AT_MOST)
+    for entry in first.fetched(request.client_id, request.client_host, asked, request.now_ms):
+        state.coordinator.note(entry)
+
+
+def _named_partitions(state: BrokerState, message: FetchRequest) -> Iterator[FetchedPartition]:
+    for asked in message.topics:
+        topic = state.topics.by_id(asked.topic_id) if not asked.topic else None
+        name = asked.topic or (topic.name if topic is not None else "")
+        for p in asked.partitions:
+            yield name, p.partition, p.fetch_offset
+
+
+def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
+    """Read what is there, within the bounds of the request, and tell it as the session has it."""
+    message: FetchRequest = reading.request.message
+    at_hand = state.unread.piece_bytes
+    room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
+    if reading.request.version < FIRST_VERSION_WITH_ZSTD:
+        room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
+    results = []
+    for wanted in reading.plan.wanted:
+        results.append((wanted, _read(state, reading, wanted, room)))
+        if pace.is_due(READ_US):
+            yield
+    if state.quotas.under_way and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
+        session = reading.plan.session
+        return FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
+    session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
+    leaders: set[int] = set()
+    if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
+        for _, data in told:
+            leaders.add(data.current_leader.leader_id)
+            if pace.is_due(TELL_US):
+                yield
+    by_topic = yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)
+    for held in (told, results, reading.plan.wanted):
+        yield from emptied(held, pace)
+    return FetchResponse(
+        session_id=session_id,
+        responses=by_topic,
+        node_endpoints=[
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints_of(state, leaders, reading.request.caller.listener)
+        ],
+    )
+
+
+def _most_bytes(state: BrokerState, request: Request) -> int:
+    """Return how many bytes an answer may have, whatever is asked."""
+    most = state.config.fetch_max_bytes
+    return min(most, state.quotas.most_fetched(request)) if state.quotas.under_way else most
+
+
+def _held_up(
+    state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, PartitionData]], pace: Pace
+) -> Steps[int]:
+    """Return for how long the client is held up instead of being given ``results``: then it is told nothing, and its
+    session stays as it was (protocol/security.md#throttled-fetches)."""
+    incremental = reading.plan.session is not None
+    told = [(wanted, data) for wanted, data in results if not incremental or wanted.differs(data)]
+    answer = FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
+    buffers = yield from encode_framed_in_steps(b"", answer, reading.request.version)
+    return state.quotas.fetched(reading.request, sum(map(len, buffers)))
+
+
+def _by_topic(
+    told: list[tuple[SessionPartition, PartitionData]], pace: Pace, *, topic_ids: bool
+) -> Steps[list[FetchableTopicResponse]]:
+    """Group partitions: neighbours of one topic share an entry; the order of partitions is the session's."""
+    topics: list[FetchableTopicResponse] = []
+    last = None
+    for wanted, data in told:
+        if wanted.topic != last:
+            last = wanted.topic
+            entry = FetchableTopicResponse(topic_id=last) if topic_ids else FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
+            topics.append(entry)
+        topics[-1].partitions.append(data)
+        if pace.is_due(TELL_US):
+            yield
+    return topics
+
+
+def _survey(
+    state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
+) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
+    """Return how many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
+    missing, has_paused = min_bytes, False
+    keys: list[tuple[bytes, int]] = []
+    sizes: list[int] = []
+    try:
+        for wanted in reading.plan.wanted:
+            if wanted.topic in reading.denied:
+                continue  # it is told with what the others bring
+            key, size = _available(state, reading, wanted)
+            missing -= size
+            if missing <= 0:
+                return 0, []
+            if len(keys) < WATCHED_MOST:
+                keys.append(key)
+                sizes.append(size)
+            if pace.is_due(SURVEY_US):
+                has_paused = True
+                yield
+        if has_paused:  # what came meanwhile woke nobody
+            watched = (wanted for wanted in reading.plan.wanted if wanted.topic not in reading.denied)
+            now = [_available(state, reading, wanted)[1] for wanted in islice(watched, len(keys))]
+            missing -= sum(now) - sum(sizes)
+    except ApiError:
+        return 0, []
+    return missing, keys
+
+
+def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition) -> tuple[tuple[bytes, int], int]:
+    """Return a partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be
+    told."""
+    topic, log = _log(state, wanted)
+    check_leader_epoch(wanted.leader_epoch, log)
+    check_leader(state, topic, wanted.partition)
+    if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    size = 0
+    if wanted.fetch_offset < _visible_end(reading.request.message, log):
+        size = min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
+    return (topic.topic_id, wanted.partition), size
+
+
+def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room: ResponseBudget) -> PartitionData:
+    request = reading.request
+    message: FetchRequest = request.message
+    if wanted.topic in reading.denied:
+        return _refused(state, request, wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    committed = message.isolation_level == READ_COMMITTED
+    try:
+        topic, log = _log(state, wanted)
+        check_leader_epoch(wanted.leader_epoch, log)
+        check_leader(state, topic, wanted.partition)
+        diverging = _diverging(wanted, log)
+        found: list[LogSlice] = []
+        if diverging is None:
+            end = _visible_end(message, log)
+            size, first = min(wanted.max_bytes, room.bytes), room.is_empty
+            if size > 0 or first:
+                found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, at_hand=room.at_hand)
+            if found and request.version < FIRST_VERSION_WITH_ZSTD:
+                _check_codec(found)
+        return PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=_aborted(log, wanted.fetch_offset, found) if committed else None,
+            diverging_epoch=diverging or NOT_DIVERGING,
+            records=room.take(found),
+        )
+    except KohortError as error:
+        return _refused(state, request, wanted, refusal_of(error).code)
+
+
+def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
+    """Return what of the batches that are read was taken back, so that the reader can leave it out."""
+    taken_back = log.taken_back(offset, found[-1].next_offset) if found else ()
+    return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
+
+
+def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> PartitionData:
+    leader_id = leader_epoch = -1
+    if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
+        key = wanted.topic
+        topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
+        leader_id, leader_epoch = leader_now(state, topic, wanted.partition)
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=code,
+        high_watermark=-1,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        aborted_transactions=[] if code in NOT_FOUND else None,  # as Kafka has it; clients do not care
+        records=b"",
+    )
+
+
+def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, PartitionLog]:
+    key = wanted.topic
+    topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
+    if topic is None:
+        raise ApiError(_unknown(state, wanted))
+    wanted.name = topic.name
+    if not 0 <= wanted.partition < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic, topic.partitions[wanted.partition]
+
+
+def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
+    """Return the error for a topic that is not there; a session remembers the name of a topic that was deleted."""
+    if isinstance(wanted.topic, bytes) and wanted.name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    recreated = None if wanted.name is None else state.topics.get(wanted.name)
+    if recreated is None or wanted.partition >= len(recreated.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
+    return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | None:
+    """Return where the reader's log and ours part (KIP-595), if they do."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _check_codec(found: list[LogSlice]) -> None:
+    """Raise ApiError where a reader older than zstd would be given zstd (KIP-110)."""
+    if any(header.codec == Codec.ZSTD for one in found for _, header in split_batches(one.load())):
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def denied_topics(
+    state: BrokerState, request: Request, wanted: Sequence[SessionPartition]
+) -> Steps[frozenset[TopicKey]]:
+    """Return those of the topics that may not be read; of an id that no topic has, the reader hears just that."""
+    message: FetchRequest = request.message
+    is_replica = max(message.replica_id, message.replica_state.replica_id) >= 0
+    if is_replica and Checking(state, request).may_on_cluster(Operation.CLUSTER_ACTION):
+        return frozenset()
+    pace = Pace()
+    known: dict[TopicKey, bool] = {}
+    for one in wanted:
+        if one.topic not in known:
+            known[one.topic] = _may_read(state, request, one.topic, is_replica=is_replica)
+        if pace.is_due(LOOK_US):
+            yield
+    return frozenset(key for key, is_allowed in known.items() if not is_allowed)
+
+
+def _may_read(state: BrokerState, request: Request, key: TopicKey, *, is_replica: bool) -> bool:
+    if isinstance(key, bytes):
+        topic = state.topics.by_id(key)
+        if topic is None:
+            return True
+        key = topic.name
+    return not is_replica and Checking(state, request).may(Operation.READ, ResourceType.TOPIC, key)
+
+
+FETCH = BrokerApi(
+    FetchRequest,
+    fetch,
+    unguarded,  # the handler checks each topic of its session
+    Cost(AnswerBound.FETCH, {"topics.topic": Noun.TOPIC, "topics.topic_id": Noun.TOPIC_ID}),
+)

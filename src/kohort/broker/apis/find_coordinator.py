@@ -1,0 +1,127 @@
+"""FindCoordinator (10), versions 0-6: who coordinates a group, or a transaction. KIP-98, KIP-699 (several keys).
+
+The leader of the key's partition of ``__consumer_offsets``, or of ``__transaction_state``, coordinates it; the topic is
+made when it is first asked for, before the answer.
+Deviation: share groups have no coordinator here, and are told so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.authorization import (
+    CLUSTER_DENIED,
+    DENIAL_TEXTS,
+    PASSED,
+    REFUSE_US,
+    Checking,
+    Denials,
+    Guarded,
+    without,
+)
+from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.request import Answer, Refusal, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import transaction_coordinator
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kohort.steps import Steps, each
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+FIRST_WITH_SEVERAL_KEYS: Final = 4
+COORDINATED: Final = {
+    0: (Operation.DESCRIBE, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_DENIED),
+}
+"""By the type of key: a group, a transactional id, a share group's partition."""
+
+
+def find_coordinator(state: BrokerState, request: Request) -> Answer:
+    message: FindCoordinatorRequest = request.message
+    refusal = None
+    try:
+        _check_key_type(message.key_type)
+        if message.key_type == TRANSACTION:
+            state.cluster.transactions.ensure(request.now_ms)
+        else:
+            state.offsets_topic.ensure(request.now_ms)
+    except KohortError as error:
+        refusal = refusal_of(error)
+    keys = message.coordinator_keys if request.version >= FIRST_WITH_SEVERAL_KEYS else [message.key]
+    answers = [_answer(state, request, key, refusal) for key in keys]
+    if request.version >= FIRST_WITH_SEVERAL_KEYS:
+        return FindCoordinatorResponse(coordinators=answers)
+    only = answers[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message or "NONE",
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _check_key_type(key_type: int) -> None:
+    if key_type not in (GROUP, TRANSACTION):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0) and transactions (1)"
+        )
+
+
+def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | None) -> Coordinator:
+    if refusal is not None:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
+    if request.message.key_type == TRANSACTION:
+        node_id = transaction_coordinator(state, key, request.now_ms)
+    else:
+        node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), request.now_ms)
+    node = state.cluster.nodes[node_id].at.get(request.caller.listener) if node_id != NO_LEADER else None
+    if node is None:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            error_message="no node that could coordinate it is up"
+            if node_id == NO_LEADER
+            else f"node {node_id} coordinates it, and has no address on this listener",
+        )
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
+
+
+def guard_find_coordinator(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each group or transactional id; CLUSTER_ACTION for share groups."""
+    message: FindCoordinatorRequest = checking.request.message
+    if message.key_type not in COORDINATED:
+        return PASSED
+    operation, resource_type, code = COORDINATED[message.key_type]
+    on_cluster = resource_type is ResourceType.CLUSTER
+    if checking.request.version < FIRST_WITH_SEVERAL_KEYS:
+        if checking.may(operation, resource_type, CLUSTER_NAME if on_cluster else message.key):
+            return PASSED
+        return Guarded(FindCoordinatorResponse(error_code=code, error_message=DENIAL_TEXTS[code], node_id=-1, port=-1))
+    allowed, denied = yield from checking.authorized(
+        operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
+    )
+    told = yield from each(
+        denied,
+        lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""),
+        REFUSE_US,
+    )
+    return without(checking, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
+
+
+FIND_COORDINATOR = BrokerApi(
+    FindCoordinatorRequest,
+    find_coordinator,
+    guard_find_coordinator,
+    Cost(
+        AnswerBound.REQUEST,
+        {"key": Noun.GROUP, "coordinator_keys": Noun.GROUP},
+        parts=Parts(("coordinator_keys",), ("coordinators",), 1_000),
+    ),
+)

@@ -1,0 +1,75 @@
+"""InitProducerId (22), versions 0-5: an id for an idempotent or a transactional producer. KIP-98, KIP-360, KIP-890.
+
+Without a transactional id every call gives a new id with epoch 0, as Kafka does. With one the id stays and the epoch
+goes up, so that an earlier user of the id can do nothing more; a transaction that it left open is aborted first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from kohort.broker.api import ONE_NAME, BrokerApi, Noun
+from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, Checking, Guarded
+from kohort.broker.request import Answer, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import check_coordinator
+from kohort.errors import ErrorCode, KohortError
+from kohort.model import ProducerIdAndEpoch
+from kohort.security.acls import Operation, ResourceType
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+
+NONE: Final = -1
+FIRST_WITH_PRODUCER_FENCED: Final = 4
+
+
+def init_producer_id(state: BrokerState, request: Request) -> Answer:
+    message: InitProducerIdRequest = request.message
+    if (message.producer_id == NONE) != (message.producer_epoch == NONE):
+        return _refused(ErrorCode.INVALID_REQUEST)  # one is nothing without the other
+    if message.transactional_id is None:
+        return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
+    expected = None
+    if message.producer_id != NONE:
+        expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        given = state.cluster.transactions.init(
+            message.transactional_id, message.transaction_timeout_ms, expected, request.now_ms
+        )
+    except KohortError as error:
+        code = refusal_of(error).code
+        if code is ErrorCode.PRODUCER_FENCED and request.version < FIRST_WITH_PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return _refused(code)
+    answer = InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+    needs = state.cluster.transactions.take_unflushed()
+    return state.flushes.answer(request, needs, answer, _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
+
+
+def guard_init_producer_id(checking: Checking) -> Guarded:
+    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on some topic (KIP-679)."""
+    message: InitProducerIdRequest = checking.request.message
+    code = ID_DENIED
+    if message.transactional_id is not None:
+        if checking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
+            return PASSED
+    else:
+        code = CLUSTER_DENIED
+        if checking.may_on_cluster(Operation.IDEMPOTENT_WRITE, quietly=True) or checking.may(
+            Operation.WRITE, ResourceType.TOPIC, None
+        ):
+            return PASSED
+    return Guarded(InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE))
+
+
+INIT_PRODUCER_ID = BrokerApi(
+    InitProducerIdRequest,
+    init_producer_id,
+    guard_init_producer_id,
+    replace(ONE_NAME, names={"transactional_id": Noun.TRANSACTIONAL_ID}),
+)

@@ -1,0 +1,110 @@
+"""ListOffsets (2), versions 1-11: offsets by time and by name. KIP-79, KIP-734 (max timestamp), KIP-405 (tiers).
+
+Nothing is tiered here: the earliest local offset is the log start, and there is no latest tiered or pending offset.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
+from kohort.broker.leaders import led_log
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.partition import PartitionLog
+from kohort.security.acls import Operation
+from kohort.steps import Pace, counted
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED: Final = 1
+FIRST_VERSION_WITH_EPOCHS: Final = 4
+TOPIC_US: Final = 2
+FIND_US: Final = 5
+LOOK_UP_US: Final = 300
+"""By time: what is found in an index and in a batch."""
+
+
+def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: ListOffsetsRequest = request.message
+    topics = []
+    pace = Pace()
+    for asked in message.topics:
+        counts = yield from counted(partition.partition_index for partition in asked.partitions)
+        partitions = []
+        for partition in asked.partitions:
+            try:
+                if counts.part(partition.partition_index)[partition.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                partitions.append(_find(state, request, asked.name, partition))
+            except KohortError as error:
+                partitions.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=partition.partition_index, error_code=refusal_of(error).code
+                    )
+                )
+            if pace.is_due(FIND_US if partition.timestamp < 0 and partition.timestamp != MAX_TIMESTAMP else LOOK_UP_US):
+                yield
+        if pace.is_due(TOPIC_US):
+            yield
+        yield from counts.let_go(pace)
+        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
+    if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
+    if name in state.own_topics:
+        state.own_topics[name](request.now_ms)  # the journal writes what has waited for somebody to ask
+    offset, timestamp, epoch = _offset(
+        log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
+    )
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if request.version >= FIRST_VERSION_WITH_EPOCHS else -1,
+    )
+
+
+def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
+    """Return offset, timestamp and leader epoch; -1 where there is none."""
+    if timestamp == LATEST:
+        return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return log.log_start_offset, -1, log.leader_epoch
+    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp)
+    if found is None or (committed and found.offset >= log.last_stable_offset):
+        return -1, -1, -1
+    return found.offset, found.timestamp_ms, found.leader_epoch
+
+
+LIST_OFFSETS = BrokerApi(
+    ListOffsetsRequest,
+    list_offsets,
+    TopicsRule(
+        Operation.DESCRIBE,
+        ListOffsetsResponse,
+        lambda p: ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=TOPIC_DENIED),
+        lambda topic, made: ListOffsetsTopicResponse(name=topic.name, partitions=made),
+    ),
+    Cost(AnswerBound.REQUEST, TOPICS),
+)

@@ -1,0 +1,143 @@
+"""DescribeLogDirs (35), versions 1-5: the data folder, the room on its disk, the size of each log. KIP-113, KIP-827.
+AlterReplicaLogDirs (34), versions 1-2: move logs to another folder of their broker, which has only one. KIP-113.
+
+A node of several on shared storage reports the partitions of which it is a replica. No log is ever moved to another
+folder, so none is behind: the lag is 0 and no key is a future one. To move a log to the folder that holds it succeeds,
+as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import guard_cluster, refused_by_topic
+from kohort.broker.leaders import topic_with
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
+from kohort.security.acls import Operation
+from kohort.steps import Pace, SpreadDict, Steps
+from kohort.wire.messages.log_dirs import (
+    AlteredLogDirPartition,
+    AlteredLogDirTopic,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kohort.wire.schema import Message
+
+LOOK_US: Final = 1
+MEASURE_US: Final = 2
+MOVE_US: Final = 4
+
+
+def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeLogDirsRequest = request.message
+    pace = Pace()
+    wanted: SpreadDict[tuple[str, int], None] | None = None if message.topics is None else SpreadDict()
+    for asked in message.topics or ():
+        for index in asked.partitions:
+            assert wanted is not None
+            wanted.add((asked.topic, index), None)
+            if pace.is_due(LOOK_US):
+                yield
+    try:
+        room = state.topics.room()
+    except StorageError as error:
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=refusal_of(error).code)])
+    result = DescribeLogDirsResult(
+        log_dir=state.topics.place,
+        topics=(yield from _topics(state, wanted, pace)),
+        total_bytes=room.total_bytes,
+        usable_bytes=room.usable_bytes,
+    )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _topics(
+    state: BrokerState, wanted: SpreadDict[tuple[str, int], None] | None, pace: Pace
+) -> Steps[list[DescribeLogDirsTopic]]:
+    """Return the logs that are kept here, of all topics or of those that are wanted; others are passed over in
+    silence."""
+    topics = []
+    for topic in list(state.topics):
+        partitions = []
+        for index, placed in enumerate(state.cluster.placements(topic)):
+            if state.node.node_id in placed.replicas and (wanted is None or wanted.has((topic.name, index))):
+                size = topic.partitions[index].size_bytes
+                partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
+            if pace.is_due(MEASURE_US):
+                yield
+        if partitions:
+            topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    if wanted is not None:
+        yield from wanted.let_go(pace)
+    return topics
+
+
+def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: AlterReplicaLogDirsRequest = request.message
+    known: SpreadDict[str, AlteredLogDirTopic] = SpreadDict()
+    results: list[AlteredLogDirTopic] = []
+    pace = Pace()
+    for wanted in message.dirs:
+        for topic in wanted.topics:
+            made = AlteredLogDirTopic(topic_name=topic.name)
+            if known.add(topic.name, made):
+                results.append(made)
+            partitions = known.part(topic.name)[topic.name].partitions
+            for index in topic.partitions:
+                code = _move(state, wanted.path, topic.name, index)
+                partitions.append(AlteredLogDirPartition(partition_index=index, error_code=code))
+                if pace.is_due(MOVE_US):
+                    yield
+            if pace.is_due(MOVE_US):
+                yield
+    yield from known.let_go(pace)
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def _move(state: BrokerState, path: str, name: str, index: int) -> int:
+    try:
+        _check(state, path, name, index)
+    except KohortError as error:
+        return refusal_of(error).code
+    return ErrorCode.NONE
+
+
+def _check(state: BrokerState, path: str, name: str, index: int) -> None:
+    """Raise unless the log is in that folder of this node."""
+    if path != state.topics.place:
+        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+    if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:
+        raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+
+
+def _not_moved(message: AlterReplicaLogDirsRequest, code: int, _words: str) -> Steps[Message]:
+    topics = yield from refused_by_topic(
+        chain.from_iterable(folder.topics for folder in message.dirs),
+        lambda topic: topic.partitions,
+        lambda p: AlteredLogDirPartition(partition_index=p, error_code=code),
+        lambda topic, made: AlteredLogDirTopic(topic_name=topic.name, partitions=made),
+    )
+    return AlterReplicaLogDirsResponse(results=topics)
+
+
+DESCRIBE_LOG_DIRS = BrokerApi(
+    DescribeLogDirsRequest,
+    describe_log_dirs,
+    guard_cluster(Operation.DESCRIBE, lambda _message, code, _text: DescribeLogDirsResponse(error_code=code)),
+    Cost(AnswerBound.HELD, {"topics.topic": Noun.TOPIC}),
+)
+ALTER_REPLICA_LOG_DIRS = BrokerApi(
+    AlterReplicaLogDirsRequest,
+    alter_replica_log_dirs,
+    guard_cluster(Operation.ALTER, _not_moved),
+    Cost(AnswerBound.REQUEST, {"dirs.topics.name": Noun.TOPIC}),
+)

@@ -1,0 +1,286 @@
+"""Metadata (3), versions 0-13: brokers, topics, who leads what. KIP-516 (topic ids), KIP-430 (authorized operations).
+
+Deviation: a topic that is created by asking for it is there at once, so the first answer already describes it, where
+Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topics-made-on-demand). As
+in Kafka a topic that is named twice is answered once, and one request makes as many topics as CreateTopics would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Checking, Denials, Guarded
+from kohort.broker.cluster.placement import NO_LEADER, Placement
+from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topic_names import check_topic_name
+from kohort.log.topics import NewTopic, Topic
+from kohort.model import NO_UUID
+from kohort.security.acls import NOT_ASKED, Operation, ResourceType
+from kohort.steps import Pace, SpreadDict, Steps, emptied
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
+LOOK_US: Final = 1
+REFUSE_US: Final = 6
+PARTITION_US: Final = 4
+FIRST_VERSION_WITHOUT_TOPICS: Final = 1
+FIRST_VERSION_BY_ID: Final = 12
+FIRST_VERSION_THAT_FORBIDS_CREATION: Final = 4
+HIDE_US: Final = 2
+
+
+def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: MetadataRequest = request.message
+    cluster = state.cluster
+    everything = message.topics is None or (request.version == 0 and not message.topics)
+    topics: list[MetadataResponseTopic] = []
+    pace = Pace()
+    if everything:
+        for topic in list(state.topics):
+            if not Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True):
+                if pace.is_due(CHECK_US):
+                    yield
+                continue
+            described = yield from _describe(state, request, topic, pace)
+            topics.append(described)
+    else:
+        once = yield from _once(message, pace)
+        failed = yield from _create_missing(state, request, once, pace)
+        for asked in once:
+            described = yield from _asked(state, request, asked, failed, pace)
+            topics.append(described)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in cluster.nodes_at(request.caller.listener)
+        ],
+        cluster_id=state.topics.cluster_id,
+        controller_id=cluster.controller_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            Checking(state, request).operations_of_cluster()
+            if message.include_cluster_authorized_operations
+            else NOT_ASKED
+        ),
+    )
+
+
+def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
+    """Return what is asked for, without repeats."""
+    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
+    once = []
+    for asked in message.topics or ():
+        if seen.add(asked.topic_id if asked.topic_id != NO_UUID else asked.name, None):
+            once.append(asked)
+        if pace.is_due(LOOK_US):
+            yield
+    yield from seen.let_go(pace)
+    return once
+
+
+def _create_missing(
+    state: BrokerState, request: Request, once: Sequence[MetadataRequestTopic], pace: Pace
+) -> Steps[Mapping[str, KohortError]]:
+    """Make the topics that are asked for by name and are not there, if that is wanted; says which cannot be made.
+
+    One request makes as many as CreateTopics would; the others are unknown.
+    """
+    failed: dict[str, KohortError] = {}
+    message: MetadataRequest = request.message
+    allowed = request.version < 4 or message.allow_auto_topic_creation
+    if not (allowed and state.config.auto_create_topics_enable):
+        return failed
+    missing: list[NewTopic] = []
+    for asked in once:
+        name = asked.name or ""
+        if asked.topic_id == NO_UUID and name not in state.topics:
+            if name in state.own_topics:
+                try:
+                    state.own_topics[name](request.now_ms)
+                except KohortError as error:
+                    failed[name] = error
+            elif len(missing) < PARTITIONS_MAX // state.config.num_partitions:
+                missing.append(NewTopic(name, state.config.num_partitions, {}))
+        if pace.is_due(LOOK_US):
+            yield
+    made = yield from state.topics.create_all(missing, request.now_ms)
+    failed |= {new.name: result for new, result in zip(missing, made, strict=True) if isinstance(result, ApiError)}
+    try:
+        state.cluster.place_new([topic for topic in made if isinstance(topic, Topic)])
+    except ApiError as error:
+        failed |= dict.fromkeys((topic.name for topic in made if isinstance(topic, Topic)), error)
+    return failed
+
+
+def _asked(
+    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError], pace: Pace
+) -> Steps[MetadataResponseTopic]:
+    try:
+        topic = _find(state, request, asked, failed)
+    except KohortError as error:
+        if pace.is_due(REFUSE_US):
+            yield
+        return MetadataResponseTopic(
+            error_code=refusal_of(error).code,
+            name=asked.name if asked.name is not None or request.version >= 12 else "",
+            topic_id=asked.topic_id,
+            topic_authorized_operations=_operations(state, request, asked.name),
+        )
+    return (yield from _describe(state, request, topic, pace))
+
+
+def _operations(state: BrokerState, request: Request, name: str | None) -> int:
+    message: MetadataRequest = request.message
+    if not message.include_topic_authorized_operations:
+        return NOT_ASKED
+    return Checking(state, request).operations_of(ResourceType.TOPIC, name or "")
+
+
+def _find(
+    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError]
+) -> Topic:
+    if asked.topic_id != NO_UUID:
+        if request.version < 12:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "topics are looked up by id from version 12 on")
+        topic = state.topics.by_id(asked.topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic
+    name = asked.name or ""
+    error, topic = failed.get(name), state.topics.get(name)
+    if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise error
+    if topic is None:
+        check_topic_name(name)  # Kafka says of such a name that it cannot be one, whether or not topics are made
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is making it just now
+    return topic
+
+
+def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) -> Steps[MetadataResponseTopic]:
+    live = state.cluster.live_at(request.caller.listener)
+    partitions = []
+    for index, placed in enumerate(state.cluster.placements(topic)):
+        partitions.append(_describe_partition(request, topic, index, placed, live))
+        if pace.is_due(PARTITION_US):
+            yield
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=partitions,
+        topic_authorized_operations=_operations(state, request, topic.name),
+    )
+
+
+def _describe_partition(
+    request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
+) -> MetadataResponsePartition:
+    """Describe a partition to whoever can reach the nodes in ``live``."""
+    code = ErrorCode.NONE
+    if placed.leader == NO_LEADER:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif placed.leader not in live:
+        known = request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+        code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=placed.leader if placed.leader in live else NO_LEADER,
+        leader_epoch=topic.partitions[index].leader_epoch,
+        replica_nodes=placed.replicas,
+        isr_nodes=placed.in_sync(live),
+        offline_replicas=placed.offline(live),
+    )
+
+
+def guard_metadata(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each topic; on those that would be made, CREATE too. What is not named is left out."""
+    message: MetadataRequest = checking.request.message
+    version = checking.request.version
+    if message.topics is None or (version < FIRST_VERSION_WITHOUT_TOPICS and not message.topics):
+        return PASSED  # the handler leaves out what may not be seen
+    allowed, denied = yield from checking.authorized(
+        Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(checking, topic)
+    )
+    if checking.state.config.auto_create_topics_enable and (
+        version < FIRST_VERSION_THAT_FORBIDS_CREATION or message.allow_auto_topic_creation
+    ):
+        allowed, not_made = yield from _creatable(checking, allowed)
+        denied += not_made
+    if not denied:
+        return PASSED
+    checking.keep(topics=allowed)
+    checking.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)  # in 0 nothing left means all
+    refused = yield from _not_described(checking, denied)
+    yield from emptied(denied, Pace(goes_on=True))
+    return Guarded(amend=Denials("topics", "topics", refused).add)
+
+
+def _name(checking: Checking, topic: MetadataRequestTopic) -> str | None:
+    if topic.topic_id == NO_UUID:
+        return topic.name
+    return checking.topic_name(topic.topic_id) if checking.request.version >= FIRST_VERSION_BY_ID else None
+
+
+def _creatable(
+    checking: Checking, topics: list[MetadataRequestTopic]
+) -> Steps[tuple[list[MetadataRequestTopic], list[MetadataRequestTopic]]]:
+    """Take away the topics that are not there and that the caller may not make."""
+    known = checking.state.topics
+    is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
+    if not any(is_missing) or checking.may_on_cluster(Operation.CREATE, quietly=True):
+        return topics, []
+    missing = [topic for topic, is_one in zip(topics, is_missing, strict=True) if is_one]
+    made, not_made = yield from checking.authorized(
+        Operation.CREATE, ResourceType.TOPIC, missing, lambda topic: topic.name
+    )
+    there = [topic for topic, is_one in zip(topics, is_missing, strict=True) if not is_one]
+    return there + made, not_made
+
+
+def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
+    """Return what is said of topics that may not be described, of each once."""
+    pace = Pace(goes_on=True)
+    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
+    told = []
+    for topic in topics:
+        if seen.add(topic.topic_id if topic.topic_id != NO_UUID else topic.name, None):
+            told.append(_hidden(checking, topic))
+        if pace.is_due(HIDE_US):
+            yield
+    yield from seen.let_go(pace)
+    return told
+
+
+def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    """Return what is said of a topic that may not be described: by its id, never by its name."""
+    by_id = topic.topic_id != NO_UUID
+    name = None if by_id else topic.name
+    return MetadataResponseTopic(
+        error_code=TOPIC_DENIED,
+        name=name if name is not None or checking.request.version >= FIRST_VERSION_BY_ID else "",
+        topic_id=topic.topic_id if by_id else NO_UUID,
+        is_internal=not by_id and topic.name in checking.state.own_topics,
+    )
+
+
+METADATA = BrokerApi(
+    MetadataRequest,
+    metadata,
+    guard_metadata,
+    Cost(AnswerBound.HELD, TOPICS_OR_IDS),
+)

@@ -1,0 +1,64 @@
+"""OffsetForLeaderEpoch (23), versions 2-4: where an epoch ended, so that readers notice truncation. KIP-320."""
+
+from __future__ import annotations
+
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.authorization import PASSED, TOPIC_DENIED, Checking, Guarded, TopicsRule
+from kohort.broker.leaders import led_log
+from kohort.broker.request import Answer, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import KohortError
+from kohort.security.acls import Operation
+from kohort.steps import Steps
+from kohort.wire.messages.list_offsets import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
+    message: OffsetForLeaderEpochRequest = request.message
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=asked.topic, partitions=[_end(state, asked.topic, partition) for partition in asked.partitions]
+            )
+            for asked in message.topics
+        ]
+    )
+
+
+def _end(state: BrokerState, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        log = led_log(state, topic, asked.partition, current_leader_epoch=asked.current_leader_epoch)
+    except KohortError as error:
+        return EpochEndOffset(error_code=refusal_of(error).code, partition=asked.partition)
+    epoch, end_offset = log.end_of_epoch(asked.leader_epoch)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+guard_topics = TopicsRule(
+    Operation.DESCRIBE,
+    OffsetForLeaderEpochResponse,
+    lambda p: EpochEndOffset(error_code=TOPIC_DENIED, partition=p.partition),
+    lambda topic, made: OffsetForLeaderTopicResult(topic=topic.topic, partitions=made),
+    name_of=lambda topic: topic.topic,
+)
+
+
+def guard_epochs(checking: Checking) -> Guarded | Steps[Guarded]:
+    """CLUSTER_ACTION, as replicas have it; or DESCRIBE on each topic."""
+    if checking.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
+        return PASSED
+    return guard_topics(checking)
+
+
+OFFSET_FOR_LEADER_EPOCH = BrokerApi(
+    OffsetForLeaderEpochRequest,
+    offset_for_leader_epoch,
+    guard_epochs,
+    Cost(AnswerBound.REQUEST, {"topics.topic": Noun.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)),
+)

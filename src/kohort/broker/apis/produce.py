@@ -1,0 +1,288 @@
+"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, KIP-467, KIP-516, KIP-951.
+
+The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
+response, and any failure closes the connection (protocol/records.md#producing). One broker is its own whole ISR, so
+``acks`` 1 and -1 wait for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits
+for that flush (ADR 6). A batch of a transaction must be of one that is open, and that the partition is part of
+(transaction_membership.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import PASSED, TOPIC_DENIED, Checking, Denials, Guarded, refused_by_topic
+from kohort.broker.flush_waits import Held, Needed
+from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
+from kohort.broker.request import AnswerInSteps, HangUp, Refusal, Request, Unanswered, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import TransactionalWrite, join_transaction
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.partition import PartitionLog
+from kohort.log.topics import Topic
+from kohort.log.validation import intact_header
+from kohort.model import ProducerIdAndEpoch
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, Steps
+from kohort.wire.codec import Buffer
+from kohort.wire.compression import Codec
+from kohort.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kohort.wire.record_batch import CODEC_BITS, TRANSACTIONAL_BIT
+
+FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_LEADERS: Final = 10
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_JOINS: Final = 12
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes."""
+TOPIC_US: Final = 1
+APPEND_US: Final = 90
+FIRST_APPEND_US: Final = 700
+"""Files are opened and made."""
+BYTES_PER_US: Final = 1_000
+LOOK_US: Final = 0.3
+
+
+def produce(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: ProduceRequest = request.message
+    responses: list[TopicProduceResponse] = []
+    failures = []
+    unflushed: dict[tuple[int, int], Needed] = {}
+    pace = Pace()
+    for asked in message.topic_data:
+        partitions: list[PartitionProduceResponse] = []
+        for data in asked.partition_data:
+            try:
+                response, needed = yield from _append(state, request, asked, data)
+                if needed is not None:
+                    unflushed[len(responses), len(partitions)] = needed
+                partitions.append(response)
+            except KohortError as error:
+                refusal = refusal_of(error)
+                failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
+                partitions.append(_refused(state, request, asked, data.index, refusal))
+            first = not partitions[-1].error_code and not partitions[-1].base_offset
+            if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + len(data.records or b"") / BYTES_PER_US):
+                yield
+        responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
+        if pace.is_due(TOPIC_US):
+            yield
+    if message.acks == 0:
+        if failures:
+            raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
+        return Unanswered.NEVER
+    leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
+    answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
+    if not unflushed:
+        return answer
+    finish = partial(_after_flush, answer, unflushed)
+    state.flushes.hold(Held(request.reply_to, list(unflushed.values()), finish), request.now_ms)
+    return Unanswered.LATER
+
+
+def _after_flush(
+    answer: ProduceResponse,
+    unflushed: Mapping[tuple[int, int], Needed],
+    failed: Mapping[PartitionLog, Refusal],
+) -> ProduceResponse:
+    """Return ``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
+    for (topic, place), (log, _) in unflushed.items():
+        if log in failed:
+            partitions = answer.responses[topic].partition_responses
+            partitions[place] = PartitionProduceResponse(
+                index=partitions[place].index,
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+                base_offset=-1,
+                error_message=failed[log].message,
+            )
+    return answer
+
+
+def _refused(
+    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: Refusal
+) -> PartitionProduceResponse:
+    leader_id = leader_epoch = -1
+    if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
+        by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+        leader_id, leader_epoch = leader_now(state, topic, index)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refusal.code,
+        base_offset=-1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+            for index, why in refusal.records
+        ],
+        error_message=refusal.message or None,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+    )
+
+
+def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in endpoints_of(state, leaders, request.caller.listener)
+    ]
+
+
+def _append(
+    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
+) -> Steps[tuple[PartitionProduceResponse, Needed | None]]:
+    """Return the answer for one partition, and what has to be on the disk before it may leave."""
+    topic, batch = _check(state, request, asked, data)
+    log = topic.partitions[data.index]
+    prepared = None
+    if log.opens_batches:
+        prepared = yield from log.prepare(batch, request.now_ms)
+        topic, batch = _check(state, request, asked, data)  # much may have happened meanwhile
+        if topic.partitions[data.index] is not log:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+    if in_transaction:
+        _join_transaction(state, request, log, batch)
+    now_ms = request.now_ms
+    appended = log.append(batch, now_ms) if prepared is None else log.append_prepared(prepared, now_ms)
+    if not appended.duplicate:
+        state.purgatory.appended((topic.topic_id, data.index), len(batch), undecided=in_transaction)
+    response = PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+    return response, (log, appended.last_offset) if appended.awaits_flush else None
+
+
+def _check(
+    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
+) -> tuple[Topic, Buffer]:
+    """Return the topic of a partition that may be written to, and the batch. Raises ApiError."""
+    message: ProduceRequest = request.message
+    topic = _topic(state, request, asked)
+    if not 0 <= data.index < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if message.acks not in {-1, 0, 1}:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
+    if topic.internal:  # Kafka lets the client id __admin_client write there, which any client may take
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own")
+    check_leader(state, topic, data.index)
+    batch = data.records
+    if batch is None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
+    assert not isinstance(batch, list), "what is read off the wire is one view"
+    if request.version < FIRST_VERSION_WITH_ZSTD:
+        _check_codec(batch)
+    return topic, batch
+
+
+def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:
+    by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
+
+
+def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
+    """Raise ApiError unless the batch may be written in its producer's transaction."""
+    header = intact_header(batch)
+    write = TransactionalWrite(
+        request.message.transactional_id,
+        ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
+        log.tp,
+        adds=request.version >= FIRST_VERSION_THAT_JOINS,
+        knows_abortable=request.version >= FIRST_VERSION_WITH_ABORTABLE,
+    )
+    join_transaction(state, write, request.now_ms)
+
+
+def _check_codec(batch: Buffer) -> None:
+    """Raise ApiError for zstd from a producer older than it, which cannot mean it (KIP-110)."""
+    if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+
+
+def guard_produce(checking: Checking) -> Steps[Guarded]:
+    """WRITE on the transactional id, where records are of a transaction; then WRITE on each topic."""
+    message: ProduceRequest = checking.request.message
+    is_transactional = yield from _is_transactional(message)
+    if is_transactional and not _may_write_as(checking, message.transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _all_refused(message, (yield from _refused_topics(message.topic_data, code)))
+    by_id = checking.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    allowed, denied = yield from checking.authorized(
+        Operation.WRITE,
+        ResourceType.TOPIC,
+        message.topic_data,
+        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+    )
+    if not denied:
+        return PASSED
+    refused = yield from _refused_topics(denied, TOPIC_DENIED)
+    if not allowed:
+        return _all_refused(message, refused)
+    checking.keep(topic_data=allowed)
+    return Guarded(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
+
+
+def _is_transactional(message: ProduceRequest) -> Steps[bool]:
+    pace = Pace()
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            batch: Any = data.records
+            if batch is not None and len(batch) > ATTRIBUTES_AT and batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+                return True
+            if pace.is_due(LOOK_US):
+                yield
+    return False
+
+
+def _may_write_as(checking: Checking, transactional_id: str | None) -> bool:
+    return transactional_id is not None and checking.may(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    )
+
+
+def _refused_topics(topics: list[TopicProduceData], code: ErrorCode) -> Steps[list[TopicProduceResponse]]:
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partition_data,
+        lambda data: PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1),
+        lambda topic, made: TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=made),
+    )
+
+
+def _all_refused(message: ProduceRequest, responses: list[TopicProduceResponse]) -> Guarded:
+    return Guarded(answer=ProduceResponse(responses=responses), closing=_closing(message, responses))
+
+
+def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> str | None:
+    """Return why the connection of a producer that waits for no answer is closed."""
+    if message.acks != 0:
+        return None
+    first = refused[0]
+    code = ErrorCode(first.partition_responses[0].error_code) if first.partition_responses else TOPIC_DENIED
+    return f"Produce with acks=0 failed: {first.name or first.topic_id.hex()}: {code.name}"
+
+
+PRODUCE = BrokerApi(
+    ProduceRequest,
+    produce,
+    guard_produce,
+    Cost(AnswerBound.REQUEST, {"topic_data.name": Noun.TOPIC, "topic_data.topic_id": Noun.TOPIC_ID}),
+)

@@ -1,0 +1,161 @@
+"""AlterPartitionReassignments (45), versions 0-1, and ListPartitionReassignments (46), version 0. KIP-455, KIP-860.
+
+All nodes share one storage, so a reassignment waits for nothing but that the nodes it adds are up: a dead node that is
+to go holds up nothing, and a pending one can always be cancelled (``replicas`` of null). As in Kafka a node
+that is down may be a target; the reassignment is pending until it is up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import PARTITIONS, TOPICS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.authorization import guard_cluster, refused_by_topic
+from kohort.broker.cluster.placement import Placement, cancelled, reassigned
+from kohort.broker.leaders import topic_with
+from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.security.acls import Operation
+from kohort.steps import Pace, SpreadDict, Steps
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kohort.wire.schema import Message
+
+LOOK_US: Final = 1
+
+
+def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
+    message: AlterPartitionReassignmentsRequest = request.message
+    changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]] = {}
+    responses = [
+        ReassignableTopicResponse(
+            name=asked.name, partitions=[_alter(state, message, asked.name, p, changes) for p in asked.partitions]
+        )
+        for asked in message.topics
+    ]
+    try:
+        state.cluster.change_all(list(changes.values()))
+    except KohortError as error:
+        for response in responses:
+            response.partitions[:] = [
+                p if p.error_code else _refused(p.partition_index, error) for p in response.partitions
+            ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change, error_message=None, responses=responses
+    )
+
+
+def _alter(
+    state: BrokerState,
+    message: AlterPartitionReassignmentsRequest,
+    name: str,
+    asked: ReassignablePartition,
+    changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
+) -> ReassignablePartitionResponse:
+    """Add the change to ``changes``, which are written together."""
+    index = asked.partition_index
+    try:
+        topic = topic_with(state, name, index)
+        key = topic.topic_id, index
+        now = changes[key][2] if key in changes else state.cluster.placement(topic, index)
+        changes[key] = topic, index, _wanted(state, message, now, asked.replicas)
+    except KohortError as error:
+        return _refused(index, error)
+    return ReassignablePartitionResponse(partition_index=index, error_message=None)
+
+
+def _refused(index: int, error: KohortError) -> ReassignablePartitionResponse:
+    refusal = refusal_of(error)
+    return ReassignablePartitionResponse(
+        partition_index=index, error_code=refusal.code, error_message=refusal.message or None
+    )
+
+
+def _wanted(
+    state: BrokerState, message: AlterPartitionReassignmentsRequest, now: Placement, target: list[int] | None
+) -> Placement:
+    if target is None:
+        return cancelled(now)
+    made = reassigned(now, target, state.cluster.nodes, state.cluster.live)
+    present = len([node for node in now.replicas if node not in now.adding])
+    if len(target) != present and not message.allow_replication_factor_change:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{len(target)} replicas in the place of {present}, which is not allowed",
+        )
+    return made
+
+
+def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: ListPartitionReassignmentsRequest = request.message
+    pace = Pace()
+    asked: SpreadDict[str, frozenset[int]] | None = None if message.topics is None else SpreadDict()
+    for wanted in message.topics or ():
+        assert asked is not None
+        asked.part(wanted.name)[wanted.name] = frozenset(wanted.partition_indexes)
+        if pace.is_due(LOOK_US * (1 + len(wanted.partition_indexes))):
+            yield
+    topics = []
+    for topic in list(state.topics):
+        if pace.is_due(LOOK_US * len(topic.partitions)):
+            yield
+        pending = [
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=placed.replicas,
+                adding_replicas=placed.adding,
+                removing_replicas=placed.removing,
+            )
+            for index, placed in enumerate(state.cluster.placements(topic))
+            if placed.is_pending and (asked is None or index in asked.part(topic.name).get(topic.name, ()))
+        ]
+        if pending:
+            topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))
+    if asked is not None:
+        yield from asked.let_go(pace)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from refused_by_topic(
+        message.topics,
+        lambda topic: topic.partitions,
+        lambda p: ReassignablePartitionResponse(
+            partition_index=p.partition_index, error_code=code, error_message=words
+        ),
+        lambda topic, made: ReassignableTopicResponse(name=topic.name, partitions=made),
+    )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change,
+        error_code=code,
+        error_message=words,
+        responses=refused,
+    )
+
+
+ALTER_PARTITION_REASSIGNMENTS = BrokerApi(
+    AlterPartitionReassignmentsRequest,
+    alter_partition_reassignments,
+    guard_cluster(Operation.ALTER, _not_reassigned),
+    Cost(AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, ("responses", "partitions"), 20, writes=True)),
+)
+LIST_PARTITION_REASSIGNMENTS = BrokerApi(
+    ListPartitionReassignmentsRequest,
+    list_partition_reassignments,
+    guard_cluster(
+        Operation.DESCRIBE,
+        lambda _message, code, text: ListPartitionReassignmentsResponse(error_code=code, error_message=text),
+    ),
+    Cost(AnswerBound.HELD, TOPICS),
+)

@@ -1,0 +1,41 @@
+"""SaslHandshake (17), SaslAuthenticate (36) where there is nothing to log in to: ILLEGAL_SASL_STATE.
+
+They come here on listeners without SASL, and after a login that is good for ever; the connection stays usable. All
+others are of ``sasl_login.py`` (protocol/security.md#logins).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.api import ONE_NAME, AnswerBound, BrokerApi, Cost
+from kohort.broker.authorization import unguarded
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode
+from kohort.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+HANDSHAKE: Final = 17
+WORDS: Final = "SaslAuthenticate request received after successful authentication"
+
+
+def sasl_handshake(_state: BrokerState, _request: Request) -> Answer:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def sasl_authenticate(_state: BrokerState, _request: Request) -> Answer:
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=WORDS)
+
+
+SASL_HANDSHAKE = BrokerApi(SaslHandshakeRequest, sasl_handshake, unguarded, ONE_NAME)
+SASL_AUTHENTICATE = BrokerApi(
+    SaslAuthenticateRequest,
+    sasl_authenticate,
+    unguarded,
+    Cost(AnswerBound.FIXED, one_step="sasl.server.max.receive.size bounds the request"),
+)

@@ -1,0 +1,208 @@
+"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51), version 0: users that log in by SCRAM. KIP-554."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, Final
+
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.authorization import REFUSE_US, guard_cluster
+from kohort.broker.request import AnswerInSteps, Request
+from kohort.broker.scram_users import ScramUsers, UserAndMechanism
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import Operation
+from kohort.security.sasl.scram import (
+    HASHES,
+    ITERATIONS_HIGH,
+    ITERATIONS_LOW,
+    MECHANISM_NUMBERS,
+    ScramCredential,
+    credential_of,
+)
+from kohort.steps import Pace, SpreadDict, Steps, counted
+from kohort.wire.messages.sasl import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
+from kohort.wire.schema import Message
+
+MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBERS.items()}
+USERS_MOST: Final = 100_000
+"""Users that are kept; one more is refused. Kafka has no limit."""
+SALT_MOST: Final = 1_024
+Named = UserName | ScramCredentialDeletion | ScramCredentialUpsertion
+USER_US: Final = 3
+NAME_US: Final = 0.6
+
+
+def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: DescribeUserScramCredentialsRequest = request.message
+    pace = Pace()
+    known: dict[str, list[CredentialInfo]] = {}
+    for (user, mechanism), credential in state.logins.users.all().items():
+        kept = CredentialInfo(mechanism=MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
+        known.setdefault(user, []).append(kept)
+        if pace.is_due(USER_US):
+            yield
+    times = yield from counted(u.name for u in message.users or ())
+    results = []
+    for user in (yield from _distinct(message.users, pace)) if message.users else list(known):
+        results.append(_described(user, times.part(user).get(user, 1), known.get(user)))
+        if pace.is_due(USER_US):
+            yield
+    yield from times.let_go(pace)
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _distinct(
+    named: Iterable[UserName | ScramCredentialDeletion | ScramCredentialUpsertion], pace: Pace
+) -> Steps[list[str]]:
+    """Return the names of users, each once, in the order of the request."""
+    seen: SpreadDict[str, None] = SpreadDict()
+    names = []
+    for one in named:
+        if seen.add(one.name, None):
+            names.append(one.name)
+        if pace.is_due(NAME_US):
+            yield
+    yield from seen.let_go(pace)
+    return names
+
+
+def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        return DescribeUserScramCredentialsResult(
+            user=user,
+            error_code=ErrorCode.DUPLICATE_RESOURCE,
+            error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+        )
+    if kept is None:
+        return DescribeUserScramCredentialsResult(
+            user=user,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=sorted(kept, key=lambda info: info.mechanism))
+
+
+def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
+    """Check the entries in steps, then write all valid entries at once."""
+    message: AlterUserScramCredentialsRequest = request.message
+    pace = Pace()
+    named: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*message.deletions, *message.upsertions]
+    times = yield from counted(one.name for one in named)
+    users, refused = state.logins.users, SpreadDict[str, ApiError]()
+    deleted: list[UserAndMechanism] = []
+    upserted: dict[UserAndMechanism, ScramCredential] = {}
+    for one in named:
+        try:
+            key, credential = _checked(users, one, times.part(one.name)[one.name])
+        except ApiError as error:
+            refused.add(one.name, ApiError(error.code, error.message))  # without the frames of its traceback
+        else:
+            if credential is None:
+                deleted.append(key)
+            else:
+                upserted[key] = credential
+        if pace.is_due(USER_US):
+            yield
+    problem: ApiError | None = None
+    if len(users.all()) + len(upserted) > USERS_MOST:
+        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"there are {USERS_MOST} users already")
+    elif deleted or upserted:
+        try:
+            users.change(deleted, upserted)
+        except ApiError as error:
+            problem = ApiError(error.code, error.message)
+    results = []
+    for user in (yield from _distinct(named, pace)):
+        results.append(_result(user, problem or refused.part(user).get(user)))
+        if pace.is_due(USER_US):
+            yield
+    yield from times.let_go(pace)
+    yield from refused.let_go(pace)
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _checked(
+    users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion, times: int
+) -> tuple[UserAndMechanism, ScramCredential | None]:
+    """Return the key of an entry, and the credential of an upsertion. Raises ApiError."""
+    if times > 1:
+        raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+    if isinstance(one, ScramCredentialDeletion):
+        return _known_key(users, one), None
+    key = _key(one.name, one.mechanism)
+    return key, _credential(key.mechanism, one)
+
+
+def _known_key(users: ScramUsers, one: ScramCredentialDeletion) -> UserAndMechanism:
+    key = _key(one.name, one.mechanism)
+    if key not in users.all():
+        raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    return key
+
+
+def _key(name: str, mechanism: int) -> UserAndMechanism:
+    if not name:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if mechanism not in MECHANISMS:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    return UserAndMechanism(name, MECHANISMS[mechanism])
+
+
+def _credential(mechanism: str, one: ScramCredentialUpsertion) -> ScramCredential:
+    hash_name, unacceptable = HASHES[mechanism], ErrorCode.UNACCEPTABLE_CREDENTIAL
+    if one.iterations < ITERATIONS_LOW:
+        raise ApiError(unacceptable, "Too few iterations")
+    if one.iterations > ITERATIONS_HIGH:
+        raise ApiError(unacceptable, "Too many iterations")
+    if not 0 < len(one.salt) <= SALT_MOST:
+        raise ApiError(unacceptable, f"A salt has 1 to {SALT_MOST} bytes")
+    return credential_of(hash_name, bytes(one.salt), one.iterations, bytes(one.salted_password))
+
+
+def _result(user: str, error: ApiError | None) -> AlterUserScramCredentialsResult:
+    if error is None:
+        return AlterUserScramCredentialsResult(user=user, error_message=None)
+    return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+
+
+def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Steps[Message]:
+    pace = Pace()
+    seen: SpreadDict[str, None] = SpreadDict()
+    refused = []
+    for one in chain[Any](message.deletions, message.upsertions):
+        if seen.add(one.name, None):
+            refused.append(AlterUserScramCredentialsResult(user=one.name, error_code=code, error_message=words))
+        if pace.is_due(REFUSE_US):
+            yield
+    yield from seen.let_go(pace)
+    return AlterUserScramCredentialsResponse(results=refused)
+
+
+DESCRIBE_USER_SCRAM_CREDENTIALS = BrokerApi(
+    DescribeUserScramCredentialsRequest,
+    describe_scram_users,
+    guard_cluster(
+        Operation.DESCRIBE,
+        lambda _message, code, text: DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
+    ),
+    Cost(AnswerBound.HELD, {"users.name": Noun.USER}),
+)
+ALTER_USER_SCRAM_CREDENTIALS = BrokerApi(
+    AlterUserScramCredentialsRequest,
+    alter_scram_users,
+    guard_cluster(Operation.ALTER, _no_users_altered),
+    Cost(AnswerBound.REQUEST, {"deletions.name": Noun.USER, "upsertions.name": Noun.USER}),
+)

@@ -1,0 +1,290 @@
+"""DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2: to see transactions, and to end one
+that hangs. KIP-664, KIP-994, KIP-1152.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts, itself
+from kohort.broker.authorization import (
+    CLUSTER_DENIED,
+    ID_DENIED,
+    PASSED,
+    REFUSE_US,
+    Checking,
+    Guarded,
+    refused_by_topic,
+    visible,
+)
+from kohort.broker.leaders import led_log
+from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import check_coordinator
+from kohort.coordinator.transactions.states import NAMES
+from kohort.coordinator.transactions.transaction import Transaction
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+from kohort.pattern import Pattern
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, SpreadDict, Steps, each
+from kohort.wire.messages.transactions import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionTopicData,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kohort.wire.record_batch import Marker
+from kohort.wire.schema import Message
+
+FILTER_US: Final = 0.6
+LIST_US: Final = 6
+PARTITIONS_IN_A_UNIT: Final = 25
+
+
+def describe_transactions(state: BrokerState, request: Request) -> Answer:
+    message: DescribeTransactionsRequest = request.message
+    found = [_describe(state, transactional_id, request.now_ms) for transactional_id in message.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=found)
+
+
+def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> DescribedTransaction:
+    try:
+        check_coordinator(state, transactional_id, now_ms)
+        known = state.cluster.transactions.get(transactional_id)
+        if known is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    except KohortError as error:
+        return DescribedTransaction(error_code=refusal_of(error).code, transactional_id=transactional_id)
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        transaction_state=known.state.value,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.moved(state.cluster.wall.ahead_ms).started_ms,
+        producer_id=known.producer_id,
+        producer_epoch=known.epoch,
+        topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in known.by_topic.items()],
+    )
+
+
+def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: ListTransactionsRequest = request.message
+    transactions = state.cluster.transactions
+    pattern = Pattern(message.transactional_id_pattern) if message.transactional_id_pattern else None
+    topic = state.topics.get(transactions.name)
+    led = range(len(topic.partitions)) if topic is not None else ()
+    here = frozenset(p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id)
+    pace = Pace()
+    filters, unknown = yield from _filters(message, pace)
+    found = []
+    for known in (yield from transactions.of_partitions(here)):
+        if filters.let_through(known, request.now_ms) and (
+            pattern is None or pattern.fullmatch(known.transactional_id)
+        ):
+            found.append(
+                ListedTransaction(
+                    transactional_id=known.transactional_id,
+                    producer_id=known.producer_id,
+                    transaction_state=known.state.value,
+                )
+            )
+        if pace.is_due(LIST_US):
+            yield
+    yield from filters.producers.let_go(pace)
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """What is asked of a transaction that is listed. What is not named lets all through."""
+
+    states: frozenset[str] | None
+    producers: SpreadDict[int, None]
+    any_producer: bool
+    duration_ms: int
+
+    def let_through(self, known: Transaction, now_ms: int) -> bool:
+        if not self.any_producer and not self.producers.has(known.producer_id):
+            return False
+        if self.states is not None and known.state.value not in self.states:
+            return False
+        return self.duration_ms < 0 or now_ms - known.started_ms > self.duration_ms
+
+
+def _filters(message: ListTransactionsRequest, pace: Pace) -> Steps[tuple[_Filters, list[str]]]:
+    """Return the filters, and the names of states that are none."""
+    states: set[str] = set()
+    unknown: list[str] = []
+    for name in message.state_filters:
+        states.add(name) if name in NAMES else unknown.append(name)
+        if pace.is_due(FILTER_US):
+            yield
+    producers: SpreadDict[int, None] = SpreadDict()
+    for producer_id in message.producer_id_filters:
+        producers.add(producer_id, None)
+        if pace.is_due(FILTER_US):
+            yield
+    wanted = frozenset(states) if message.state_filters else None
+    return _Filters(wanted, producers, not message.producer_id_filters, message.duration_filter), unknown
+
+
+def write_txn_markers(state: BrokerState, request: Request) -> Answer:
+    """End a transaction that hangs, for an administrator; the coordinator itself writes without asking.
+
+    Into the broker's own topics a marker is taken only where it ends something: nobody else writes there, unless an
+    authorizer says that he may.
+    """
+    message: WriteTxnMarkersRequest = request.message
+    results = []
+    for asked in message.markers:
+        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
+        topics = [
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=p,
+                        error_code=_mark(state, TopicPartition(topic.name, p), marker, request.now_ms),
+                    )
+                    for p in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics
+        ]
+        results.append(WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
+    try:
+        producers = led_log(state, place.topic, place.partition).producers
+        is_guarded = place.topic in state.own_topics and state.access is None
+        if is_guarded and not producers.is_open(marker.producer_id):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{place.topic} is the broker's own")
+        producers.check_marker(marker)
+        state.cluster.transactions.mark(place, marker, now_ms)
+    except KohortError as error:
+        return refusal_of(error).code
+    return ErrorCode.NONE
+
+
+def guard_markers(checking: Checking) -> Steps[Guarded]:
+    """ALTER or CLUSTER_ACTION on the cluster."""
+    if checking.may_on_cluster(Operation.ALTER, quietly=True) or checking.may_on_cluster(Operation.CLUSTER_ACTION):
+        return PASSED
+    message: WriteTxnMarkersRequest = checking.request.message
+    pace = Pace()
+    markers = []
+    for marker in message.markers:
+        topics = yield from refused_by_topic(
+            marker.topics,
+            lambda topic: topic.partition_indexes,
+            lambda p: WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED),
+            lambda topic, made: WritableTxnMarkerTopicResult(name=topic.name, partitions=made),
+        )
+        markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+        if pace.is_due(REFUSE_US):
+            yield
+    return Guarded(WriteTxnMarkersResponse(markers=markers))
+
+
+def guard_describe_transactions(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each transactional id; topics that the caller may not describe are left out of it."""
+    message: DescribeTransactionsRequest = checking.request.message
+    allowed, denied = yield from checking.authorized(
+        Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids, lambda name: name
+    )
+    refused = yield from each(
+        denied, lambda name: DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
+    )
+    if not allowed:
+        return Guarded(DescribeTransactionsResponse(transaction_states=refused))
+    checking.keep(transactional_ids=allowed)
+
+    def amend(answer: DescribeTransactionsResponse) -> Steps[Message]:
+        pace = Pace()
+        for described in answer.transaction_states:
+            described.topics[:] = yield from visible(
+                described.topics,
+                lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True),
+            )
+            if pace.is_due(REFUSE_US):
+                yield
+        answer.transaction_states.extend(refused)
+        return answer
+
+    return Guarded(amend=amend)
+
+
+def guard_list_transactions(checking: Checking) -> Guarded:
+    """DESCRIBE on each transactional id: others are left out."""
+
+    def may_see(transactional_id: str) -> bool:
+        return checking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
+
+    def amend(answer: ListTransactionsResponse) -> Steps[Message]:
+        answer.transaction_states[:] = yield from visible(
+            answer.transaction_states, lambda listed: may_see(listed.transactional_id)
+        )
+        return answer
+
+    return Guarded(amend=amend)
+
+
+def refuse_transactions(request: Request, _message: str) -> DescribeTransactionsResponse:
+    asked: DescribeTransactionsRequest = request.message
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            DescribedTransaction(error_code=TOO_LARGE, transactional_id=name) for name in asked.transactional_ids
+        ]
+    )
+
+
+def partitions_of_transaction(state: BrokerState, chain: tuple[Any, ...]) -> int:
+    """Weigh the partitions of a transaction."""
+    known = state.cluster.transactions.get(chain[0])
+    return 0 if known is None else len(known.partitions) // PARTITIONS_IN_A_UNIT
+
+
+WRITE_TXN_MARKERS = BrokerApi(
+    WriteTxnMarkersRequest,
+    write_txn_markers,
+    guard_markers,
+    Cost(
+        AnswerBound.REQUEST,
+        {"markers.topics.name": Noun.TOPIC},
+        parts=Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50, writes=True),
+    ),
+)
+DESCRIBE_TRANSACTIONS = BrokerApi(
+    DescribeTransactionsRequest,
+    describe_transactions,
+    guard_describe_transactions,
+    Cost(
+        AnswerBound.UNREAD,
+        {"transactional_ids": Noun.TRANSACTIONAL_ID},
+        once=("transactional_ids", itself),
+        parts=Parts(
+            ("transactional_ids",),
+            ("transaction_states",),
+            500,
+            brings=partitions_of_transaction,
+            refuse=refuse_transactions,
+        ),
+    ),
+)
+LIST_TRANSACTIONS = BrokerApi(
+    ListTransactionsRequest,
+    list_transactions,
+    guard_list_transactions,
+    Cost(AnswerBound.HELD, {"transactional_id_pattern": Noun.EXPRESSION}),
+)

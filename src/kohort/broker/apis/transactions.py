@@ -1,0 +1,345 @@
+"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6: what producers ask
+of their transactions. KIP-98, KIP-447, KIP-890.
+
+The decisions are in kohort.coordinator.transactions; broker/cluster/transactions.py carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kohort.broker.api import ONE_NAME, PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.authorization import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    ID_DENIED,
+    PASSED,
+    TOPIC_DENIED,
+    Checking,
+    Denials,
+    Guarded,
+    refused_by_topic,
+    without,
+)
+from kohort.broker.group_requests import group_request
+from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
+from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import TransactionalWrite, check_coordinator, join_transaction
+from kohort.coordinator.append_errors import APPEND_ERRORS
+from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
+from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import ProducerIdAndEpoch, TopicPartition
+from kohort.security.acls import Operation, ResourceType
+from kohort.steps import Pace, SpreadDict, Steps
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+FIRST_WITH_PRODUCER_FENCED: Final = 2
+FIRST_WITH_SEVERAL: Final = 4
+FIRST_WITH_ABORTABLE: Final = 4
+FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
+FIRST_COMMIT_THAT_ADDS: Final = 5
+FIRST_COMMIT_BY_TOPIC_ID: Final = 6
+OLD_CLIENT: Final = 0
+LOOK_US: Final = 2.5
+OF_TRANSACTION: Final = {"transactional_id": Noun.TRANSACTIONAL_ID, "group_id": Noun.GROUP}
+
+
+def _code(error: KohortError, version: int) -> ErrorCode:
+    """Return the code of ``error``; PRODUCER_FENCED came with version 2 of these APIs."""
+    code = refusal_of(error).code
+    is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
+
+
+def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps:
+    message: AddPartitionsToTxnRequest = request.message
+    pace = Pace()
+    if request.version >= FIRST_WITH_SEVERAL:
+        results = []
+        for asked in message.transactions:
+            by_topic = yield from _add_partitions(state, asked, request, pace)
+            name = asked.transactional_id
+            results.append(AddPartitionsToTxnResult(transactional_id=name, topic_results=by_topic))
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        producer_epoch=message.v3_and_below_producer_epoch,
+        topics=message.v3_and_below_topics,
+    )
+    by_topic = yield from _add_partitions(state, only, request, pace)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=by_topic)
+
+
+def _add_partitions(
+    state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request, pace: Pace
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    """Add all of them or none: where one is refused, the others are not attempted.
+
+    The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
+    To ask whether a partition is part of one changes nothing.
+    """
+    codes: SpreadDict[TopicPartition, ErrorCode] = SpreadDict()
+    places: list[TopicPartition] = []
+    is_refused = False
+    for topic in asked.topics:
+        is_denied = _is_denied(state, request, topic.name, verify_only=asked.verify_only)
+        for p in topic.partitions:
+            place = TopicPartition(topic.name, p)
+            code = ErrorCode.NONE
+            if is_denied:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif state.topics.log(*place) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_refused = is_refused or code is not ErrorCode.NONE
+            if codes.add(place, code):
+                places.append(place)
+            if pace.is_due(LOOK_US):
+                yield
+    if is_refused:
+        others = ErrorCode.OPERATION_NOT_ATTEMPTED
+        told = yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace)
+        yield from _let_go(places, codes, pace)
+        return told
+    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
+    refusal = ErrorCode.NONE
+    try:
+        check_coordinator(state, asked.transactional_id, request.now_ms)
+        if asked.verify_only:
+            for place in places:
+                codes.part(place)[place] = _verified(state, asked.transactional_id, producer, place)
+                if pace.is_due(LOOK_US):
+                    yield
+        else:
+            transactions = state.cluster.transactions
+            transactions.add(asked.transactional_id, producer, places, OLD_CLIENT, request.now_ms)
+    except KohortError as error:
+        refusal = _code(error, request.version)
+    return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
+
+
+def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
+    """Tell whether a topic must not be part of the transaction; brokers know what they ask for."""
+    if not verify_only and topic in state.own_topics:
+        return True
+    if request.version >= FIRST_WITH_SEVERAL:
+        return False
+    return not Checking(state, request).may(Operation.WRITE, ResourceType.TOPIC, topic)
+
+
+def _verified(
+    state: BrokerState, transactional_id: str, producer: ProducerIdAndEpoch, place: TopicPartition
+) -> ErrorCode:
+    try:
+        state.cluster.transactions.verify(transactional_id, producer, place)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def _let_go(places: list[TopicPartition], codes: SpreadDict[TopicPartition, ErrorCode], pace: Pace) -> Steps[None]:
+    places.clear()  # they live on as keys
+    yield from codes.let_go(pace)
+
+
+def _by_topic(
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode], pace: Pace
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    told = []
+    for topic in topics:
+        partitions = []
+        for p in topic.partitions:
+            code = code_of(TopicPartition(topic.name, p))
+            partitions.append(AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
+            if pace.is_due(LOOK_US):
+                yield
+        told.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
+    return told
+
+
+def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
+    message: AddOffsetsToTxnRequest = request.message
+    producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        place = _offsets_of(state, message.group_id, request.now_ms)
+        transactions = state.cluster.transactions
+        transactions.add(message.transactional_id, producer, [place], OLD_CLIENT, request.now_ms)
+    except KohortError as error:
+        return AddOffsetsToTxnResponse(error_code=_code(error, request.version))
+    return AddOffsetsToTxnResponse()
+
+
+def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartition:
+    """Return the partition in which a group's offsets are written."""
+    state.offsets_topic.ensure(now_ms)
+    return TopicPartition(state.offsets_topic.name, state.coordinator.partition_of(group_id))
+
+
+def end_txn(state: BrokerState, request: Request) -> Answer:
+    message: EndTxnRequest = request.message
+    producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    version = WITH_NEW_EPOCHS if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        transactions = state.cluster.transactions
+        after = transactions.end(message.transactional_id, producer, version, request.now_ms, commit=message.committed)
+    except KohortError as error:
+        return EndTxnResponse(error_code=_code(error, request.version))
+    ended = EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+    refused = EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return state.flushes.answer(request, transactions.take_unflushed(), ended, refused)
+
+
+def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
+    message: TxnOffsetCommitRequest = request.message
+    try:
+        write = TransactionalWrite(
+            message.transactional_id,
+            ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
+            _offsets_of(state, message.group_id, request.now_ms),
+            adds=request.version >= FIRST_COMMIT_THAT_ADDS,
+            knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
+        )
+        if _names_a_partition(state, message, request.version):
+            join_transaction(state, write, request.now_ms)
+    except KohortError as error:
+        code = refusal_of(error).code
+        asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
+        return refuse_commit_in_transaction(asked, APPEND_ERRORS.get(code, code)).message
+    return group_request(state, request)
+
+
+def _names_a_partition(state: BrokerState, message: TxnOffsetCommitRequest, version: int) -> bool:
+    """Tells whether anything that there is is committed: else the group is no part of the transaction, as in Kafka."""
+    by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
+    found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
+    return any(
+        0 <= p.partition_index < len(topic.partitions) for topic, t in found if topic is not None for p in t.partitions
+    )
+
+
+def guard_add_partitions(checking: Checking) -> Steps[Guarded]:
+    """WRITE on the transactional id; from version 4 on CLUSTER_ACTION. The topics are looked at in the handler, where
+    one that is refused leaves all others undone."""
+    message: AddPartitionsToTxnRequest = checking.request.message
+    if checking.request.version >= FIRST_WITH_SEVERAL:
+        if checking.may_on_cluster(Operation.CLUSTER_ACTION):
+            return PASSED
+        return Guarded(AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
+    if _may_write(checking, message.v3_and_below_transactional_id):
+        return PASSED
+    refused = yield from refused_by_topic(
+        message.v3_and_below_topics,
+        lambda topic: topic.partitions,
+        lambda p: AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=ID_DENIED),
+        lambda topic, made: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
+    )
+    return Guarded(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
+
+
+def guard_add_offsets(checking: Checking) -> Guarded:
+    """WRITE on the transactional id, READ on the group."""
+    message: AddOffsetsToTxnRequest = checking.request.message
+    if not _may_write(checking, message.transactional_id):
+        return Guarded(AddOffsetsToTxnResponse(error_code=ID_DENIED))
+    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return Guarded(AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
+    return PASSED
+
+
+def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
+    """WRITE on the transactional id, READ on the group and on each topic."""
+    message: TxnOffsetCommitRequest = checking.request.message
+    if not _may_write(checking, message.transactional_id):
+        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
+    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+    by_id = checking.request.version >= FIRST_COMMIT_BY_TOPIC_ID
+    allowed, denied = yield from checking.authorized(
+        Operation.READ,
+        ResourceType.TOPIC,
+        message.topics,
+        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+    )
+    refused = yield from _not_committed(denied, TOPIC_DENIED)
+    return without(checking, allowed, Denials("topics", "topics", refused), TxnOffsetCommitResponse)
+
+
+def _not_committed(
+    topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode
+) -> Steps[list[TxnOffsetCommitResponseTopic]]:
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partitions,
+        lambda p: TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
+        lambda topic, made: TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
+    )
+
+
+def guard_end(checking: Checking) -> Guarded:
+    """WRITE on the transactional id."""
+    message: EndTxnRequest = checking.request.message
+    if _may_write(checking, message.transactional_id):
+        return PASSED
+    return Guarded(EndTxnResponse(error_code=ID_DENIED))
+
+
+def _may_write(checking: Checking, transactional_id: str) -> bool:
+    return checking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+ADD_PARTITIONS_TO_TXN = BrokerApi(
+    AddPartitionsToTxnRequest,
+    add_partitions_to_txn,
+    guard_add_partitions,
+    Cost(
+        AnswerBound.REQUEST,
+        {
+            "v3_and_below_transactional_id": Noun.TRANSACTIONAL_ID,
+            "v3_and_below_topics.name": Noun.TOPIC,
+            "transactions.transactional_id": Noun.TRANSACTIONAL_ID,
+            "transactions.topics.name": Noun.TOPIC,
+        },
+    ),
+)
+ADD_OFFSETS_TO_TXN = BrokerApi(
+    AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, replace(ONE_NAME, names=OF_TRANSACTION)
+)
+END_TXN = BrokerApi(
+    EndTxnRequest,
+    end_txn,
+    guard_end,
+    Cost(AnswerBound.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step="markers are written later"),
+)
+TXN_OFFSET_COMMIT = BrokerApi(
+    TxnOffsetCommitRequest,
+    txn_offset_commit,
+    guard_commit_in_transaction,
+    Cost(
+        AnswerBound.REQUEST,
+        {**OF_TRANSACTION, **TOPICS_OR_IDS},
+        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
+    ),
+)

@@ -1,0 +1,93 @@
+"""The way of a group request to the coordinator and back.
+
+The answers of APIs that write leave through ``state.released`` once their records are on the log, or on the disk where
+``flush.messages`` of ``__consumer_offsets`` demands that. APIs that only read are answered in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from kohort.broker.authorization import GROUP_DENIED, PASSED, Checking, Guard, Guarded
+from kohort.broker.flush_waits import Held
+from kohort.broker.request import Answer, AnswerInSteps, Refusal, ReplyTo, Request, Unanswered, principal_of
+from kohort.broker.state import BrokerState
+from kohort.coordinator.api_table import GROUP_APIS, withdraw
+from kohort.coordinator.append_errors import APPEND_ERRORS
+from kohort.coordinator.outcome import GroupRequest, Reply, may_describe_all
+from kohort.errors import ErrorCode
+from kohort.log.partition import PartitionLog
+from kohort.security.acls import Operation, ResourceType
+from kohort.wire.schema import Message
+
+
+def group_request(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
+    """Submit a request to the coordinator; the answer of an API that writes leaves through ``state.released``."""
+    reply_to = request.reply_to
+    api = GROUP_APIS[type(request.message)]
+    if not api.read_only:
+        state.offsets_topic.ensure(request.now_ms)
+    asked = GroupRequest(
+        message=request.message,
+        api_version=request.version,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        reply_to=reply_to,
+        connection=reply_to.connection,
+        principal=principal_of(request),
+        software=state.client_metrics.software_of(reply_to.connection),
+        may_describe=may_describe_all if state.access is None else partial(_may_describe, state, request),
+    )
+    if api.read_only:
+        return _read(state, asked, request.now_ms)
+    release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)
+    return Unanswered.LATER
+
+
+def _read(state: BrokerState, asked: GroupRequest, now_ms: int) -> AnswerInSteps:
+    reply = yield from state.coordinator.read(asked, now_ms)
+    return reply.message
+
+
+def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
+    return Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True)
+
+
+def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
+    """Release ``replies``, at once or as soon as their records are on the disk."""
+    needs = state.offsets_topic.take_unflushed()
+    if not needs:
+        state.released.extend(replies)
+        return
+    for reply in replies:
+        assert isinstance(reply.to, ReplyTo)
+        state.flushes.hold(Held(reply.to, needs, partial(after_flush, reply)), now_ms)
+
+
+def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message:
+    """Return the answer, or the refusal after a failed flush: the records may still be there, as after a timeout."""
+    for refusal in failed.values():
+        return withdraw(reply, APPEND_ERRORS.get(refusal.code, refusal.code)).message
+    return reply.message
+
+
+def group_refusal(checking: Checking, code: ErrorCode) -> Message:
+    """Return the answer that refuses a whole request about groups."""
+    request = checking.request
+    asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
+    return GROUP_APIS[type(request.message)].refuse(asked, code).message
+
+
+def guard_group(operation: Operation) -> Guard:
+    """Return the guard of an API about one group, whose answer has one error."""
+
+    def guard(checking: Checking) -> Guarded:
+        if checking.may(operation, ResourceType.GROUP, checking.request.message.group_id):
+            return PASSED
+        return Guarded(group_refusal(checking, GROUP_DENIED))
+
+    return guard
+
+
+guard_member = guard_group(Operation.READ)
