@@ -78,6 +78,7 @@ def test_without_a_list_of_hosts_its_common_name_is_one():
     assert read_certificate(certificate(part((N.COMMON_NAME, "b.example")))).hosts == ("b.example",)
 
 
+@pytest.mark.filterwarnings("ignore")  # cryptography warns of values that it accepts
 def test_bytes_that_are_no_certificate_are_a_protocol_error_whatever_they_are():
     whole = certificate(part((N.COMMON_NAME, "b")), hosts=[x509.DNSName("b.example")])
     for end in range(len(whole)):

@@ -29,6 +29,7 @@ from kohort.errors import ConfigError, MissingExtra
 from kohort.notes import Note, info, warning
 from kohort.secret import Secret
 from kohort.security.certificate_names import name_rules
+from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
@@ -190,6 +191,7 @@ def server_context(config: ListenerConfig) -> ssl.SSLContext:
     use_identity(context, _server_identity(config))
     context.verify_mode = CLIENT_AUTH[config.ssl_client_auth]
     if context.verify_mode is not ssl.CERT_NONE:
+        check_reader(f"ssl.client.auth={config.ssl_client_auth}")
         authorities = _truststore(config)
         if authorities is None and config.ssl_truststore_certificates is not None:
             text = config.ssl_truststore_certificates.encode()

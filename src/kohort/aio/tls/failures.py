@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from kohort.errors import ProtocolError
+from kohort.errors import MissingExtra, ProtocolError
 from kohort.notes import one_line
 from kohort.security.certificates import Certificate, read_certificate
 
@@ -146,7 +146,7 @@ def _read(shown: bytes | None) -> Certificate | None:
     """Read a certificate that nobody has checked, for words that people read."""
     try:
         found = None if shown is None else read_certificate(shown)
-    except ProtocolError:
+    except (ProtocolError, MissingExtra):
         return None
     if found is None:
         return None

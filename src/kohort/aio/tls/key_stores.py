@@ -11,12 +11,12 @@ import secrets
 import ssl
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kohort.errors import ConfigError, ProtocolError
+from kohort.errors import ConfigError, MissingExtra, ProtocolError
 from kohort.extras import needs
 from kohort.secret import Secret
 from kohort.security.certificates import read_certificate
@@ -98,11 +98,9 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
     """Have a context show a certificate. Raises ConfigError, also for one that has expired."""
-    certificate = read_certificate(_der(pem_certificates(identity.chain)[0], identity.where))
-    if certificate.not_after < datetime.now(UTC):
-        raise ConfigError(
-            f"{identity.where}: its certificate ({certificate.subject}) expired on {certificate.not_after:%Y-%m-%d}"
-        )
+    der = _der(pem_certificates(identity.chain)[0], identity.where)
+    with suppress(MissingExtra):  # without the extra the peer rejects the certificate, in the same words
+        _check_dates(der, identity.where)
     if b"ENCRYPTED" in identity.key and identity.password is None:
         raise ConfigError(f"{identity.where}: the private key is encrypted: set ssl.key.password")
     asked: list[bool] = []
@@ -116,6 +114,17 @@ def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
             context.load_cert_chain(path, password=password)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(f"{identity.where}: {_why_not(error, was_asked=bool(asked))}") from None
+
+
+def _check_dates(der: bytes, where: str) -> None:
+    try:
+        certificate = read_certificate(der)
+    except ProtocolError as error:
+        raise _damaged(where, error) from None
+    if certificate.not_after < datetime.now(UTC):
+        raise ConfigError(
+            f"{where}: its certificate ({certificate.subject}) expired on {certificate.not_after:%Y-%m-%d}"
+        )
 
 
 def _why_not(error: Exception, *, was_asked: bool) -> str:
@@ -217,8 +226,8 @@ def _pem(what: str, der: bytes) -> bytes:
 
 def _is_certificate(data: bytes) -> bool:
     try:
-        read_certificate(data)
-    except ProtocolError:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=data)
+    except ssl.SSLError:
         return False
     return True
 
@@ -227,10 +236,15 @@ def _der(pem: bytes, where: str) -> bytes:
     text = pem.decode("ascii", "replace").replace("TRUSTED CERT", "CERT").replace("X509 CERT", "CERT")
     try:
         der = ssl.PEM_cert_to_DER_cert(text)
-        read_certificate(der)
-    except (ValueError, ProtocolError) as error:
-        raise ConfigError(f"{where}: there is a damaged certificate in it ({error})") from None
+    except ValueError as error:
+        raise _damaged(where, error) from None
+    if not _is_certificate(der):
+        raise _damaged(where, "OpenSSL cannot read it")
     return der
+
+
+def _damaged(where: str, problem: object) -> ConfigError:
+    return ConfigError(f"{where}: there is a damaged certificate in it ({problem})")
 
 
 def _locked(store: Given) -> ConfigError:
