@@ -143,22 +143,18 @@ class Driver:
         """Set when a machine failed in a way it should not: the client is of no more use."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` on the loop after every step of the engine."""
         self._listeners.append(listener)
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is done any more."""
         return self._closed
 
     def kick(self) -> None:
-        """Let the engine look at its sources soon: the user asked for something."""
         if not self._kicked and not self._closed:
             self._kicked = True
             self.loop.call_soon(self._on_kick)
 
     def kick_soon(self) -> None:
-        """Do as ``kick``, from another thread."""
         if self._kicked or self._closed:
             return
         try:
@@ -202,7 +198,6 @@ class Driver:
             self._watchers.pop(watcher, None)
 
     def handle(self, given: Input) -> None:
-        """Feed one event to the engine and do what it says."""
         if self._closed or self.failure is not None:
             return
         try:
@@ -217,7 +212,6 @@ class Driver:
             self._notify()
 
     async def close(self) -> None:
-        """End every connection, after what was written has left."""
         if self._closed:
             return
         with self._guard:

@@ -145,7 +145,6 @@ class IoThread:
         self._open[client] = options
 
     def forget(self, client: Closeable) -> None:
-        """Let ``client`` be: it is closed, or will be."""
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -207,7 +206,6 @@ class _Process:
 
 
 def io_thread() -> IoThread:
-    """Return the I/O thread of this process, made if there is none."""
     with _Process.lock:
         if _Process.current is None:
             _Process.current = IoThread()

@@ -37,9 +37,7 @@ from kohort.errors import ErrorCode, UndecodableValue, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 
 Wanted = Iterable[str] | re.Pattern[str] | SubscriptionPattern
-"""What a user subscribes to."""
 Refused = tuple[str, ErrorCode]
-"""A topic, and why the cluster refuses it."""
 DAMAGES_MOST: Final = 5
 """Fetches of the same offset, each damaged in another way, after which the way is of no use."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
@@ -91,7 +89,6 @@ class ConsumerMachine:
     # What the user wants to read
 
     def subscribe(self, topics: Wanted) -> None:
-        """Read these topics, or all whose whole name matches, as a member of the group."""
         self.group  # noqa: B018  # subscribing needs one
         if isinstance(topics, SubscriptionPattern):
             self._subscribe_server_pattern(topics)
@@ -154,7 +151,6 @@ class ConsumerMachine:
             self._group.commits.auto_commit(now_ms)
 
     def stay_in_poll(self, now_ms: int) -> None:
-        """Note that the listener has returned; the user is in poll() still."""
         self.metrics.polls.resumed(now_ms)
         if self._group is not None:
             self._group.membership.enter_poll()
@@ -182,7 +178,6 @@ class ConsumerMachine:
         return self._group.rebalance.callback
 
     def acknowledge(self, now_ms: int) -> None:
-        """Note that the listener has been told, or that there is none."""
         if self._group is not None:
             self._group.rebalance.acknowledge()
             self._group.commits.restart_auto_commit(now_ms)
@@ -218,7 +213,6 @@ class ConsumerMachine:
 
     @property
     def needs_user(self) -> bool:
-        """Whether ``advance`` would do something now, or raise."""
         hopeless = self.metadata.hopeless or self.engine.not_let_in
         if self.failures or hopeless is not None or self._refused_topic() is not None:
             return True
@@ -243,7 +237,6 @@ class ConsumerMachine:
 
     @property
     def is_stable(self) -> bool:
-        """Whether no rebalance is under way or due."""
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_fetched(self) -> tuple[Fetched | None, bool]:
@@ -279,11 +272,10 @@ class ConsumerMachine:
 
     @property
     def uncounted(self) -> tuple[str, int]:
-        """Of which topic the piece is that is being handed out, and how many records of it the user has by now."""
+        """Topic of the batch being consumed, and how many of its records were returned."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def hand_out_one(self, fetched: Fetched) -> Record | None:
-        """Return a single record, as ``hand_out`` does."""
         if fetched is not self._open or not self._may_hand_out(fetched):
             return None
         records, at = fetched.records, fetched.at
@@ -295,7 +287,6 @@ class ConsumerMachine:
         return records[at]
 
     def _stand_behind(self, fetched: Fetched, records: list[Record]) -> None:
-        """Move the position behind what was handed out; behind all that was fetched once nothing of it is left."""
         at = fetched.at
         if at == len(records) and fetched.error is None:
             self.count(fetched, at)
@@ -330,7 +321,6 @@ class ConsumerMachine:
         return taken
 
     def has_data_for(self, wanted: Wants) -> bool:
-        """Tell whether ``take_for`` would give something now."""
         return self._fetcher.has_ready(wanted)
 
     def take_for(self, wanted: Wants) -> Fetched | None:
@@ -397,7 +387,6 @@ class ConsumerMachine:
         *,
         before_revocation: bool = False,
     ) -> Promise[Offsets]:
-        """Commit ``offsets``, or the position of each assigned partition."""
         commits = self.group.commits
         positions = commits.positions(self.subscription.assigned) if offsets is None else None
         checked = offsets_to_commit("commit", offsets or {}) if positions is None else positions
@@ -421,7 +410,6 @@ class ConsumerMachine:
         return count
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets lie between each position and the end that can be read; only where both are known."""
         read_committed = self.config.isolation_level == "read_committed"
         found: dict[TopicPartition, int] = {}
         for partition, state in self.subscription.assigned.items():
@@ -433,11 +421,9 @@ class ConsumerMachine:
     # Goodbye
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return what the listener has to hear before the member leaves."""
         return None if self._group is None else self._group.rebalance.prepare_leave()
 
     def leave(self, reason: str) -> Promise[None]:
-        """Leave the group and forget the subscription; done when the coordinator has answered."""
         promise: Promise[None] = Promise()
         if self._group is not None and self.subscription.mode.is_group:
             promise = self._group.membership.leave(reason)
@@ -448,5 +434,4 @@ class ConsumerMachine:
         return promise
 
     def stop_fetching(self) -> None:
-        """Send no more fetches; brokers may forget the sessions."""
         self._fetcher.close()

@@ -29,7 +29,6 @@ ERRORS = "kohort-error-metrics"
 
 
 def put_engine(found: MetricsSnapshot, engine: Engine, now_ms: int) -> None:
-    """Add what the engine of a client has counted."""
     traffic = engine.metrics
     group = f"{GROUPS[found.kind]}-metrics"
     standing = [c for c in engine.connections if c.state is not ConnectionState.CONNECTING]
@@ -57,7 +56,6 @@ def put_engine(found: MetricsSnapshot, engine: Engine, now_ms: int) -> None:
 
 
 def put_errors(found: MetricsSnapshot, counts: Iterable[ErrorCounts]) -> None:
-    """Add how often what went wrong."""
     for counted in counts:
         for (api, error), times in list(counted.errors.items()):
             found.put(ERRORS, "error-total", times, api=api_name(api), error=error)
@@ -117,7 +115,6 @@ def seconds_ago(at_ms: int | None, now_ms: int) -> float:
 
 
 def of_api(engine: Engine, api: Api, now_ms: int) -> SampleReading:
-    """Return how long the requests of an API took."""
     counted = engine.metrics.apis.get(api)
     return Samples(engine.metrics.windows).reading(now_ms) if counted is None else counted.latency.reading(now_ms)
 
@@ -130,7 +127,6 @@ HOUR_S: Final = 3600
 
 
 def consumer_metrics(machine: ConsumerMachine, now_ms: int) -> MetricsSnapshot:
-    """Return what a consumer knows of itself now."""
     found = MetricsSnapshot("consumer", machine.config.client_id, now_ms)
     put_engine(found, machine.engine, now_ms)
     put_errors(found, (machine.engine.metrics, machine.metrics))
@@ -171,19 +167,16 @@ def _put_fetches(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) 
 
 
 def _idle_ratio(polls: PollMetrics, now_ms: int) -> float:
-    """Return the share of the time, between the begin of one poll and the last, that was spent in polls."""
     lasted_ms = polls.interval.reading(now_ms).sum
     return min(polls.idle.reading(now_ms).sum / lasted_ms, 1.0) if lasted_ms else float("nan")
 
 
 def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleReading:
-    """Return how many records the user was given."""
     counted = [of_topic.records.reading(now_ms) for of_topic in list(machine.metrics.topics.values())]
     return _with_open(together(counted), machine, machine.uncounted[0])
 
 
 def _with_open(of: SampleReading, machine: ConsumerMachine, topic: str) -> SampleReading:
-    """Return a reading with what the user has of the piece that is being handed out."""
     of_topic, records = machine.uncounted
     return of._replace(total=of.total + records) if records and of_topic == topic else of
 
@@ -240,7 +233,6 @@ def _put_group(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) ->
 
 
 def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleReading]:
-    """Return which requests keep the member alive, and how long they took."""
     modern: Api = ConsumerGroupHeartbeatRequest
     api = modern if modern in machine.engine.metrics.apis else HeartbeatRequest
     return api, of_api(machine.engine, api, now_ms)
@@ -278,7 +270,6 @@ BLOCKED: Final = {
 
 
 def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
-    """Return what a producer knows of itself now."""
     found = MetricsSnapshot("producer", machine.config.client_id, now_ms)
     counted = machine.sender.metrics
     put_engine(found, machine.engine, now_ms)
@@ -318,7 +309,6 @@ def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
 
 
 def admin_metrics(engine: Engine, now_ms: int) -> MetricsSnapshot:
-    """Return what an admin client knows of itself now."""
     found = MetricsSnapshot("admin", engine.config.client_id, now_ms)
     put_engine(found, engine, now_ms)
     put_errors(found, (engine.metrics,))

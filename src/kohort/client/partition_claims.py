@@ -36,13 +36,11 @@ class ClaimState:
     partition: TopicPartition
     state: PartitionState
     start: Position
-    """Where the session began to read it."""
     guard: AbstractContextManager[Any]
     """Held to mark it: one for each, or threads with a partition of their own would wait for each other."""
     inbox: deque[Fetched] = field(default_factory=deque)
     full_since_ms: int | None = None
     held: bool = False
-    """Whether its fetching was stopped because its handler is slow."""
     marked: Mark | None = None
     committed: Mark | None = None
 
@@ -51,7 +49,6 @@ class ClaimState:
         return len(self.inbox) < INBOX
 
     def begin_again(self, fetched: Fetched) -> None:
-        """Forget the records and marks of a topic that was deleted and created again."""
         self.state, self.start = fetched.state, Position(fetched.start_offset)
         self.inbox.clear()
         self.marked = self.committed = None
@@ -98,14 +95,12 @@ class Claims:
         return fed, freed or bool(fed)
 
     def has_work(self) -> bool:
-        """Tell whether ``feed`` would do something now."""
         return any(c.held and c.has_room for c in self.by_partition.values()) or self._machine.has_data_for(
             self._accepts
         )
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When the next claim has been full for too long."""
         times = [c.full_since_ms for c in self.by_partition.values() if c.full_since_ms is not None and not c.held]
         return min(times) + self._patience_ms if times else None
 
@@ -129,7 +124,6 @@ class Claims:
     # Marks
 
     def mark_record(self, record: Record, metadata: str) -> None:
-        """Count ``record`` and everything before it in its partition as handled."""
         if metadata and not is_text(metadata):
             raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
@@ -146,14 +140,12 @@ class Claims:
                 claim.marked = mark
 
     def reset(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Go on there next time, although that is behind the mark."""
         place, mark = checked_offset("reset_offset", partition, offset)
         claim = self._claim(place)
         with claim.guard:
             claim.marked = mark
 
     def to_commit(self) -> Offsets:
-        """Return what is marked and not committed yet."""
         return {
             partition: OffsetAndMetadata(*claim.marked)
             for partition, claim in self.by_partition.items()
@@ -163,7 +155,6 @@ class Claims:
         }
 
     def committed(self, offsets: Offsets) -> None:
-        """Note that a commit of these was acknowledged."""
         for partition, offset in offsets.items():
             if partition in self.by_partition:
                 self.by_partition[partition].committed = offset

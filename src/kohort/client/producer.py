@@ -48,7 +48,6 @@ class ProducerMachine:
         troubles = Troubles(self.notes)
         self.accumulator = Accumulator(config)
         self.transactions: Transactions | None = None
-        """Of a producer with a ``transactional.id``."""
         numbering: Transactions | ProducerIds | None = None
         if config.transactional_id is not None:
             numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle, troubles)
@@ -80,17 +79,14 @@ class ProducerMachine:
         return promise
 
     def end_open(self) -> None:
-        """Abort an open transaction, for the producer ends."""
         if self.transactions is not None:
             self.transactions.end_open()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be delivered any more, and no transaction is being ended."""
         return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
 
     def not_done(self, waited_ms: int | None) -> ApiTimeout:
-        """Return the error that says what still keeps this producer from being idle."""
         if self.sender.idle:
             return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_ms} ms")
         late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
@@ -171,7 +167,6 @@ class ProducerMachine:
         return made
 
     def no_topic(self, topic: str, waited_ms: int) -> ApiTimeout:
-        """Return the error that says why the partitions of ``topic`` are still not known."""
         code = self.metadata.error(topic)
         no_answer = self.engine.told_of_addresses(waited_ms) or "no answer yet"
         why = self.metadata.last_failure or (no_answer if code is None else code.name)
@@ -181,7 +176,6 @@ class ProducerMachine:
         )
 
     def no_room(self, waited_ms: int) -> ApiTimeout:
-        """Return the error that says why a record could not be taken."""
         return ApiTimeout(
             f"{self.accumulator.buffered_bytes} bytes wait to be delivered, buffer.memory={self.config.buffer_memory} "
             f"holds no more, and none became free in max.block.ms={waited_ms}"
@@ -222,7 +216,6 @@ def to_headers(headers: object) -> Sequence[Header]:
 
 
 def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
-    """Return the batch and the place of record ``index`` of ``batch``, after that was split or not."""
     while batch.halves is not None:
         left, right = batch.halves
         batch, index = (left, index) if index < left.count else (right, index - left.count)

@@ -14,11 +14,9 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 INT64_MAX: Final = (1 << 63) - 1
 INT32_MAX: Final = (1 << 31) - 1
 SHOWN: Final = 80
-"""Characters of what was given that an error repeats."""
 
 
 def shown(given: object) -> str:
-    """Show what was given, as an error names it."""
     text = repr(given)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
@@ -35,19 +33,16 @@ def is_text(given: object) -> bool:
 
 
 def is_topic_name(given: object) -> bool:
-    """Tell whether it can be a topic's name as far as a client is concerned; the cluster has rules of its own."""
     return is_text(given) and bool(str(given).strip())
 
 
 def checked_topic(given: object) -> str:
-    """Check a topic's name."""
     if not is_topic_name(given):
         raise UsageError(f"a topic's name is text that is not blank, not {shown(given)}")
     return str(given)
 
 
 def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
-    """Return what the cluster says of a topic as an error, with its rules where these are what is broken."""
     rules = ": a name has up to 249 letters (a-z, A-Z), digits, dots, underscores and hyphens"
     more = rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ""
     return answer_error(config, code, f"topic {name!r}{more}", name=name)
@@ -77,7 +72,6 @@ def checked_ms(what: str, given: object) -> int:
 
 
 def checked_timestamp(given: object) -> int:
-    """Check a timestamp: milliseconds since the epoch; -1 for none."""
     number = whole_number("a timestamp, in milliseconds,", given)
     if number < -1:
         raise UsageError(f"a timestamp is milliseconds since the epoch, not {number}")
@@ -85,7 +79,6 @@ def checked_timestamp(given: object) -> int:
 
 
 def checked_partition(what: str, given: object) -> TopicPartition:
-    """Check a partition, given as TopicPartition or as any pair like it."""
     if isinstance(given, tuple | list) and len(given) == 2 and is_topic_name(given[0]):
         number = whole_number(f"{what}: the partition of topic {given[0]!r}", given[1], INT32_MAX)
         if number >= 0:
@@ -94,14 +87,12 @@ def checked_partition(what: str, given: object) -> TopicPartition:
 
 
 def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
-    """Check several partitions. A single one, which is iterable too, is told apart from a list."""
     if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
         raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(given)}")
     return [checked_partition(what, one) for one in given]
 
 
 def checked_offset(what: str, partition: object, at: object) -> tuple[TopicPartition, OffsetAndMetadata]:
-    """Check an offset as it is committed, and of what. A bare number is an offset without metadata."""
     place = checked_partition(what, partition)
     if isinstance(at, int) and not isinstance(at, bool):
         at = OffsetAndMetadata(at)
@@ -118,7 +109,6 @@ def checked_offset(what: str, partition: object, at: object) -> tuple[TopicParti
 
 
 def offsets_to_commit(what: str, given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check offsets by partition, as they are committed."""
     if not isinstance(given, Mapping):
         raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(given)}")
     return dict(checked_offset(what, partition, at) for partition, at in given.items())

@@ -58,7 +58,6 @@ class AsyncConsumerWaits:
         self._listener_error: Exception | None = None
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds."""
         return self._clock.now_ms()
 
     @property
@@ -72,20 +71,16 @@ class AsyncConsumerWaits:
 
     @property
     def running(self) -> Driver | None:
-        """The driver, if anything was awaited so far."""
         return self._driver
 
     def kick(self) -> None:
-        """Let the engine look at what the user changed."""
         if self._driver is not None and not self._driver.loop.is_closed():
             self._driver.kick()
 
     def look_again(self) -> None:
-        """Let whoever waits look again: after a step of the engine."""
         self.kick()
 
     async def end(self) -> None:
-        """Close the connections; the consumer is of no more use."""
         try:
             await asyncio.sleep(0)  # the engine writes its last requests
         finally:
@@ -129,7 +124,6 @@ class AsyncConsumerWaits:
             self.kick()
 
     async def stop_polling(self, timeout_ms: int) -> None:
-        """Let the task that polls come out of it, for so long."""
         self.closing = True
         if self._poller is not None and self._poller is not asyncio.current_task():
             self.driver.kick()
@@ -143,7 +137,6 @@ class AsyncConsumerWaits:
         return await run_call_async(call, self._wait_out)
 
     async def run_anywhere(self, call: Call[T]) -> T:
-        """Run a call, also of a consumer that is being closed."""
         return await run_call_async(call, self._wait_out)
 
     async def _wait_out(self, wait: Wait) -> Any:
@@ -220,14 +213,12 @@ class AsyncConsumerWaits:
     # Listeners
 
     async def _rebalance(self) -> None:
-        """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
         while (callback := self.machine.advance(self.now_ms())) is not None:
             await self.tell(callback)
             self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
     async def tell(self, callback: CallbackNeeded) -> None:
-        """Run the listener. Its first error is kept, for the rebalance has to go on."""
         listener = self.listener
         if listener is None:
             return
@@ -251,7 +242,6 @@ class AsyncConsumerWaits:
             self.machine.stay_in_poll(now_ms)
 
     async def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
-        """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
         while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
             await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
 

@@ -30,11 +30,9 @@ class CommitCallbacks:
         self._waiting: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
 
     def add(self, promise: Promise[Offsets], callback: CommitCallback | None) -> None:
-        """Tell ``callback`` once ``promise`` is done, and those before it were told."""
         self._waiting.append((promise, callback))
 
     def promises(self) -> list[Promise[Offsets]]:
-        """Return the commits whose callbacks were not told yet."""
         return [promise for promise, _ in self._waiting]
 
     def tell(self) -> None:

@@ -1,6 +1,6 @@
 """What a consumer has to wait for the cluster to answer: the same in the blocking and in the asyncio face.
 
-Each call is a generator of its waits (``call.py``); the faces add signatures and what their users read. ``poll`` and
+Each call is a generator of its waits (``aio/calls.py``); the faces add signatures and what their users read. ``poll`` and
 the iterations are not here: they are the faces' own, for what two generators more would cost them.
 """
 
@@ -34,20 +34,17 @@ class WaitingCalls:
     # What is read, and where
 
     def unsubscribe(self) -> Call[None]:
-        """Leave the group and read nothing."""
         yield from leave_group(
             self._waits, "the consumer unsubscribed from all topics", self.close_timeout(self._limit(None))
         )
 
     def partitions_for(self, topic: str, timeout_ms: int | None) -> Call[int]:
-        """Return how many partitions ``topic`` has."""
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
         return found
 
     def position(self, partition: TopicPartition, timeout_ms: int | None) -> Call[int]:
-        """Return the offset of the next record of ``partition``."""
         found: int | None = yield WaitUntil(lambda: self._machine.position(partition), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
@@ -72,7 +69,6 @@ class WaitingCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Return what the group committed last."""
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             promise = self._machine.committed(partitions, self._waits.now_ms() + limit_ms)
@@ -83,7 +79,6 @@ class WaitingCalls:
         return found
 
     def _timed(self, what: str, wait: WaitFor) -> Call[Any]:
-        """Wait, and count how long."""
         began_ms = self._waits.now_ms()
         try:
             return (yield wait)
@@ -93,17 +88,14 @@ class WaitingCalls:
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> Call[dict[TopicPartition, int]]:
-        """Return the first offset of each partition."""
         return self._offsets_at(partitions, EARLIEST, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> Call[dict[TopicPartition, int]]:
-        """Return the offset behind the last record of each partition that can be read."""
         return self._offsets_at(partitions, LATEST, timeout_ms)
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None) -> Call[Listed]:
-        """Return the first record at or after each time."""
         return self._list_offsets(checked_times(timestamps), timeout_ms)
 
     def _offsets_at(

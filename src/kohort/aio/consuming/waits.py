@@ -55,12 +55,10 @@ class ConsumerWaits:
             self.look_again()
 
     def look_again(self) -> None:
-        """Let whoever waits look again. Safe from any thread."""
         with self.guard:
             self._step.notify_all()
 
     def kick(self) -> None:
-        """Let the engine look at what the user changed."""
         self.driver.kick_soon()
 
     def wakeup(self) -> None:
@@ -71,7 +69,7 @@ class ConsumerWaits:
 
     @property
     def is_usable_here(self) -> bool:
-        """Whether it is not closed, nor of another process, from which this one has it by a fork."""
+        """False after ``close()``, and in a child process after ``fork()``."""
         return not self.closing and self.io.is_here
 
     def inherited(self) -> None:
@@ -79,7 +77,6 @@ class ConsumerWaits:
         self.guard = threading.RLock()
 
     def end(self, client: Closeable) -> None:
-        """Close the connections; the consumer, whose face is ``client``, is of no more use."""
         self._closed = True
         self.io.forget(client)
         self.io.call(self.driver.close)
@@ -123,7 +120,6 @@ class ConsumerWaits:
                     self._user = None
 
     def _checked_thread(self) -> threading.Thread:
-        """Return this thread, if it may use the consumer now."""
         me = threading.current_thread()
         if self._closed:
             raise UsageError("the consumer is closed")
@@ -260,7 +256,6 @@ class ConsumerWaits:
     # Listeners
 
     def _rebalance(self) -> None:
-        """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
         while True:
             with self.guard:
                 callback = self.machine.advance(self.now_ms())
@@ -272,7 +267,6 @@ class ConsumerWaits:
         self.raise_listener_error()
 
     def tell(self, callback: CallbackNeeded) -> None:
-        """Run the listener. Its first error is kept, for the rebalance has to go on."""
         listener = self.listener
         if listener is None:
             return
@@ -296,7 +290,6 @@ class ConsumerWaits:
                 self.machine.stay_in_poll(now_ms)
 
     def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
-        """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
         with self.guard:
             self.driver.kick_soon()
             while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:

@@ -63,7 +63,6 @@ class KerberosClient(ClientExchange):
         self._said_all = False
 
     def first(self) -> bytes:
-        """Get a ticket for the broker."""
         gssapi, own = self._gssapi, self._credentials
         try:
             name = gssapi.Name(self._service, gssapi.NameType.kerberos_principal)

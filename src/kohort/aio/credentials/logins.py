@@ -72,11 +72,9 @@ class TokenCache:
             raise
 
     def reject(self, host: str) -> None:
-        """Forget a token that a broker refused: the next login gets another one."""
         self._tokens.pop(host if self._per_host else "", None)
 
     def close(self) -> None:
-        """End what is under way."""
         for task in [*self._renewing.values(), *self._fetching.values()]:
             task.cancel()
 
@@ -150,18 +148,15 @@ class Logins:
             self._tokens = TokenCache(config, token_source(config, credentials), per_host=per_host)
 
     def want(self, wanted: WantToken) -> None:
-        """Begin to work out a token."""
         self._tasks[wanted.connection] = asyncio.get_running_loop().create_task(self._work(wanted))
 
     def forget(self, connection: ConnectionId) -> None:
-        """End the login of a connection that is closed."""
         self._under_way.pop(connection, None)
         task = self._tasks.pop(connection, None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        """End everything."""
         for connection in [*self._tasks, *self._under_way]:
             self.forget(connection)
         if self._tokens is not None:

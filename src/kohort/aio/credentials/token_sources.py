@@ -54,7 +54,6 @@ def claims_of(token: str) -> Mapping[str, Any]:
 
 
 def expiry_ms(token: str) -> int | None:
-    """Return when a JWT says that it expires."""
     at = claims_of(token).get("exp")
     return int(at * 1000) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
@@ -219,7 +218,6 @@ def _said(body: bytes) -> str:
 
 
 def _assertion(config: ClientConfig) -> str:
-    """Read the assertion, or make and sign it."""
     path = config.sasl_oauthbearer_assertion_file
     if path is not None:
         return _read(path).strip()
@@ -273,7 +271,6 @@ KohortError where it might."""
 
 
 def token_source(config: ClientConfig, credentials: Credentials) -> TokenSource:
-    """Return where tokens are from, by what the options say."""
 
     async def called(_host: str) -> Token:
         return await _from_callback(config, credentials.extensions)

@@ -109,7 +109,6 @@ class HandlerTasks:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, handler: AsyncHandler) -> None:
-        """Begin to handle each claim."""
         for claim, state in zip(self.session.claims, self.state.claims.by_partition.values(), strict=True):
             name = f"kohort-claim-{claim.topic}-{claim.partition}"
             self._tasks.append(asyncio.create_task(self._handle(handler, claim, state), name=name))
@@ -127,7 +126,6 @@ class HandlerTasks:
             self.state.end()
 
     def have_me(self) -> bool:
-        """Tell whether this task is one of them."""
         return asyncio.current_task() in self._tasks
 
     async def join(self, patience_ms: int) -> None:

@@ -114,7 +114,6 @@ class HandlerThreads:
         self._threads: list[threading.Thread] = []
 
     def start(self, handler: Handler) -> None:
-        """Begin to handle each claim."""
         for claim, state in zip(self.session.claims, self.state.claims.by_partition.values(), strict=True):
             name = f"kohort-claim-{claim.topic}-{claim.partition}"
             thread = threading.Thread(target=self._handle, args=(handler, claim, state), name=name, daemon=True)
@@ -130,7 +129,6 @@ class HandlerThreads:
             self.state.end()
 
     def have_me(self) -> bool:
-        """Tell whether this thread is one of them."""
         return threading.current_thread() in self._threads
 
     def join(self, patience_ms: int) -> None:

@@ -187,7 +187,7 @@ class Session:
 
     @property
     def ending(self) -> bool:
-        """Whether the session is over for its claims: handlers that work on something long should look now and then."""
+        """True once the session is over: a handler of long work should check it now and then."""
         return self._state.ending
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
@@ -222,7 +222,7 @@ class SessionClaim:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition, with its topic."""
+        """Topic and partition of the claim."""
         return self._state.partition
 
     @property

@@ -114,7 +114,6 @@ class ProducerCalls:
             raise self.machine.no_room(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
-        """Hand over records, a lot at a time; return a delivery for the records of each batch."""
         driver = self.running()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         placed: dict[int, tuple[ProduceBatch, int, int]] = {}
@@ -129,7 +128,6 @@ class ProducerCalls:
         return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
 
     def send_prebuilt(self, topic: str, partition: int, data: bytes) -> Call[Delivery]:
-        """Hand over one record batch as bytes; return the delivery of its records."""
         driver = self.running()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         yield from self.room()
@@ -157,17 +155,14 @@ class ProducerCalls:
             raise machine.not_done(limit_ms)
 
     def init_transactions(self, timeout_ms: int | None) -> Call[None]:
-        """Take over the transactional id."""
         return self._ask_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction, which needs no answer."""
         with self._owner.guard:
             self.running()
             self.machine.transactional().begin()
 
     def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None) -> Call[None]:
-        """Commit offsets with the transaction."""
         checked = offsets_to_commit("send_offsets_to_transaction", offsets)
         what = "send_offsets_to_transaction()"
         return self._ask_coordinator(
@@ -175,11 +170,9 @@ class ProducerCalls:
         )
 
     def commit_transaction(self, timeout_ms: int | None) -> Call[None]:
-        """Commit the transaction."""
         return self._ask_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
 
     def abort_transaction(self, timeout_ms: int | None) -> Call[None]:
-        """Abort the transaction."""
         return self._ask_coordinator("abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms)
 
     def abort_after(self, error: BaseException) -> Call[None]:
@@ -197,7 +190,6 @@ class ProducerCalls:
             pass  # what was raised first says more
 
     def _timed(self, what: str, wait: Wait) -> Call[Any]:
-        """Wait, and count how long."""
         began_ms = self.clock.now_ms()
         try:
             return (yield wait)

@@ -52,7 +52,6 @@ class BrokerLog:
                 self._log.log(note.level, "%s", one_line(note.text))
 
     def tell_failure(self, what: str, error: Exception, now_ms: int) -> None:
-        """Write an error that nobody foresaw, with where it came from."""
         self._end_minutes(now_ms)
         trace = TracebackException.from_exception(error, limit=-FRAMES_MAX)
         place = trace.stack[-1].filename, trace.stack[-1].lineno
@@ -61,13 +60,11 @@ class BrokerLog:
             self._log.error("%s\n%s", one_line(note.text), "".join(_stacks(trace)))
 
     def end(self) -> None:
-        """Write what was only counted so far."""
         for kind in self._kinds.values():
             self._write_count(kind)
         self._kinds.clear()
 
     def _is_due(self, note: Note, now_ms: int) -> bool:
-        """Tell whether the note is written now; if not, it is counted."""
         if note.kind is None:
             return True
         name = note.kind if note.kind in self._kinds or len(self._kinds) < KINDS_MAX else OTHER_KINDS
@@ -86,7 +83,6 @@ class BrokerLog:
                 self._kinds[name] = _Kind(now_ms + WINDOW_MS)
 
     def _write_count(self, kind: _Kind) -> bool:
-        """Write the last of those that were held back, and how many they were; whether there was one."""
         if kind.last is None:
             return False
         text = one_line(kind.last.text)

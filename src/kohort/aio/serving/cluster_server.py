@@ -117,12 +117,10 @@ class ClusterServer:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every node's first listener, with commas."""
         return ",".join(address_of(node.first) for node in self.cluster.nodes.values())
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """The same of every listener that clients are told of, by its name."""
         nodes = list(self.cluster.nodes.values())
         return {name: ",".join(address_of(node.at[name]) for node in nodes) for name in nodes[0].at}
 
@@ -132,11 +130,9 @@ class ClusterServer:
 
     @property
     def failed_handshakes(self) -> int:
-        """How many connections to listeners with TLS have failed, since each node began."""
         return sum(server.failed_handshakes for server in list(self.servers.values()))
 
     async def stop(self) -> None:
-        """Accept and answer no more; flush and close the logs."""
         if self._stopped:
             return
         self._stopped = True
@@ -160,7 +156,6 @@ class ClusterServer:
         self.reconcile()
 
     async def start_node(self, node_id: int) -> None:
-        """Start a node that was stopped; returns when it serves."""
         self.cluster.want(node_id, up=True)
         self.reconcile()
         task = self._starting.get(node_id)
@@ -240,14 +235,12 @@ async def start_brokers(
     clock: Clock | None = None,
     intercept: Intercept | None = None,
 ) -> Server | ClusterServer:
-    """Start one broker, or ``count`` nodes, over ``data_dir`` or memory."""
     if count == 1:
         return await Server.start(config, storage_in(data_dir), clock=clock, intercept=intercept)
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
 def nothing(_server: Server | ClusterServer) -> AbstractContextManager[object]:
-    """Run nothing beside the brokers."""
     return nullcontext()
 
 

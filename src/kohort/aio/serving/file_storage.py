@@ -43,7 +43,6 @@ _open_here: set[Path] = set()
 
 @contextlib.contextmanager
 def _saying(what: str) -> Iterator[None]:
-    """Turn the system's refusal into a StorageError that says what was refused."""
     try:
         yield
     except OSError as error:

@@ -47,7 +47,6 @@ class ShortCollections:
             self.end()
 
     def end(self) -> None:
-        """Leave it to itself again."""
         if self._instead:
             self._instead = False
             gc.enable()

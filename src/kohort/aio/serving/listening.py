@@ -55,7 +55,6 @@ class Bound(NamedTuple):
     listeners: list[BoundListener]
 
     def close(self) -> None:
-        """Listen no more."""
         for _, listening in self.listeners:
             listening.close()
 

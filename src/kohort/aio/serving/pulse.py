@@ -52,7 +52,6 @@ class Pulse:
         self._alive_ms = self._now_ms()
 
     def end(self) -> None:
-        """Beat no more."""
         self._timer.cancel()
 
 
@@ -75,5 +74,4 @@ class LoopLag:
         self._timer = self._loop.call_at(self._due_s, self._called)
 
     def end(self) -> None:
-        """Look no more."""
         self._timer.cancel()

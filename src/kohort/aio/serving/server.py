@@ -141,12 +141,10 @@ class Server:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of the first listener, as clients are told."""
         return address_of(self.broker.node.first)
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """``host:port`` of every listener that clients are told of, by its name."""
         return {name: address_of(node) for name, node in self.broker.node.at.items()}
 
     @property
@@ -155,15 +153,12 @@ class Server:
 
     @property
     def failed_handshakes(self) -> int:
-        """How many connections to listeners with TLS have failed so far."""
         return sum(tls.failed_handshakes for tls in self._tls_listeners)
 
     async def stop(self) -> None:
-        """Accept and answer no more; flush and close the logs."""
         self.end()
 
     def end(self) -> None:
-        """End at once: accept and answer no more; flush and close the logs."""
         if self._stopped:
             return
         self._stopped = True
@@ -221,7 +216,6 @@ class Server:
         self._follow(outputs)
 
     def _look_at_clocks(self) -> None:
-        """Report a loop that stood still, and a wall clock that was set."""
         now_ms, ahead_ms = self._clock.now_ms(), self._clock.ahead_ms()
         if abs(ahead_ms - self.broker.state.cluster.wall.ahead_ms) >= WALL_SET_MS and not self._stopped:
             self._follow(self.broker.handle(WallClockSet(ahead_ms), now_ms))
@@ -354,7 +348,6 @@ class Peer(asyncio.Protocol):
         self._server.opened(self, host, port)
 
     def secured(self, name: str | None) -> None:
-        """Hear that the TLS handshake is done, where there is one."""
         self._server.give(Secured(self.connection, name))
 
     def data_received(self, data: bytes) -> None:
@@ -388,7 +381,6 @@ class Peer(asyncio.Protocol):
 
 
 def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Storage]]:
-    """Return how to open the storage of a broker: real files in ``data_dir``, or memory."""
     if data_dir is None:
         return lambda: nullcontext(MemoryStorage())
     return partial(FileStorage, data_dir)
@@ -400,5 +392,4 @@ def flushes_of(storage: Storage) -> Durations | None:
 
 
 def address_of(node: Node) -> str:
-    """Return ``host:port``, as clients are told."""
     return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

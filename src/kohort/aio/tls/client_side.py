@@ -189,7 +189,6 @@ class _ClientSocket(TlsSocket):
         self._end(TlsRefusal("the broker sends much, and no TLS handshake", is_lasting=False))
 
     def _end(self, error: ssl.SSLError | TlsRefusal) -> None:
-        """Close the socket after what OpenSSL had to say, and tell whoever waits why."""
         self._is_closing = True
         self._raw.close()
         if not self._shaken.done():
@@ -198,7 +197,6 @@ class _ClientSocket(TlsSocket):
             self._refused(error if isinstance(error, TlsRefusal) else of_broker(error, self._asked))
 
     def _tell_loss(self) -> None:
-        """Say what it may mean that the broker closes the connection now."""
         if not self._shaken.done():
             if self._arrived_bytes:
                 why = "the broker closed the connection in the middle of the TLS handshake"

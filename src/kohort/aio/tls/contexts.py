@@ -114,7 +114,6 @@ class Reloading:
         self._context = make()
 
     def current(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
         now_s = self._clock()
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
@@ -201,7 +200,6 @@ def server_context(config: ListenerConfig) -> ssl.SSLContext:
 
 
 def server_files(config: ListenerConfig) -> list[str]:
-    """Return the files that a listener's context is made of."""
     return [path for path in (config.ssl_keystore_location, config.ssl_truststore_location) if path]
 
 
@@ -250,7 +248,6 @@ def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
 
 
 def client_files(config: ClientSecurityConfig) -> list[str]:
-    """Return the files that a client's context is made of."""
     paths = [
         *(config.ssl_ca_location if config.ssl_ca_location != PROBE else None, config.ssl_truststore_location),
         *(config.ssl_certificate_location, config.ssl_key_location, config.ssl_keystore_location),

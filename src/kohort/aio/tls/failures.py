@@ -82,7 +82,6 @@ class TlsRefusal(Exception):
 
 
 def of_client(error: ssl.SSLError) -> str:
-    """Say why a client and a listener did not come together."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == EXPIRED:
             return "its certificate has expired"
@@ -112,7 +111,6 @@ def of_broker(
 
 
 def speaks_no_tls(how: str = "", *, is_lasting: bool = True) -> TlsRefusal:
-    """Say that what answers there is no TLS."""
     return TlsRefusal(f"it does not speak TLS{how}: {PROTOCOLS}", is_lasting=is_lasting)
 
 

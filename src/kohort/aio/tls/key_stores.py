@@ -92,7 +92,6 @@ def authorities_in(store: Given) -> list[bytes]:
 
 
 def pem_certificates(data: bytes) -> list[bytes]:
-    """Return the certificates of a PEM text, each as PEM."""
     return CERTIFICATE.findall(data)
 
 

@@ -56,16 +56,13 @@ class TlsListener:
         """Where plain bytes are written first, of all connections: one after the other is served."""
 
     def serve(self, served: Served) -> asyncio.Protocol:
-        """Return what a new socket of the listener is to be given for ``served``."""
         return _ServerSocket(self, served, self._context())
 
     def failed(self, host: str, why: str) -> None:
-        """Count and tell a client that did not come in."""
         self.failed_handshakes += 1
         self._tell(warning(f"{why} (listener {self.name})", ("tls", why)).about(host))
 
     def torn(self, host: str) -> None:
-        """Count and tell a client that went away in the middle."""
         self.failed_handshakes += 1
         self._tell(info(f"gone in the middle of the TLS handshake (listener {self.name})", "tls").about(host))
 

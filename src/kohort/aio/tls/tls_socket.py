@@ -51,15 +51,12 @@ class TlsFilter:
         """Whether the other side has said, or shown, that nothing more comes."""
 
     def feed(self, data: Buffer) -> None:
-        """Take bytes of the network. They are decrypted as they are read, and kept until then."""
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
 
     def feed_end(self) -> None:
-        """Note that the network brings no more."""
         self._has_all = True
 
     def shake(self) -> bool:
-        """Go on with the handshake as far as what came allows; tell whether it is done."""
         while True:
             try:
                 self._object.do_handshake()
@@ -96,22 +93,18 @@ class TlsFilter:
         return read
 
     def write(self, data: Buffer) -> None:
-        """Encrypt plain bytes, one piece after the other."""
         rest = memoryview(data)
         while rest:
             rest = rest[self._object.write(rest) :]
 
     def take(self) -> bytes:
-        """Return what is to be sent."""
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def say_goodbye(self) -> None:
-        """Tell the other side that nothing more comes (close_notify)."""
         with contextlib.suppress(ssl.SSLError):  # its own is not waited for; and after a failure there is no goodbye
             self._object.unwrap()
 
     def drop(self) -> None:
-        """Forget what came and was not read."""
         self._unread = NOTHING
 
     def _pass_on(self) -> bool:
@@ -129,7 +122,6 @@ class TlsFilter:
 
     @property
     def certificate(self) -> bytes | None:
-        """The other side's certificate in DER, if it showed one."""
         return self._object.getpeercert(binary_form=True)
 
 
@@ -167,7 +159,6 @@ class PlainQueue:
         return small[0] if len(small) == 1 else b"".join(small)
 
     def clear(self) -> None:
-        """Forget what waits."""
         self._buffers.clear()
         self._taken = self.waiting_bytes = 0
 
@@ -320,29 +311,23 @@ class TlsSocket(asyncio.Protocol):
     # ------------------------------------------------------------ from above
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the socket."""
         return self._raw.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say how much the socket may hold before ``pause_writing``."""
         self._raw.set_write_buffer_limits(high, low)
 
     def writelines(self, buffers: Sequence[Buffer]) -> None:
-        """Send plain bytes, once the handshake is done."""
         if not self.is_closing():
             self._queue.add(buffers)
             self._write_on()
 
     def pause_reading(self) -> None:
-        """Read no more from the socket."""
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
         self._raw.resume_reading()
 
     def is_closing(self) -> bool:
-        """Tell whether nothing more is sent or read."""
         return self._is_closing or self._raw.is_closing()
 
     def close(self) -> None:
@@ -357,7 +342,6 @@ class TlsSocket(asyncio.Protocol):
         self._finish()
 
     def abort(self) -> None:
-        """End the connection at once."""
         self._is_closing = True
         self._tls.drop()
         self._queue.clear()
@@ -366,7 +350,6 @@ class TlsSocket(asyncio.Protocol):
     # ------------------------------------------------------------ between both
 
     def _shake(self) -> bool:
-        """Go on with the handshake; tell whether it is done."""
         if not self._tls.shake():
             return False
         self._send()
@@ -377,7 +360,6 @@ class TlsSocket(asyncio.Protocol):
         return 0 if self._is_closing else self._tls.read_into(room)
 
     def _write_on(self) -> None:
-        """Encrypt and send what waits, as long as the socket takes it."""
         try:
             while not self._is_full and (piece := self._queue.take()):
                 self._tls.write(piece)
@@ -394,7 +376,6 @@ class TlsSocket(asyncio.Protocol):
             self._raw.write(data)
 
     def _finish(self) -> None:
-        """Close the socket if all is sent."""
         if self._queue.waiting_bytes or self._raw.is_closing():
             return
         if self._tls.is_open:

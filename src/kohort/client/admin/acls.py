@@ -134,7 +134,6 @@ def _word(numbered: type[IntEnum], number: int) -> str:
 
 
 def _fields(wanted: AclBindingFilter) -> dict[str, Any]:
-    """Return a filter as DescribeAcls and DeleteAcls have it."""
     return {
         "resource_type_filter": _number(numbers.ResourceType, wanted.resource_type),
         "resource_name_filter": wanted.resource_name,
@@ -147,7 +146,6 @@ def _fields(wanted: AclBindingFilter) -> dict[str, Any]:
 
 
 def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
-    """Return the ACLs that a filter finds, sorted."""
     response: DescribeAclsResponse = yield from ask(DescribeAclsRequest(**_fields(wanted)))
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
@@ -194,7 +192,6 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
 
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
-    """Remove what each filter finds; the results say which ACLs went."""
     request = DeleteAclsRequest(filters=[AclFilter(**_fields(wanted)) for wanted in filters])
     response: DeleteAclsResponse = yield from ask(request)
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()

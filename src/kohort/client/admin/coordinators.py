@@ -84,7 +84,6 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
 
 
 def unavailable(key_type: int, group: str) -> ApiError:
-    """Return the error of a group whose coordinator nobody names."""
     return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {WHAT[key_type]} {group!r}")
 
 

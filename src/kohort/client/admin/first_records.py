@@ -79,7 +79,6 @@ def first_records(
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
-    """Return what each request asks: a partition once, many of them, or one alone."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
     waves: dict[int, list[dict[TopicPartition, PartitionOffset]]] = {}
     turn: dict[TopicPartition, int] = {}

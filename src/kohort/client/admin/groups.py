@@ -55,7 +55,6 @@ MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
 
 
 def described_classic_group(group: DescribedGroup, node_id: int) -> GroupDescription:
-    """Return a group as DescribeGroups tells of it."""
     members = tuple(_classic_member(member, group.protocol_type) for member in group.members)
     return GroupDescription(
         group.group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members, CLASSIC
@@ -86,7 +85,6 @@ def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberD
 
 
 def described_consumer_group(group: ConsumerGroupDescribeGroup, node_id: int) -> GroupDescription:
-    """Return a group as ConsumerGroupDescribe tells of it."""
     return GroupDescription(
         group.group_id,
         group.group_state,
@@ -192,7 +190,6 @@ def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[st
 def list_groups_by_broker(
     metadata: Metadata, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> Operation[Results[int, list[GroupListing]]]:
-    """Return the groups that each broker coordinates, or its error, by its node id."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     answers = yield from ask_every_broker(metadata, request)
     found: Results[int, list[GroupListing]] = Results()
@@ -240,7 +237,6 @@ def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Resu
 
 
 def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, None]]:
-    """Delete groups without members, and their offsets."""
 
     def read(answer: DeleteGroupsResponse, group: str, _node_id: int) -> tuple[int, str | None, Any]:
         result = next(r for r in answer.results if r.group_id == group)
@@ -292,7 +288,6 @@ def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> GroupCall:
 def alter_group_offsets(
     metadata: Metadata, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> Operation[Results[TopicPartition, None]]:
-    """Commit offsets for a group that has no members: how consumers are moved."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -317,7 +312,6 @@ def alter_group_offsets(
 def delete_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition]
 ) -> Operation[Results[TopicPartition, None]]:
-    """Forget what a group has committed for partitions of topics that it no longer reads."""
     topics = [
         OffsetDeleteRequestTopic(
             name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=n) for n in numbers]
@@ -374,7 +368,6 @@ def _to_commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest
 
 
 def _common_code(codes: Iterable[int]) -> int:
-    """Return the error that every partition shares, if it speaks of the coordinator and may pass; else none."""
     distinct = set(codes)
     code = distinct.pop() if len(distinct) == 1 else 0
     return code if passes(code) else 0

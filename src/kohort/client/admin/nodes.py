@@ -81,7 +81,6 @@ def reassign_partitions(
 
 
 def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict[TopicPartition, Reassignment]]:
-    """Return the reassignments that are under way."""
     request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms)
     response: ListPartitionReassignmentsResponse = yield from to_controller(metadata, request, lambda r: [r.error_code])
     _check(response.error_code, response.error_message or "the list of reassignments")

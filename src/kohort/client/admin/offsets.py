@@ -39,7 +39,6 @@ def of_leaders(
     request: Callable[[Iterable[TopicPartition]], Message],
     found: Callable[[Any], Iterable[tuple[TopicPartition, V, int]]],
 ) -> Operation[Results[TopicPartition, V]]:
-    """Ask the leader of each partition; one whose leader moves is looked for again."""
     results: Results[TopicPartition, V] = Results()
     pending: dict[TopicPartition, KohortError | None] = dict.fromkeys(partitions)
     for attempt in range(1, ROUNDS + 1):
@@ -118,7 +117,6 @@ def list_offsets(
 
 
 def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
-    """Return where each partition begins and ends, for readers of both isolation levels; asked for at the same time."""
     wanted = list(dict.fromkeys(partitions))
     answers: list[Results[TopicPartition, ListedOffset]] = yield from together(
         [

@@ -83,8 +83,6 @@ class Results(Mapping[K, V]):
 
 @dataclass(slots=True)
 class Ask:
-    """A request for a node."""
-
     request: Message
     node_id: int = ANY_NODE
     max_version: int | None = None
@@ -117,8 +115,6 @@ class _Running:
 
 
 class AdminMachine:
-    """The request source that runs operations."""
-
     def __init__(self, config: ClientConfig, metadata: Metadata, rng: Rng) -> None:
         self._config = config
         self._metadata = metadata
@@ -180,7 +176,6 @@ class AdminMachine:
             self._advance(running, answers, now_ms)
 
     def _advance(self, running: _Running, answers: Sequence[Any] | None, now_ms: int) -> None:
-        """Let the operation go on until it needs something that takes time."""
         try:
             step = next(running.operation) if answers is None else running.operation.send(answers)
             while isinstance(step, list) and not step:
@@ -275,5 +270,4 @@ def together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
 
 
 def passes(code: int) -> bool:
-    """Tell whether an error code of an item is worth another try."""
     return code != 0 and error_code(code).retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -67,7 +67,6 @@ def _named_parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | None]]:
 def describe_client_quotas(
     wanted: ClientQuotaEntity, *, strict: bool
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
-    """Return the quotas of the entities that have all parts of ``wanted``; with ``strict``, and no others."""
     components = [
         QuotaFilterComponent(entity_type=kind, match_type=int(name), match=None)
         if isinstance(name, QuotaMatch)
@@ -115,7 +114,6 @@ def alter_client_quotas(
 
 
 def _entity(parts: list[QuotaEntityPart]) -> ClientQuotaEntity:
-    """Return whose quota an answer speaks of; a type that a newer broker has is left out."""
     names: dict[str, str | QuotaMatch] = {
         _TYPES[part.entity_type]: QuotaMatch.DEFAULT if part.entity_name is None else part.entity_name
         for part in parts

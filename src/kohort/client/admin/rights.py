@@ -82,7 +82,6 @@ def _told(config: ClientConfig, call: str, name: str, error: KohortError) -> Koh
 
 
 def _name(error: KohortError, item: Any, about: str) -> str:
-    """Return the name of what was refused, which is not always the item: a group, say, refuses all its partitions."""
     if isinstance(item, ConfigResource):
         return item.name
     if isinstance(item, PartitionOffset):

@@ -72,8 +72,6 @@ class UserScramCredentialDeletion:
 
 @dataclass(frozen=True, slots=True)
 class SaltedPassword:
-    """What is sent in the place of a password."""
-
     salt: bytes
     salted: bytes = field(repr=False)
 
@@ -121,7 +119,6 @@ def alter_user_scram_credentials(
     deletions: Sequence[UserScramCredentialDeletion],
     upsertions: Sequence[tuple[UserScramCredentialUpsertion, SaltedPassword]],
 ) -> Operation[Results[str, None]]:
-    """Remove and set credentials, each user on its own."""
     request = AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion(name=d.user, mechanism=MECHANISMS[d.mechanism]) for d in deletions],
         upsertions=[

@@ -113,7 +113,6 @@ def _failure(answer: Any) -> KohortError | None:
 def create_topics(
     metadata: Metadata, topics: Sequence[NewTopic], *, validate_only: bool, timeout_ms: int
 ) -> Operation[Results[str, CreatedTopic]]:
-    """Create topics, each on its own: one that is refused does not hold up the others."""
     wanted = [
         CreatableTopic(
             name=topic.name,
@@ -134,7 +133,6 @@ def create_topics(
 
 
 def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) -> Operation[Results[str, None]]:
-    """Delete topics and their records."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
     )
@@ -166,7 +164,6 @@ def create_partitions(
 
 
 def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicListing]]:
-    """Return every topic by name, those of the cluster itself only if ``internal``."""
     response = yield from cluster(metadata, None)
     listings = [
         TopicListing(topic.name or "", topic.topic_id, len(topic.partitions), topic.is_internal)
@@ -177,7 +174,6 @@ def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicLi
 
 
 def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Results[str, TopicDescription]]:
-    """Return topics with their partitions."""
     response = yield from cluster(metadata, names)
     results: Results[str, TopicDescription] = Results()
     for topic in response.topics:
@@ -186,7 +182,6 @@ def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Resul
 
 
 def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
-    """Return the cluster's id, controller and brokers."""
     response = yield from cluster(metadata)
     nodes = tuple(sorted(Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers))
     return ClusterDescription(response.cluster_id or "", response.controller_id, nodes)
@@ -195,7 +190,6 @@ def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
 def describe_configs(
     metadata: Metadata, resources: Sequence[ConfigResource], names: Iterable[str] | None = None
 ) -> Operation[Results[ConfigResource, dict[str, ConfigEntry]]]:
-    """Return the options that hold for topics and brokers, or those of ``names``. A broker is asked for its own."""
     yield from cluster(metadata)
     asks = []
     keys = None if names is None else list(names)

@@ -42,7 +42,6 @@ MOST: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "c
 def describe_producers(
     metadata: Metadata, partitions: Iterable[TopicPartition]
 ) -> Operation[Results[TopicPartition, list[ProducerState]]]:
-    """Return the producers that the leader of each partition knows, by their ids."""
 
     def request(wanted: Iterable[TopicPartition]) -> DescribeProducersRequest:
         topics = [DescribeProducersTopic(name=name, partition_indexes=ids) for name, ids in by_topic(wanted).items()]
@@ -124,7 +123,6 @@ def list_transactions(
 def describe_transactions(
     metadata: Metadata, transactional_ids: Iterable[str]
 ) -> Operation[Results[str, TransactionDescription]]:
-    """Return what each transactional id has open. One that is not known is TRANSACTIONAL_ID_NOT_FOUND."""
 
     def read(answer: DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states

@@ -26,14 +26,11 @@ class AskedFor(NamedTuple):
     """What a commit asks for of one partition."""
 
     number: int
-    """Of the commit, in the order in which they were asked for."""
     at: OffsetAndMetadata
     topic_id: bytes | None = None
-    """Id of the topic that the offset was read from; None: not known."""
 
 
 Left = Mapping[TopicPartition, AskedFor]
-"""What is still to be written of a commit."""
 
 
 class CommitOrder:
@@ -67,12 +64,10 @@ class CommitOrder:
         }
 
     def note_written(self, left: Left) -> None:
-        """Note what a broker has acknowledged."""
         for partition, asked_for in left.items():
             self._written[partition] = max(asked_for.number, self._written.get(partition, 0))
 
     def note_doubtful(self, left: Left) -> None:
-        """Note what may be written by now."""
         for partition, asked_for in left.items():
             self._doubtful[partition] = max(asked_for, self._doubtful.get(partition, asked_for), key=_number)
 
@@ -105,24 +100,18 @@ class _Commit(TimedRequestState):
     ) -> None:
         super().__init__(backoff, deadline_ms)
         self.number = number
-        """In the order in which they were asked for."""
         self.offsets = offsets
         self.left = {p: AskedFor(number, at, topic_ids.get(p)) for p, at in offsets.items()}
-        """What it is to say when it is sent."""
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
         self.life: int | None = None
         """Of the member for which it was sent first."""
         self.before_revocation = before_revocation
         self.unknown_since_ms: int | None = None
-        """Time of the first answer with an unknown topic."""
         self.missing: KohortError | None = None
-        """Error of the partitions that no longer exist."""
 
 
 class Commits:
-    """The source that writes offsets."""
-
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, membership: Membership) -> None:
         config = context.config
         assert config.group_id is not None
@@ -146,7 +135,6 @@ class Commits:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a commit is not on its way yet."""
         return bool(self._waiting)
 
     def commit(
@@ -175,11 +163,9 @@ class Commits:
     def commit_positions(
         self, partitions: Iterable[TopicPartition], deadline_ms: int | None, *, before_revocation: bool = False
     ) -> Promise[Offsets]:
-        """Commit the positions of ``partitions``."""
         return self.commit(self.positions(partitions), deadline_ms, before_revocation=before_revocation)
 
     def positions(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return what a commit of these partitions would say; those without a position are left out."""
         found: Offsets = {}
         for partition in partitions:
             state = self._subscription.assigned.get(partition)
@@ -189,7 +175,6 @@ class Commits:
         return found
 
     def auto_commit(self, now_ms: int) -> None:
-        """Commit what was handed out before if the interval is over; called when the user polls."""
         if not self._config.enable_auto_commit:
             return
         if self._auto is not None and self._auto.done:
@@ -205,7 +190,6 @@ class Commits:
                 self._auto = self.commit(positions, None)
 
     def _auto_committed(self, error: KohortError | None, now_ms: int) -> None:
-        """Log the outcome of an auto-commit; repeat it after the back-off where that can help."""
         group = f"group {self._group_id!r}"
         if error is None:
             self._troubles.mended(AUTO_COMMIT, f"the positions in {group} are auto-committed", now_ms)
@@ -247,7 +231,6 @@ class Commits:
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
 
     def _drop_recreated(self, commit: _Commit) -> None:
-        """Drop the offsets that were read from an earlier topic of the same name."""
         current = {p: self._metadata.topic_id(p.topic) for p in commit.left}
         stale = [
             p for p, one in commit.left.items() if one.topic_id is not None and current[p] not in (None, one.topic_id)
@@ -257,13 +240,11 @@ class Commits:
             self._drop(commit, stale, error)
 
     def _drop(self, commit: _Commit, partitions: Collection[TopicPartition], error: ApiError) -> None:
-        """Leave partitions out of ``commit``, which ends with ``error``."""
         error.retriable = False
         commit.missing = error
         commit.left = {p: one for p, one in commit.left.items() if p not in partitions}
 
     def _is_overtaken(self, commit: _Commit) -> bool:
-        """Tell whether a later commit of something that this one is still to write is under way."""
         return any(
             other.number > commit.number and not commit.left.keys().isdisjoint(other.left.keys())
             for other in self._under_way
@@ -302,7 +283,6 @@ class Commits:
     def _without_missing(
         self, commit: _Commit, errors: dict[TopicPartition, ErrorCode], topic_ids: TopicIds, now_ms: int
     ) -> dict[TopicPartition, ErrorCode]:
-        """Drop the missing partitions from ``commit``; return the errors of the others."""
         unknown = {p: code for p, code in errors.items() if code in UNKNOWN_TOPIC}
         if not unknown:
             return errors
@@ -337,7 +317,6 @@ class Commits:
             self._fail(sent.context, error)
 
     def _end(self, commit: _Commit) -> None:
-        """Complete a commit whose partitions are written or no longer exist."""
         if commit.missing is None:
             commit.promise.resolve(commit.offsets)
         else:
@@ -349,7 +328,6 @@ class Commits:
             self._note(f"positions in group {self._group_id!r} were not committed before the revocation: {error}")
 
     def _doubt(self, commit: _Commit) -> None:
-        """Note that the coordinator may be elsewhere, and that the commit may be written."""
         self._lookup.mark_unknown()
         self._order.note_doubtful(commit.left)
 

@@ -35,7 +35,6 @@ COMMITTED: Final = "committed"
 
 
 Starts = dict[TopicPartition, tuple[PartitionState, int]]
-"""Partitions that have no position yet, each with its run."""
 
 
 class _Query(TimedRequestState):
@@ -47,14 +46,10 @@ class _Query(TimedRequestState):
         self.promise: Promise[Committed] | None = None
         self.starts: Starts = {}
         self.generation = NO_GENERATION
-        """Under which it was sent last."""
         self.topic_ids: TopicIds = {}
-        """Ids that the last request named."""
 
 
 class CommittedOffsets:
-    """The source that reads offsets."""
-
     def __init__(
         self,
         context: ConsumerContext,
@@ -138,7 +133,6 @@ class CommittedOffsets:
         self._failed(sent.context, error, now_ms, lasting=not error.retriable)
 
     def _start_partitions(self, now_ms: int) -> None:
-        """Ask for the committed offsets of partitions that have no position yet."""
         starts = {
             p: (s, s.run)
             for p, s in self._subscription.not_fetching

@@ -26,7 +26,6 @@ from kohort.wire.messages.group_consumer import (
 from kohort.wire.schema import Message
 
 TopicIdPartition = tuple[bytes, int]
-"""A topic's id, and the number of one of its partitions."""
 
 
 class LocalAssignment(NamedTuple):
@@ -43,7 +42,6 @@ class LocalAssignment(NamedTuple):
         return {topic_id for topic_id, _ in self.partitions}
 
     def updated(self, partitions: frozenset[TopicIdPartition]) -> LocalAssignment:
-        """Return the next target; this one, if it says the same."""
         if self.number >= 0 and self.partitions == partitions:
             return self
         return LocalAssignment(self.number + 1, partitions)
@@ -53,8 +51,6 @@ NO_ASSIGNMENT: Final = LocalAssignment()
 
 
 class Reconcilable(NamedTuple):
-    """What a member can take of a target now."""
-
     local: LocalAssignment
     names: list[TopicPartition]
 
@@ -67,18 +63,15 @@ class TopicNames:
         self._known: dict[bytes, str] = {}
 
     def keep(self, topic_ids: Iterable[bytes]) -> None:
-        """Remember the names of these topics, and of no others."""
         self._known = {topic_id: name for topic_id in topic_ids if (name := self.of(topic_id)) is not None}
 
     def of(self, topic_id: bytes) -> str | None:
         return self._metadata.topic_name(topic_id) or self._known.get(topic_id)
 
     def lacks(self, assignment: LocalAssignment) -> bool:
-        """Tell whether a topic is not known by name."""
         return any(self.of(topic_id) is None for topic_id in assignment.topic_ids)
 
     def reconcilable(self, target: LocalAssignment) -> Reconcilable:
-        """Return the part of ``target`` whose topics are known."""
         names = {topic_id: name for topic_id in target.topic_ids if (name := self.of(topic_id)) is not None}
         partitions = frozenset(p for p in target.partitions if p[0] in names)
         named = sorted(TopicPartition(names[topic_id], number) for topic_id, number in partitions)
@@ -86,12 +79,10 @@ class TopicNames:
 
 
 def assigned_partitions(assignment: ConsumerGroupHeartbeatResponseAssignment) -> frozenset[TopicIdPartition]:
-    """Read an assignment off an answer."""
     return frozenset((topic.topic_id, number) for topic in assignment.topic_partitions for number in topic.partitions)
 
 
 def by_topic_id(partitions: Iterable[TopicIdPartition]) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
-    """Write partitions for a request."""
     topics: dict[bytes, list[int]] = {}
     for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)
@@ -103,8 +94,6 @@ HEARTBEAT_FIELDS: Final = tuple(spec.name for spec in ConsumerGroupHeartbeatRequ
 
 
 class _Told(NamedTuple):
-    """What the coordinator was told last."""
-
     topics: frozenset[str]
     pattern: str
     owned: LocalAssignment
@@ -125,7 +114,6 @@ class HeartbeatFields:
         self._told = None
 
     def differ(self, owned: LocalAssignment) -> bool:
-        """Tell whether there is something that the coordinator has not been told."""
         return self._told != self._to_tell(owned)
 
     def build(
@@ -157,7 +145,6 @@ class HeartbeatFields:
         )
 
     def leave(self, generation: Generation, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Return the goodbye, with the epoch that says for how long."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=generation.member_id,
@@ -189,8 +176,6 @@ def heartbeat_shape(request: Message, version: int) -> Message:
 
 
 class Meaning(Enum):
-    """What to do about an error."""
-
     REPEAT = auto()
     """The coordinator cannot answer now."""
     MOVED = auto()
@@ -220,7 +205,6 @@ def meaning(code: ErrorCode, *, is_joining: bool) -> Meaning:
 
 
 def heartbeat_error(config: ConsumerConfig, code: ErrorCode, said: str | None) -> ApiError:
-    """Return the error for the user: what is wrong, in which group, and what to do; ``said`` is the broker's text."""
     group, instance = f"group {config.group_id!r}", f"group.instance.id={config.group_instance_id!r}"
     reason = f": {said}" if said else ""
     match code:

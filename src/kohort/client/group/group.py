@@ -41,14 +41,11 @@ HEARTBEAT_FROM: Final = 1
 
 
 class GroupProtocol(NamedTuple):
-    """The two parts of a membership that speak the same group protocol."""
-
     membership: Membership
     rebalance: Rebalancing
 
 
 def serves_consumer_protocol(answer: ApiVersionsResponse) -> bool:
-    """Tell whether a broker keeps members of the group protocol consumer."""
     key = ConsumerGroupHeartbeatRequest.API_KEY
     has_api = any(api.api_key == key and api.max_version >= HEARTBEAT_FROM for api in answer.api_keys)
     return has_api and any(f.name == FEATURE and f.max_version_level >= 1 for f in answer.finalized_features)
@@ -81,11 +78,9 @@ class ProtocolChoice:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the coordinator is being asked, or was."""
         return self._is_wanted
 
     def want(self) -> None:
-        """Choose: the user has subscribed, and polls."""
         self._is_wanted = True
 
     def poll(self, now_ms: int) -> Poll:
@@ -153,29 +148,24 @@ class ProtocolChoice:
         return self.made is not None and self.made.membership.is_stable
 
     def resume_heartbeats(self) -> None:
-        """Go on after an error that the user has seen."""
         if self.made is not None:
             self.made.membership.resume_heartbeats()
 
     def enter_poll(self) -> None:
-        """Stop the clock of the user, who is in poll()."""
         self._is_polling = True
         if self.made is not None:
             self.made.membership.enter_poll()
 
     def leave_poll(self, now_ms: int) -> None:
-        """Start the clock of the user."""
         self._is_polling = False
         if self.made is not None:
             self.made.membership.leave_poll(now_ms)
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Do as the protocol does that was chosen; before that, a join is due anyway."""
         if self.made is not None:
             self.made.membership.enforce_rebalance(reason)
 
     def leave(self, reason: str) -> Promise[None]:
-        """Say goodbye if there is anyone to say it to."""
         self._is_wanted = False
         if self.made is not None:
             return self.made.membership.leave(reason)
@@ -190,13 +180,10 @@ class ProtocolChoice:
         return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the group is joined, then commit again")
 
     def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
-        """Return what a refused commit means."""
         return CommitVerdict(error) if self.made is None else self.made.membership.judge_commit(generation, error)
 
 
 class ChosenRebalance:
-    """The other part: nothing to be told before the choice."""
-
     def __init__(self, choice: ProtocolChoice, subscription: SubscriptionState) -> None:
         self._choice = choice
         self._subscription = subscription
@@ -239,18 +226,14 @@ class ChosenRebalance:
         return self._choice.is_classic and self._subscription.server_pattern is not None
 
     def acknowledge(self) -> None:
-        """Note that the listener has been told, or that there is none."""
         assert self._made is not None, "no callback is open"
         self._made.acknowledge()
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return what the listener has to hear before the member leaves for good."""
         return None if self._made is None else self._made.prepare_leave()
 
 
 class Group(NamedTuple):
-    """Of one consumer."""
-
     membership: Membership
     rebalance: Rebalancing
     commits: Commits

@@ -19,11 +19,9 @@ class PollClock:
         self._interval_ms = interval_ms
 
     def enter(self) -> None:
-        """Stop: the user is in poll()."""
         self.until_ms = None
 
     def leave(self, now_ms: int) -> None:
-        """Start: the user's own work begins."""
         self.until_ms = now_ms + self._interval_ms
 
     def expired(self, now_ms: int) -> bool:
@@ -42,7 +40,6 @@ class HeartbeatClocks:
         self.poll_until_ms = 0
 
     def start(self, now_ms: int) -> None:
-        """Start all three clocks: a JoinGroup succeeded."""
         self._request.succeeded()
         self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self.session_until_ms = now_ms + self._config.session_timeout_ms
@@ -53,20 +50,16 @@ class HeartbeatClocks:
         self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
-        """Let the session go on: the coordinator answered."""
         self._request.succeeded()
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:
-        """Try again sooner than the interval says."""
         self.beat_at_ms = self._request.failed(now_ms)
 
     def enter_poll(self) -> None:
-        """Stop the clock of the user, who is in poll()."""
         self._polling = True
 
     def leave_poll(self, now_ms: int) -> None:
-        """Start the clock of the user: the user's own work begins."""
         self._polling = False
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
@@ -77,11 +70,9 @@ class HeartbeatClocks:
         return not self._polling and now_ms >= self.poll_until_ms
 
     def renew_session(self, now_ms: int) -> None:
-        """Let the session run once more: its end was acted upon."""
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
     def wake_at_ms(self, *, may_beat: bool) -> int:
-        """Return the nearest deadline; that of the next heartbeat counts only where one could be sent."""
         at_ms = self.session_until_ms
         if may_beat and self.beat_at_ms < at_ms:
             at_ms = self.beat_at_ms

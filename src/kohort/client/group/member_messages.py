@@ -68,7 +68,6 @@ class GroupLeader:
         self._subscription.lead({topic for member in self._members for topic in member.topics})
 
     def resign(self) -> None:
-        """Lead no more: another generation begins, or none."""
         self._members = []
         self._assignor = self._seen = None
         self._seen_version = -1
@@ -91,7 +90,6 @@ class GroupLeader:
 
     @property
     def wake_at_ms(self) -> int:
-        """Until when metadata is waited for."""
         return self._deadline_ms
 
     def is_out_of_date(self) -> bool:
@@ -143,12 +141,9 @@ LEAVE_BY_LIST_FROM: Final = 3
 
 
 Adopted = tuple[list[TopicPartition], int]
-"""An assignment that was taken, and its generation."""
 
 
 class MemberMessages:
-    """Builds one member's requests."""
-
     def __init__(self, config: ConsumerConfig, assignors: Sequence[Assignor], subscription: SubscriptionState) -> None:
         assert config.group_id is not None
         self._group_id: str = config.group_id

@@ -11,8 +11,6 @@ from typing import Final
 
 
 class ConsumerMemberState(Enum):
-    """Where the member stands."""
-
     UNSUBSCRIBED = "UNSUBSCRIBED"
     """Not in the group, and not on the way there."""
     JOINING = "JOINING"
@@ -48,6 +46,4 @@ PREVIOUS: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = 
     _S.STALE: frozenset({_S.LEAVING}),
     _S.FATAL: frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE, _S.PREPARE_LEAVING}),
 }
-"""From which states each is reached."""
 IN_GROUP: Final = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE, _S.PREPARE_LEAVING})
-"""Where heartbeats are sent."""

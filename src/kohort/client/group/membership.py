@@ -1,8 +1,8 @@
-"""What the rest of a consumer asks of its place in a group, whichever group protocol it speaks.
+"""Membership of a consumer in its group, for either group protocol.
 
-A membership has two parts. This one is a source: it keeps the consumer in the group while the user is elsewhere, and
-says under which generation offsets are committed. ``Rebalancing`` (callbacks.py) is what must happen while the user
-polls. Classic groups: ``membership_classic.py`` and ``rebalance_classic.py``.
+A membership has two parts. ``Membership`` is a source: it keeps the consumer in the group between polls, and gives the
+generation of each commit. ``Rebalancing`` runs inside ``poll()``. Classic groups: ``membership_classic.py`` and
+``rebalance_classic.py``; consumer groups: ``membership_consumer.py`` and ``reconciliation.py``.
 """
 
 from __future__ import annotations
@@ -120,8 +120,6 @@ class CommitVerdict(NamedTuple):
 
 
 class Membership(RequestSource, Protocol):
-    """The source that keeps a consumer in its group."""
-
     @property
     def generation(self) -> Generation:
         """Under which offsets are committed now."""
@@ -165,7 +163,6 @@ class Membership(RequestSource, Protocol):
 
 
 def not_a_member(group_id: str) -> CommitFailed:
-    """Return the error for a commit of who has lost the group."""
     return CommitFailed(
         f"this consumer is not a member of group {group_id!r} any more; what it did not commit may be "
         "read again by others. Poll more often, or raise max.poll.interval.ms"

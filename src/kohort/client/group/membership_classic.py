@@ -44,8 +44,6 @@ JOINING_GROUP: Final = "joining"
 
 
 class MemberState(Enum):
-    """Where the member stands."""
-
     UNJOINED = auto()
     PREPARING_REBALANCE = auto()
     COMPLETING_REBALANCE = auto()
@@ -53,23 +51,18 @@ class MemberState(Enum):
 
 
 class ClassicMembership:
-    """The source that keeps this consumer in its classic group."""
-
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, assignors: Sequence[Assignor]) -> None:
         config, subscription = context.config, context.subscription
         assert config.group_id is not None
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.rejoin_reason: str | None = None
-        """Why a rejoin is needed; None while it is not."""
         self.new_assignment: list[TopicPartition] | None = None
-        """The answer of SyncGroup, until the rebalance takes it."""
         self.adopted: tuple[list[TopicPartition], int] = ([], -1)
         """The last assignment that was taken, and its generation: what sticky strategies are told."""
         self.user_generation = NO_GENERATION
         """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
         self.life = 0
-        """Grows whenever a generation is lost."""
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self._config = config
@@ -78,7 +71,6 @@ class ClassicMembership:
         self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
         self._request = RequestState(retry_backoff(config, context.rng))
-        """The join or sync that is waited for."""
         self._raise_later = context.failures.append
         self._note = context.notes.warn
         self._troubles = context.troubles
@@ -94,12 +86,10 @@ class ClassicMembership:
     # What the rebalance asks of it
 
     def request_rejoin(self, reason: str) -> None:
-        """Note that a rebalance is needed; it begins at the user's next poll."""
         if self.rejoin_reason is None:
             self.rejoin_reason = reason
 
     def join(self) -> None:
-        """Send JoinGroup, and go on until there is an assignment or the generation is lost."""
         self._join_reason = self.rejoin_reason or ""
         self.rejoin_reason = None
         self.new_assignment = None
@@ -109,7 +99,6 @@ class ClassicMembership:
 
     @property
     def said_topics(self) -> frozenset[str]:
-        """What the group was last told that this member subscribes to."""
         return self._messages.said_topics
 
     def take_assignment(self) -> list[TopicPartition] | None:
@@ -117,7 +106,6 @@ class ClassicMembership:
         return taken
 
     def adopt(self, partitions: list[TopicPartition]) -> None:
-        """Own these partitions from now on: the user has been told."""
         self.adopted = (partitions, self.generation.generation_id)
         if self.generation.is_member:
             self.user_generation = self.generation
@@ -140,20 +128,16 @@ class ClassicMembership:
 
     @property
     def is_stable(self) -> bool:
-        """Whether it has the assignment of its generation."""
         return self.state is MemberState.STABLE
 
     @property
     def reads_as(self) -> Generation:
-        """Under which generation offsets are read: everybody may, in a classic group."""
         return NO_GENERATION
 
     def enter_poll(self) -> None:
-        """Stop the clock of the user, who is in poll()."""
         self.clocks.enter_poll()
 
     def leave_poll(self, now_ms: int) -> None:
-        """Start the clock of the user."""
         self.clocks.leave_poll(now_ms)
 
     def enforce_rebalance(self, reason: str) -> None:
@@ -290,7 +274,6 @@ class ClassicMembership:
             self._fail(answer_error(self._config, code, f"joining group {self._group_id!r}"))
 
     def _incompatible(self, described: DescribeGroupsResponse | None) -> ApiError:
-        """Build the error of a join whose assignors the group does not accept, with the assignor in use."""
         self._is_incompatible = False
         group = next((group for group in described.groups if not group.error_code), None) if described else None
         uses = "its members share another one"
@@ -422,7 +405,6 @@ class ClassicMembership:
             self._raise_later(answer_error(self._config, code, f"a heartbeat to group {self._group_id!r}"))
 
     def resume_heartbeats(self) -> None:
-        """Send heartbeats again: the user has seen the error that held them."""
         self._beats_held = False
 
     # Leave, and what ends a generation
@@ -443,13 +425,11 @@ class ClassicMembership:
         ]
 
     def _join_again(self, now_ms: int, *, backoff: bool) -> None:
-        """Repeat the join with what is known; the user need not hear of it."""
         self.state = MemberState.PREPARING_REBALANCE
         if backoff:
             self._request.failed(now_ms)
 
     def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
-        """Lose the generation because the coordinator does not count this member in any more, and note why."""
         generation = self.generation
         self._note(
             f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
@@ -468,7 +448,6 @@ class ClassicMembership:
         self.rejoin_reason = reason
 
     def _fail(self, error: KohortError) -> None:
-        """Give up the join and tell the user; another poll may try again."""
         self.state = MemberState.UNJOINED
         self.leader.resign()
         self.request_rejoin(self._join_reason or "the last join failed")

@@ -52,8 +52,6 @@ _S: Final = ConsumerMemberState
 
 
 class ConsumerMembership:
-    """The source that keeps this consumer in its group."""
-
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup) -> None:
         config = context.config
         assert config.group_id is not None
@@ -102,13 +100,11 @@ class ConsumerMembership:
 
     @property
     def may_join(self) -> bool:
-        """Whether the next step is a join, as soon as the user knows that everything was lost."""
         if self.state is _S.FATAL:
             return self._is_told
         return self.state in (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE)
 
     def join(self) -> None:
-        """Begin anew, with epoch 0; the user owns nothing any more."""
         self._go(_S.JOINING)
         self.generation = Generation(JOINING_EPOCH, self.member_id)
         self.target = self.owned = NO_ASSIGNMENT
@@ -135,7 +131,6 @@ class ConsumerMembership:
         return None if unknown_alone else found
 
     def acknowledge(self, taken: Reconcilable, now_ms: int) -> None:
-        """Own these partitions from now on: the user has been told."""
         self._rebalances.ended(now_ms)
         self.is_reconciling = False
         self.owned = taken.local
@@ -156,24 +151,19 @@ class ConsumerMembership:
 
     @property
     def is_stable(self) -> bool:
-        """Whether it has what is assigned to it, as far as it knows, and has said all that there is to say."""
         return self.state is _S.STABLE and not self._fields.differ(self.owned)
 
     @property
     def reads_as(self) -> Generation:
-        """Under which epoch offsets are read."""
         return self.generation if self.generation.generation_id > JOINING_EPOCH else NO_GENERATION
 
     def enter_poll(self) -> None:
-        """Stop the clock of the user, who is in poll()."""
         self._clock.enter()
 
     def leave_poll(self, now_ms: int) -> None:
-        """Start the clock of the user."""
         self._clock.leave(now_ms)
 
     def resume_heartbeats(self) -> None:
-        """Note that the user has seen the error."""
         self._is_told = True
 
     def enforce_rebalance(self, reason: str) -> None:
@@ -332,7 +322,6 @@ class ConsumerMembership:
                 self._fail(heartbeat_error(self._config, code, said))
 
     def _fail(self, error: KohortError) -> None:
-        """Tell the user, and do nothing until the next poll after that."""
         self._is_told = False
         self._failures.append(error)
         self._request.succeeded()
@@ -345,7 +334,6 @@ class ConsumerMembership:
         self._subscription.want_ids(self.target.topic_ids | self.owned.topic_ids)
 
     def _look_for_names(self) -> None:
-        """Ask for the names of assigned topics that are not known: made lately, or matched by the coordinator."""
         if self.state is not _S.RECONCILING or self._metadata.refresh_pending:
             return
         looked_at = (self.target.number, self._metadata.version)
@@ -372,7 +360,6 @@ class ConsumerMembership:
         return self._fields.leave(self.generation, LEAVING_FOR_A_WHILE_EPOCH if is_static else LEAVING_EPOCH)
 
     def _fall_out(self, state: ConsumerMemberState) -> None:
-        """Be no member any more; what is under way means nothing."""
         self._go(state)
         self.life += 1
         self.generation = NO_GENERATION

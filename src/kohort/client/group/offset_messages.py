@@ -31,8 +31,6 @@ TopicIds = Mapping[str, bytes | None]
 
 
 class FetchedOffset(NamedTuple):
-    """What an OffsetFetch says of one partition."""
-
     committed: OffsetAndMetadata | None
     code: ErrorCode
 
@@ -44,7 +42,6 @@ def build_commit(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: TopicIds,
 ) -> OffsetCommitRequest:
-    """Return the request, with names and ids; each version writes what it has."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -87,7 +84,6 @@ def commit_errors(request: OffsetCommitRequest, response: OffsetCommitResponse) 
 def build_fetch(
     group_id: str, generation: Generation, partitions: Iterable[TopicPartition], ids: TopicIds
 ) -> OffsetFetchRequest:
-    """Return the request in its newest form; ``shape_fetch`` rewrites it for older versions."""
     topics = [
         OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
         for topic, numbers in by_topic(partitions).items()

@@ -31,7 +31,6 @@ class ClassicRebalance:
         commit_positions: CommitPositions | None,
     ) -> None:
         self.callback: CallbackNeeded | None = None
-        """What the listener has to be told now; nothing goes on before ``acknowledge``."""
         self._membership = membership
         self._subscription = subscription
         self._cooperative = cooperative
@@ -45,7 +44,6 @@ class ClassicRebalance:
 
     @property
     def is_due(self) -> bool:
-        """Whether ``advance`` would get any further now."""
         if not self._subscription.mode.is_group or self.callback is not None:
             return False
         if self._commit is not None:
@@ -54,14 +52,12 @@ class ClassicRebalance:
 
     @property
     def is_stable(self) -> bool:
-        """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
         membership = self._membership
         idle = self.callback is None and self._next is None and self._commit is None
         stable = membership.state is MemberState.STABLE and membership.new_assignment is None
         return idle and stable and membership.rejoin_reason is None
 
     def advance(self, now_ms: int) -> None:
-        """Go as far as is possible without the user and without the broker."""
         while self._subscription.mode.is_group and self.callback is None:
             if self._commit is not None:
                 if not self._commit.done and now_ms < self._commit_until_ms:
@@ -78,12 +74,10 @@ class ClassicRebalance:
                 return
 
     def acknowledge(self) -> None:
-        """Note that the listener has been told, or that there is none."""
         assert self.callback is not None, "no callback is open"
         self.callback = None
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return what the listener has to hear before the member leaves for good; drop whatever was under way."""
         membership = self._membership
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
         self._next = self._commit = self.callback = self._joined_topics = None
@@ -123,7 +117,6 @@ class ClassicRebalance:
     def _start_commit(
         self, leaving: Collection[TopicPartition], commit: Collection[TopicPartition], now_ms: int
     ) -> None:
-        """Hand out nothing more of what leaves, and write down where the rest of the group can go on."""
         for partition in leaving:
             self._subscription.assigned[partition].pending_revocation = True
         if commit and self._commit_positions is not None:

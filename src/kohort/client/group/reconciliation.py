@@ -28,7 +28,6 @@ class Reconciliation:
         commit_positions: CommitPositions | None,
     ) -> None:
         self.callback: CallbackNeeded | None = None
-        """What the listener has to be told now; nothing goes on before ``acknowledge``."""
         self._membership = membership
         self._subscription = subscription
         self._commit_timeout_ms = commit_timeout_ms
@@ -41,7 +40,6 @@ class Reconciliation:
 
     @property
     def is_due(self) -> bool:
-        """Whether ``advance`` would get any further now."""
         if not self._subscription.mode.is_group or self.callback is not None:
             return False
         if self._has_fallen_out:
@@ -52,11 +50,9 @@ class Reconciliation:
 
     @property
     def is_stable(self) -> bool:
-        """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
         return self._membership.is_stable  # which it is not while the user is being told
 
     def advance(self, now_ms: int) -> None:
-        """Go as far as is possible without the user and without the broker."""
         while self._subscription.mode.is_group and self.callback is None:
             if self._has_fallen_out:
                 self._next = self._commit = None
@@ -75,7 +71,6 @@ class Reconciliation:
                 return
 
     def acknowledge(self) -> None:
-        """Note that the listener has been told, or that there is none."""
         assert self.callback is not None, "no callback is open"
         told, self.callback = self.callback, None
         if told.kind == "revoked":  # told, it is gone, whatever becomes of the member meanwhile
@@ -83,7 +78,6 @@ class Reconciliation:
             self._subscription.assign_from_group([p for p in self._subscription.assigned if p not in gone])
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return what the listener has to hear before the member leaves for good; drop whatever was under way."""
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
         self._next = self._commit = self.callback = None
         is_member = self._membership.prepare_leave()
@@ -91,7 +85,6 @@ class Reconciliation:
 
     @property
     def _has_fallen_out(self) -> bool:
-        """Whether the group has gone on without the member, in the middle of something."""
         under_way = self._next is not None or self._commit is not None
         return under_way and self._life != self._membership.life
 
@@ -110,7 +103,6 @@ class Reconciliation:
     # One target
 
     def _take(self, target: Reconcilable, now_ms: int) -> None:
-        """Hand out nothing more of what goes, and write down where the rest of the group can go on."""
         self._membership.is_reconciling = True
         wanted, owned = set(target.names), self._subscription.assigned
         revoked = [p for p in owned if p not in wanted]

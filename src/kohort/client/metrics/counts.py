@@ -38,7 +38,6 @@ class CountsByName(dict[K, V]):
 
 
 Api = type[Message]
-"""An API, by its request."""
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
 """Only those of them that were not refused count for how long a join takes, as in Kafka."""
 
@@ -51,17 +50,13 @@ class ErrorCounts:
         self.errors: Counter[tuple[Api, str]] = Counter()
 
     def refused(self, api: Api, code: ErrorCode) -> None:
-        """Count an error that a broker answered, for a request or for a part of it."""
         self.errors[api, code.name] += 1
 
     def failed(self, api: Api, error: KohortError) -> None:
-        """Count a request that got no answer."""
         self.errors[api, type(error).__name__] += 1
 
 
 class Answer(NamedTuple):
-    """What is counted of one answer."""
-
     size: int
     waited_ms: int
     code: int
@@ -70,18 +65,14 @@ class Answer(NamedTuple):
 
 
 class ApiMetrics:
-    """The requests of one API."""
-
     __slots__ = ("accepted", "latency", "refused", "sent", "sent_at_ms", "throttle")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.sent = 0
         self.sent_at_ms: int | None = None
-        """When the last one was written."""
         self.latency = Samples(windows)
         """Milliseconds from writing it to its answer."""
         self.accepted = Samples(windows)
-        """The same of joins and syncs that were not refused."""
         self.refused = 0
         """Answers with an error for the request as a whole."""
         self.throttle = Samples(windows)
@@ -89,14 +80,11 @@ class ApiMetrics:
 
 
 class NodeMetrics:
-    """What one node was asked, and what it answered."""
-
     __slots__ = ("_traffic", "closed", "latency", "opened", "received", "sent")
 
     def __init__(self, traffic: TrafficMetrics) -> None:
         self._traffic = traffic
         self.opened = Samples(traffic.windows)
-        """Connections."""
         self.closed = Samples(traffic.windows)
         self.sent = Samples(traffic.windows)
         """Bytes of each request."""
@@ -106,14 +94,12 @@ class NodeMetrics:
         """Milliseconds from writing a request to its answer."""
 
     def asked(self, api: Api, size: int, now_ms: int) -> None:
-        """Count a request that was written."""
         self.sent.record(size, now_ms)
         of_api = self._traffic.apis[api]
         of_api.sent += 1
         of_api.sent_at_ms = now_ms
 
     def answered(self, api: Api, answer: Answer, now_ms: int) -> None:
-        """Count an answer, and what it says of the request as a whole."""
         size, waited_ms, code, throttle_ms = answer
         self.received.record(size, now_ms)
         self.latency.record(waited_ms, now_ms)
@@ -130,8 +116,6 @@ class NodeMetrics:
 
 
 class TrafficMetrics(ErrorCounts):
-    """Of one client, with all nodes."""
-
     def __init__(self, windows: SampleWindows) -> None:
         super().__init__()
         self.windows = windows
@@ -142,15 +126,11 @@ class TrafficMetrics(ErrorCounts):
 
 
 class ReadTopicMetrics:
-    """What was read of one topic."""
-
     __slots__ = ("bytes", "records")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.records = Samples(windows)
-        """Of each piece that was handed out."""
         self.bytes = Samples(windows)
-        """Of each piece that was fetched of a partition, as it came."""
 
 
 class PollMetrics:
@@ -164,25 +144,20 @@ class PollMetrics:
         self.idle = Samples(windows)
         """Milliseconds in polls, where there were any."""
         self.last_ms: int | None = None
-        """When the last poll began."""
         self.at_ms: int = 0
-        """When a poll was entered or left last."""
         self.is_inside = False
 
     def entered(self, now_ms: int) -> None:
-        """Note that a poll begins."""
         if self.last_ms is not None:
             self.interval.record(now_ms - self.last_ms, now_ms)
         self.last_ms = self.at_ms = now_ms
         self.is_inside = True
 
     def resumed(self, now_ms: int) -> None:
-        """Note that a poll goes on: the listener has returned."""
         self.at_ms = now_ms
         self.is_inside = True
 
     def left(self, now_ms: int) -> None:
-        """Note that a poll is over, or that a listener is called."""
         if self.is_inside:
             self.is_inside = False
             if now_ms != self.at_ms:
@@ -201,25 +176,19 @@ class RebalanceMetrics:
         self.failed = Samples(windows)
         """Joins and syncs that were refused or not answered, and members that fell out of their group meanwhile."""
         self.reason = ""
-        """Why the last one began, in words."""
         self.began_ms: int | None = None
-        """When the one that is under way began."""
         self.ended_ms: int | None = None
-        """When the last one came to an assignment."""
 
     def began(self, reason: str, now_ms: int) -> None:
-        """Note that one begins; nothing if one is under way."""
         if self.began_ms is None:
             self.began_ms, self.reason = now_ms, reason
 
     def ended(self, now_ms: int) -> None:
-        """Note that the one under way has come to an assignment; nothing if none is."""
         if self.began_ms is not None:
             self.latency.record(now_ms - self.began_ms, now_ms)
             self.began_ms, self.ended_ms = None, now_ms
 
     def failed_once(self, now_ms: int) -> None:
-        """Count an attempt that came to nothing; the rebalance goes on with the next."""
         self.failed.record(1, now_ms)
 
 
@@ -240,20 +209,15 @@ class ReadingMetrics(ErrorCounts):
         """How long calls waited for the coordinator."""
 
     def brought(self, topic: str, size: int, now_ms: int) -> None:
-        """Count bytes that were fetched of a partition."""
         self.topics[topic].bytes.record(size, now_ms)
 
 
 class SentTopicMetrics:
-    """What was sent to one topic."""
-
     __slots__ = ("bytes", "compression", "lost", "records", "retried")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.records = Samples(windows)
-        """Of each batch."""
         self.bytes = Samples(windows)
-        """Of each batch, as it is sent."""
         self.compression = Samples(windows)
         """Bytes of each batch as it is sent, by those that it had before."""
         self.retried = Samples(windows)
@@ -277,20 +241,16 @@ class SendingMetrics(ErrorCounts):
         """How long calls waited, by what for: ``buffer``, ``metadata``, ``flush``, and the calls of transactions."""
 
     def left(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
-        """Count a batch of ``size`` bytes that leaves for the first time."""
         of_topic = self.topics[topic]
         of_topic.records.record(records, now_ms)
         of_topic.bytes.record(size, now_ms)
         self.queue_ms.record(queued_ms, now_ms)
 
     def compressed(self, topic: str, ratio: float, now_ms: int) -> None:
-        """Count how much of a batch's size is left."""
         self.topics[topic].compression.record(ratio, now_ms)
 
     def tries_again(self, topic: str, records: int, now_ms: int) -> None:
-        """Count a batch that is to be sent once more."""
         self.topics[topic].retried.record(records, now_ms)
 
     def gave_up(self, topic: str, records: int, now_ms: int) -> None:
-        """Count a batch that failed."""
         self.topics[topic].lost.record(records, now_ms)

@@ -31,7 +31,6 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         """``consumer``, ``producer`` or ``admin``."""
         self.client_id = client_id
         self.at_ms = at_ms
-        """When this was, in milliseconds since 1970."""
         self._values: dict[MetricName, MetricValue] = {}
 
     def __getitem__(self, name: MetricName) -> MetricValue:

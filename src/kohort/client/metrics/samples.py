@@ -15,20 +15,15 @@ from kohort.config.client import ClientConfig
 
 
 class SampleWindows(NamedTuple):
-    """How many windows a metric is made of, and how long each is."""
-
     samples: int = 2
     window_ms: int = 30_000
 
     @classmethod
     def of(cls, config: ClientConfig) -> SampleWindows:
-        """Return what the user wants."""
         return cls(config.metrics_num_samples, max(config.metrics_sample_window_ms, 1))
 
 
 class _Window(NamedTuple):
-    """One window that is over."""
-
     began_ms: int
     values: int
     sum: float
@@ -39,7 +34,6 @@ class SampleReading(NamedTuple):
     """What there is to say of a metric: of the last windows, and of all time."""
 
     values: int
-    """How many came of late."""
     sum: float
     most: float
     """NaN where nothing came of late."""
@@ -48,19 +42,14 @@ class SampleReading(NamedTuple):
     value_rate: float
     """Of late, how many came in a second."""
     ever: int
-    """How many came, ever."""
     total: float
-    """Their sum."""
 
     @property
     def average(self) -> float:
-        """Of late; NaN where nothing came."""
         return self.sum / self.values if self.values else math.nan
 
 
 class Samples:
-    """The values of one metric."""
-
     __slots__ = ("_began_ms", "_count", "_ends_ms", "_most", "_over", "_past_count", "_past_sum", "_sum", "_windows")
 
     def __init__(self, windows: SampleWindows) -> None:
@@ -74,7 +63,6 @@ class Samples:
         self._past_sum: float = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Count a value."""
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
         self._count += 1
@@ -83,7 +71,6 @@ class Samples:
             self._most = value
 
     def _begin(self, now_ms: int) -> None:
-        """Begin another window. One in which nothing came takes no place."""
         if self._count:
             self._over.append(_Window(self._began_ms, self._count, self._sum, self._most))
             self._past_count += self._count
@@ -92,7 +79,6 @@ class Samples:
         self._count, self._sum, self._most = 0, 0, -math.inf
 
     def reading(self, now_ms: int) -> SampleReading:
-        """Return what there is to say of the values."""
         counts_from_ms = now_ms - self._windows.samples * self._windows.window_ms
         now = _Window(self._began_ms, self._count, self._sum, self._most)
         recent = [w for w in (*list(self._over), now) if w.values and w.began_ms > counts_from_ms]
@@ -117,7 +103,6 @@ class Samples:
 
 
 def together(readings: Iterable[SampleReading]) -> SampleReading:
-    """Return what there is to say of several metrics as of one."""
     found = list(readings)
     return SampleReading(
         values=sum(r.values for r in found),

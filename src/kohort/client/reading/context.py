@@ -42,7 +42,6 @@ class Failures:
         return False
 
     def popleft(self) -> KohortError:
-        """Take the oldest error. Only where there is one."""
         return self._errors.popleft()[0]
 
 

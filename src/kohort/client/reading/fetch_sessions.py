@@ -31,8 +31,6 @@ class Wanted(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """The part of a Fetch request that depends on the session."""
-
     session_id: int
     session_epoch: int
     topics: list[FetchTopic]
@@ -40,8 +38,6 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """What one node knows of our wishes."""
-
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FULL_FETCH
@@ -55,11 +51,9 @@ class FetchSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the node keeps a session for us."""
         return self._id != NO_SESSION
 
     def build(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionRequest:
-        """Return the next request: all of ``wanted``, or what changed."""
         uses_ids = all(w.topic_id != NO_UUID for w in wanted.values())
         if uses_ids != self._uses_ids:
             self._uses_ids = uses_ids
@@ -73,7 +67,6 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, _topics(changed), _forgotten(gone))
 
     def build_close(self) -> SessionRequest:
-        """Return the last request of this session: the node may forget it."""
         request = SessionRequest(self._id, FINAL_EPOCH, [], _forgotten(self._known))
         self._id, self._epoch, self._known = NO_SESSION, FULL_FETCH, {}
         return request
@@ -146,5 +139,4 @@ def _forgotten(partitions: Mapping[TopicPartition, Wanted]) -> list[ForgottenTop
 
 
 def nodes_with_sessions(sessions: Mapping[int, FetchSession]) -> Iterable[tuple[int, FetchSession]]:
-    """Return the sessions that a closing consumer should end."""
     return [(node_id, session) for node_id, session in sessions.items() if session.is_open]

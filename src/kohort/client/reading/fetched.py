@@ -77,7 +77,6 @@ class Fetched:
     records: list[Record] | None = None
     at: int = 0
     taken_at: Position | None = None
-    """Where the partition stood when all of this was taken at once."""
     error: CorruptRecord | None = None
     """What is wrong with the bytes behind the last good record."""
 
@@ -87,7 +86,6 @@ class Fetched:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the position was moved since these bytes were asked for."""
         return self.state.run != self.run
 
     def damage(self) -> int:

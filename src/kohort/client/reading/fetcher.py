@@ -51,7 +51,6 @@ Asked = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
 """The state, run, offset and topic id of each partition when it was asked for."""
 
 Wants = Callable[[TopicPartition], bool]
-"""Whose data is asked for."""
 
 
 def everything(_partition: TopicPartition) -> bool:
@@ -59,8 +58,6 @@ def everything(_partition: TopicPartition) -> bool:
 
 
 class Fetcher:
-    """The source that fetches, and the buffer of what it brought."""
-
     def __init__(
         self,
         context: ConsumerContext,
@@ -97,7 +94,6 @@ class Fetcher:
         return sum(fetched.size for fetched in self._buffered)
 
     def has_ready(self, wanted: Wants = everything) -> bool:
-        """Tell whether there is something to take now."""
         return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
 
     def take(self, wanted: Wants = everything) -> Fetched | None:
@@ -143,7 +139,6 @@ class Fetcher:
         return Poll(unsent, min(wakes, default=None))
 
     def close(self) -> None:
-        """Fetch nothing more, and let the nodes forget their sessions."""
         self._closed = True
         self._buffered.clear()
         for node_id, session in nodes_with_sessions(self._sessions):
@@ -193,7 +188,6 @@ class Fetcher:
         return wanted
 
     def _node(self, state: PartitionState, leader_id: int, now_ms: int) -> int:
-        """Return the preferred replica while its lease lasts and it is there, or the leader."""
         if state.preferred_replica < 0:
             return leader_id
         if now_ms < state.preferred_until_ms and self._metadata.node(state.preferred_replica) is not None:
@@ -305,7 +299,6 @@ class Fetcher:
         data: PartitionData,
         now_ms: int,
     ) -> int:
-        """Keep what came of a partition; return how many bytes these are."""
         if self._troubles:
             self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
         state.refusals = 0

@@ -60,7 +60,6 @@ class OffsetAndTimestamp(NamedTuple):
 def by_leader(
     targets: Mapping[TopicPartition, int], metadata: Metadata
 ) -> tuple[dict[int, dict[TopicPartition, int]], list[TopicPartition]]:
-    """Return the targets of each leader, and those that have none at present."""
     grouped: dict[int, dict[TopicPartition, int]] = {}
     leaderless: list[TopicPartition] = []
     for partition, timestamp in targets.items():
@@ -132,8 +131,6 @@ class _Query(TimedRequestState):
 
 
 class OffsetQueries:
-    """The source behind beginning_offsets, end_offsets and offsets_for_times."""
-
     def __init__(self, config: ConsumerConfig, metadata: Metadata, rng: Rng) -> None:
         self._config = config
         self._metadata = metadata

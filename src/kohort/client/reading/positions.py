@@ -22,8 +22,6 @@ from kohort.model import NO_EPOCH, OffsetAndMetadata
 
 
 class FetchState(Enum):
-    """What a partition waits for before it can be fetched."""
-
     INITIALIZING = auto()
     AWAIT_RESET = auto()
     AWAIT_VALIDATION = auto()
@@ -61,8 +59,6 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """One assigned partition."""
-
     transitions: TransitionCount = field(default_factory=TransitionCount)
     state: FetchState = FetchState.INITIALIZING
     """Changed by the methods below alone: each change counts as one of ``transitions``."""
@@ -83,15 +79,11 @@ class PartitionState:
     preferred_replica: int = -1
     preferred_until_ms: int = 0
     retry_at_ms: int = 0
-    """The end of the back-off after a refused question or fetch."""
     refusals: int = 0
-    """Fetches that were refused in a row."""
     looking_up: bool = False
-    """A request about this partition's position is under way."""
     stuck: bool = False
     """The log is corrupt at ``fetch_offset``: there is no use in fetching it again."""
     damage: Damage | None = None
-    """What was found damaged last."""
 
     @property
     def fetchable(self) -> bool:
@@ -112,11 +104,9 @@ class PartitionState:
         self._go(FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING)
 
     def fetch_again(self, position: Position) -> None:
-        """Fetch again from ``position`` on: what was fetched is of no use."""
         self.seek(position, self.leader, trusted=True)
 
     def await_reset(self, policy: str) -> None:
-        """Give up the position and find one by ``policy``."""
         self._start_run()
         self.position = None
         self.reset_to = policy
@@ -135,7 +125,6 @@ class PartitionState:
         self._go(FetchState.FETCHING)
 
     def advance(self, offset: int, epoch: int) -> None:
-        """Move behind the records that were handed out, up to ``offset``."""
         self.position = Position(offset, epoch)
 
     def to_commit(self) -> OffsetAndMetadata | None:
@@ -145,7 +134,6 @@ class PartitionState:
         return OffsetAndMetadata(self.position.offset, "", self.position.offset_epoch)
 
     def visible_end(self, read_committed: bool) -> int | None:
-        """Return the offset behind the last record that this consumer could read now."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def _go(self, state: FetchState) -> None:

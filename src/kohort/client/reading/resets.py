@@ -82,7 +82,6 @@ class LeaderQuestions:
         return current
 
     def succeeded(self) -> None:
-        """Begin to count failures anew."""
         self._failures.succeeded()
 
     def ask_again(self, state: PartitionState, now_ms: int) -> None:
@@ -114,7 +113,6 @@ class Resets:
         return self._config.auto_offset_reset != NONE
 
     def no_offset(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset by policy where nothing is committed, or tell the user that there is none."""
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return
@@ -124,7 +122,6 @@ class Resets:
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset a position outside the log by policy, or raise an error at the next poll."""
         offset = -1 if state.position is None else state.position.offset
         if self.has_policy:
             self._warn_and_reset(state, f"{partition} has no offset {offset} (any more)")
@@ -134,12 +131,10 @@ class Resets:
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def truncated(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Reset a position whose epoch the leader does not know."""
         offset = -1 if state.position is None else state.position.offset
         self._warn_and_reset(state, f"{partition}: the log was cut off before position {offset}")
 
     def recreated(self, partition: TopicPartition) -> None:
-        """Reset a position of a recreated topic by policy, or raise an error at the next poll."""
         position = self._subscription.assigned[partition].position
         assert position is not None, "a partition without a position is read from its reset"
         state = self._subscription.begin_again(partition)

@@ -14,8 +14,6 @@ from kohort.model import SubscriptionPattern, TopicPartition
 
 
 class Mode(Enum):
-    """How partitions come to be assigned."""
-
     NONE = "nothing", False
     TOPICS = "topics", True
     PATTERN = "a pattern", True
@@ -28,15 +26,11 @@ class Mode(Enum):
 
 
 class Reset(Enum):
-    """Where ``seek_to_beginning`` and ``seek_to_end`` go."""
-
     EARLIEST = auto()
     LATEST = auto()
 
 
 class SubscriptionState:
-    """The subscription and every assigned partition with its position."""
-
     def __init__(self, metadata: Metadata, *, exclude_internal_topics: bool = True) -> None:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
@@ -67,7 +61,6 @@ class SubscriptionState:
         self.want_metadata()
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Read every topic whose whole name matches, those made later too."""
         self._set_mode(Mode.PATTERN)
         self.pattern = pattern
         self._matched_version = -1
@@ -83,7 +76,6 @@ class SubscriptionState:
         self.want_metadata()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group; those assigned before keep their position."""
         wanted = dict.fromkeys(partitions)
         self._set_mode(Mode.PARTITIONS)
         self._replace(wanted)
@@ -100,7 +92,6 @@ class SubscriptionState:
         self.want_metadata()
 
     def match_pattern(self) -> bool:
-        """Take the topics that match now; returns whether they changed."""
         if self.pattern is None or self._matched_version == self._metadata.version:
             return False
         self._matched_version = self._metadata.version
@@ -116,7 +107,6 @@ class SubscriptionState:
 
     @property
     def pattern_was_matched(self) -> bool:
-        """Whether the cluster's topics were known when the pattern was last looked at."""
         answered = self._metadata.version > self._pattern_version or not self._metadata.refresh_pending
         return bool(self.topics) or answered
 
@@ -127,7 +117,6 @@ class SubscriptionState:
         return all(p.topic in self.topics for p in partitions)
 
     def lead(self, topics: Iterable[str]) -> None:
-        """Ask for the metadata of everything the group reads, which this member leads."""
         self.group_topics = frozenset(topics)
         self.want_metadata()
 
@@ -155,7 +144,6 @@ class SubscriptionState:
     # What is assigned
 
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take an assignment of the group; partitions that stay keep their position."""
         wanted = dict.fromkeys(partitions)
         self._replace(wanted)
         if self.mode is Mode.PATTERN:
@@ -184,7 +172,6 @@ class SubscriptionState:
         return state
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
-        """Hand out the record at ``position`` next."""
         if position.offset < 0:
             raise UsageError(f"seek: offset {position.offset} of {TopicPartition(*partition)} is negative")
         state = self.state(partition)
@@ -192,18 +179,15 @@ class SubscriptionState:
         state.topic_id = None
 
     def seek_to(self, partitions: Iterable[TopicPartition], reset: Reset) -> None:
-        """Go to one end of the log; all assigned partitions where none is named."""
         chosen = list(partitions) or list(self.assigned)
         for state in [self.state(p) for p in chosen]:
             state.await_reset(reset.name.lower())
 
     def set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Hand out nothing of these partitions, or go on; what is buffered stays."""
         for state in [self.state(p) for p in partitions]:
             state.paused = paused
 
     def recreated(self) -> list[TopicPartition]:
-        """Return the partitions whose position belongs to an earlier topic of the same name."""
         found: list[TopicPartition] = []
         for partition, state in self.assigned.items():
             if state.topic_id is None or state.position is None:

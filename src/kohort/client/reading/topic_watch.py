@@ -28,9 +28,7 @@ class TopicWatch:
         self._subscription = subscription
         self._seen: tuple[int, object] = (-1, None)
         self._missing: dict[str, str] = {}
-        """Topics that are not there, with the words for it."""
         self._unread: dict[TopicPartition, str] = {}
-        """Assigned partitions that cannot be read, and why."""
 
     def poll(self, now_ms: int) -> Poll:
         assigned = None if self._subscription is None else self._subscription.assigned

@@ -28,8 +28,6 @@ from kohort.wire.schema import Message
 
 
 class Validation:
-    """The source that validates positions."""
-
     def __init__(self, context: ConsumerContext, resets: Resets) -> None:
         self._config = context.config
         self._subscription = context.subscription

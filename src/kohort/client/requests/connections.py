@@ -84,11 +84,9 @@ class FrameBuffers:
 
     @property
     def is_begun(self) -> bool:
-        """Whether some bytes of a frame have come, and not all."""
         return self._frame is not None or self._reader.pending_bytes > 0 or self._reader.missing_bytes > 0
 
     def room(self) -> memoryview:
-        """Return where the next bytes are to be written, from its beginning."""
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
@@ -105,7 +103,6 @@ class FrameBuffers:
         return [frame]
 
     def _reserve(self) -> None:
-        """Give the frame under way a place of its own, if it is large."""
         size = self._reader.pending_bytes + self._reader.missing_bytes
         if self._reader.missing_bytes and IN_PLACE_FROM <= size <= IN_PLACE_MOST:
             begun = self._reader.take_begun()
@@ -134,8 +131,6 @@ class MeantNode(NamedTuple):
 
 
 class ConnectionState(Enum):
-    """Where a connection stands in its life."""
-
     CONNECTING = auto()
     HANDSHAKE = auto()
     LOGIN = auto()
@@ -152,7 +147,6 @@ class PendingRequest:
     correlation_id: int = -1
     tried: frozenset[int] = frozenset()
     sent_at_ms: int = 0
-    """When it was written."""
 
 
 @dataclass(slots=True)
@@ -164,8 +158,6 @@ class ClientResponse:
 
 
 class Connection:
-    """What is known of one connection; the engine opens, feeds and ends it."""
-
     def __init__(
         self,
         connection_id: int,
@@ -180,7 +172,6 @@ class Connection:
         self.host, self.port = address
         self.state = ConnectionState.CONNECTING
         self.deadline_ms = deadline_ms
-        """Until when the connection must be READY, or its session renewed."""
         self.broken: KohortError | None = None
         self.last_used_ms = 0
         self.muted_until_ms = 0
@@ -201,7 +192,6 @@ class Connection:
         self._login: ClientLogin | None = None
         self._meant: MeantNode | None = None
         self._was_answered = False
-        """Whether anything was answered but the handshake and the login."""
         self.node_id = NO_NODE
         self._metrics: NodeMetrics | None = None
 
@@ -227,7 +217,6 @@ class Connection:
         return len(self.queue) + len(self.in_flight)
 
     def opened(self, now_ms: int) -> list[Buffer]:
-        """Begin the handshake: the socket stands."""
         self.state = ConnectionState.HANDSHAKE
         self.last_used_ms = now_ms
         return self._ask_versions()
@@ -265,7 +254,6 @@ class Connection:
         return bool(self._frames) or self.broken is not None or self._is_within_answer
 
     def take_frames(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Take the frames that are whole, as ``received`` does."""
         self.last_used_ms = now_ms
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
@@ -377,7 +365,6 @@ class Connection:
 
     @property
     def awaited(self) -> str:
-        """What its requests in flight wait for."""
         return f"the rest of an answer of {self.address}" if self._buffers.is_begun else self.address
 
     def pending(self) -> Iterator[PendingRequest]:
@@ -385,7 +372,6 @@ class Connection:
         yield from self.queue
 
     def unfinished(self, waited_ms: int) -> str:
-        """Say how far it came in so long; only before it is READY."""
         if self.state is ConnectionState.CONNECTING:
             return f"no connection within {waited_ms} ms"
         if self._login is not None and self._login.is_under_way:
@@ -393,7 +379,6 @@ class Connection:
         return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
 
     def ended(self, reason: str) -> str:
-        """Say why the other side may have ended it."""
         if self.state is ConnectionState.HANDSHAKE:
             return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
         if self._login is not None and self._login.is_under_way:
@@ -403,7 +388,6 @@ class Connection:
         return reason
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
-        """Return when something here needs a look, if nothing arrives before."""
         times = [p.deadline_ms for p in self.pending()]
         if self.is_unready:
             times.append(self.deadline_ms)

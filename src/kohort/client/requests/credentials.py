@@ -76,7 +76,6 @@ class Credentials:
 
     @property
     def who(self) -> str:
-        """Who logs in, for errors, as far as it is known before there is a token."""
         name = self.username or self.principal
         return f"{'user' if self.username else 'principal'} {name!r}" if name else ""
 
@@ -263,7 +262,6 @@ def _pairs(name: str, text: str | None) -> dict[str, str]:
 
 
 def exchange_by_password(credentials: Credentials, rng: Rng, derived: DerivedPasswords | None = None) -> ClientExchange:
-    """Return a client's half of a new login with a password; ``derived`` has what other logins of it worked out."""
     password = credentials.password or Secret("")
     if credentials.mechanism == "PLAIN":
         return PlainClient(credentials.username, password)

@@ -26,7 +26,6 @@ KINDS: Final[Mapping[ErrorCode, Kind]] = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind("transactional.id", "--transactional-id", "", "WRITE"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Kind("the cluster", "--cluster", "", "IDEMPOTENT_WRITE"),
 }
-"""What each code is about, and what a consumer and a producer need there."""
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:

@@ -68,11 +68,9 @@ class Engine:
         self.metadata = metadata
         self.wake_at_ms: int | None = None
         self.ever_connected = False
-        """Whether a broker has ever completed the handshake."""
         self.config = config
         self._rng = rng
         self.credentials = credentials_of(config)
-        """What it logs in with; None where it does not."""
         self._sources: list[RequestSource] = [metadata, *sources]
         self.not_let_in: KohortError | None = None
         """Why nobody lets this client in, after every address was tried; None once somebody does."""
@@ -96,23 +94,19 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for a connection or for an answer."""
         return not self._anywhere and not any(
             lane.waiting or (lane.connection is not None and lane.connection.load) for lane in self._lanes.values()
         )
 
     @property
     def is_connected(self) -> bool:
-        """Whether any broker could be asked something now."""
         return any(connection.state is ConnectionState.READY for connection in self.connections)
 
     @property
     def connections(self) -> list[Connection]:
-        """Those that stand, or are being made."""
         return [lane.connection for lane in list(self._lanes.values()) if lane.connection is not None]
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
-        """Take one event; returns what to do, in order."""
         match given:
             case Opened(connection):
                 self._opened(connection, now_ms)
@@ -132,7 +126,6 @@ class Engine:
         return out
 
     def close(self, now_ms: int) -> Sequence[Output]:
-        """End every connection; what is under way fails."""
         error = ConnectionFailed("the client was closed")
         for lane in list(self._lanes.values()):
             orphans = lane.waiting
@@ -250,7 +243,6 @@ class Engine:
         kind: type[KohortError] = ConnectionFailed,
         quietly: bool = False,
     ) -> None:
-        """Back off after a loss; fail what waited on the connection, or send it elsewhere."""
         connection = lane.connection
         assert connection is not None
         if not quietly:
@@ -311,7 +303,6 @@ class Engine:
         return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
 
     def told_of_addresses(self, waited_ms: int) -> str:
-        """Say which connections failed, and which are still being made after so long and how far they came."""
         making = [c for c in self.connections if c.state is not ConnectionState.READY]
         unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in making]
         return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
@@ -324,7 +315,6 @@ class Engine:
     # What leaves
 
     def _pump(self, now_ms: int) -> None:
-        """Poll the sources and place what they want, until nothing moves any more."""
         moved = True
         wake_at_ms: int | None = None
         while moved or self._told:
@@ -362,7 +352,6 @@ class Engine:
         return lane
 
     def _move_lanes(self, now_ms: int) -> None:
-        """Connect where something waits, write what can be written."""
         for lane in self._lanes.values():
             connection = lane.connection
             if lane.waiting:
@@ -380,7 +369,6 @@ class Engine:
                 self._deliver(answers, now_ms)
 
     def _place_anywhere(self, now_ms: int) -> None:
-        """Give requests to any node the least loaded connection, or see that one is made."""
         if not self._anywhere:
             return
         lane = least_loaded(self._lanes.values(), DATA)
@@ -426,7 +414,6 @@ class Engine:
             self._lanes[node.node_id, DATA] = lane
 
     def _open(self, lane: Lane, now_ms: int) -> None:
-        """Open the lane's connection. Where its node has left, what waits fails."""
         address = self.addresses.of(lane.node_id)
         if address is None:
             waiting, lane.waiting = lane.waiting, []
@@ -484,7 +471,6 @@ class Engine:
             self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
 
     def _plan(self, now_ms: int) -> None:
-        """Find when to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
         times: list[int] = []
         needed: Collection[int] = ()
         if self._anywhere:

@@ -54,13 +54,11 @@ class CoordinatorLookup:
         self._wanted = False
 
     def require(self) -> int | None:
-        """Return the coordinator's node id; if it is not known, it will be asked for."""
         if self.node_id is None:
             self._wanted = True
         return self.node_id
 
     def mark_unknown(self) -> None:
-        """Forget the node: it said that it is not the coordinator, or it does not answer."""
         self.node_id = None
 
     def poll(self, now_ms: int) -> Poll:

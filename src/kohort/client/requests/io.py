@@ -11,20 +11,15 @@ from kohort.wire.codec import Buffer
 
 ConnectionId = int
 CLOSED_BY_BROKER: Final = "the broker closed the connection"
-"""Why a connection ended that the other side ended properly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection that the client asked for stands."""
-
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Bytes arrived on a connection."""
-
     connection: ConnectionId
     data: bytes
 
@@ -77,8 +72,6 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Buffers to write in this order."""
-
     connection: ConnectionId
     buffers: Sequence[Buffer]
 

@@ -76,7 +76,6 @@ class Refusal(NamedTuple):
 def forget_those_that_left(
     lanes: dict[tuple[int, str], Lane], refused: dict[int, Refusal], addresses: Addresses
 ) -> None:
-    """Forget nodes that the cluster does not name any more, and that nothing waits for or stands to."""
     idle = [key for key, lane in lanes.items() if lane.connection is None and not lane.waiting]
     for key in [key for key in idle if addresses.of(key[0]) is None]:
         del lanes[key]
@@ -96,7 +95,6 @@ def least_loaded(lanes: Iterable[Lane], usual: str) -> Lane | None:
 
 
 def told_of_loss(lane: Lane, connection: Connection, why: Refusal, bootstrap: Collection[tuple[str, int]]) -> str:
-    """Say of ``lane`` that its connection was lost, or was never had."""
     if connection.state is ConnectionState.READY:
         return f"the connection to {connection.address} was lost: {why.text}"
     whose = ""

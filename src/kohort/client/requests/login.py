@@ -34,8 +34,6 @@ RAW_TOKENS: Final = 0
 
 
 class Asked(NamedTuple):
-    """A request of a login as it leaves."""
-
     buffers: list[Buffer]
     version: int
     correlation_id: int
@@ -54,11 +52,8 @@ class Wanted(NamedTuple):
 class _Stage(Enum):
     IDLE = auto()
     HANDSHAKE = auto()
-    """SaslHandshake is not answered yet."""
     TOKEN = auto()
-    """The mechanism works out a token."""
     ANSWER = auto()
-    """The broker judges one."""
 
 
 class ClientLogin:
@@ -67,11 +62,8 @@ class ClientLogin:
     def __init__(self, mechanism: str, who: str, rng: Rng, ask: Ask) -> None:
         self.mechanism = mechanism
         self.who = who
-        """Who logs in, for errors: ``user 'alice'``."""
         self.was_done = False
-        """Whether this connection has been let in once."""
         self.wants: Wanted | None = None
-        """Taken by ``take_wanted``."""
         self._rng = rng
         self._ask = ask
         self._stage = _Stage.IDLE
@@ -84,11 +76,9 @@ class ClientLogin:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether nothing but this login may use the connection."""
         return self._stage is not _Stage.IDLE
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether the session is to be renewed before anything else is asked."""
         return self._again_at_ms is not None and now_ms >= self._again_at_ms
 
     def begin(self) -> list[Buffer]:
@@ -101,7 +91,6 @@ class ClientLogin:
         return out
 
     def take_wanted(self) -> Wanted | None:
-        """Return the token that is wanted, once."""
         wanted, self.wants = self.wants, None
         return wanted
 
@@ -119,7 +108,6 @@ class ClientLogin:
         return out
 
     def failed(self, why: KohortError) -> KohortError:
-        """Return the error for a token that cannot be had, or for a broker that does not prove itself."""
         return self._error(str(why), is_final=isinstance(why, AuthenticationFailed) or not why.retriable)
 
     def answered(self, frame: bytes, now_ms: int) -> None:
@@ -145,7 +133,6 @@ class ClientLogin:
             raise ProtocolError("an answer to nothing that was asked", "SaslAuthenticate")
 
     def unfinished(self) -> str:
-        """Say how far it came, for an end without an answer."""
         match self._stage:
             case _Stage.HANDSHAKE:
                 return f"SaslHandshake ({self._told}) was not answered"

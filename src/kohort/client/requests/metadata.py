@@ -35,14 +35,11 @@ LEARNT_MOST: Final = 1_000
 
 
 class Asked(NamedTuple):
-    """Which topics a request asks for: all, or by name, or by id. Names and ids do not go together in one."""
-
     all: bool = False
     names: frozenset[str] = frozenset()
     ids: frozenset[bytes] = frozenset()
 
     def covers(self, other: Asked) -> bool:
-        """Tell whether an answer to this holds all that ``other`` asks for."""
         return self.all or (not other.all and other.names <= self.names and other.ids <= self.ids)
 
 
@@ -55,8 +52,6 @@ class LeaderAndEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition as the last answer told it; ``leader_id`` is -1 while there is none."""
-
     leader_id: int
     leader_epoch: int
     replicas: tuple[int, ...] = ()
@@ -65,8 +60,6 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic as the last answer told it."""
-
     topic_id: bytes
     internal: bool
     partitions: dict[int, PartitionInfo]
@@ -82,7 +75,6 @@ class Metadata:
         self.controller_id = -1
         self.allow_auto_create = allow_auto_create
         self.last_failure: KohortError | None = None
-        """Why the last refresh failed; None after one that succeeded."""
         self.features: dict[str, int] = {}
         """What the cluster's brokers have agreed on, as the one that was heard last said (KIP-584)."""
         self._config = config
@@ -98,7 +90,6 @@ class Metadata:
         self._covered = Asked()
         self._refresh_wanted = False
         self.answered_at_ms: int | None = None
-        """When brokers answered last."""
         self._is_misplaced = False
 
     # What is wanted
@@ -115,11 +106,9 @@ class Metadata:
         self._wanted_ids = frozenset(topic_ids)
 
     def want_also(self, topic: str) -> None:
-        """Keep ``topic`` too."""
         self._wanted.add(topic)
 
     def want_all(self) -> None:
-        """Keep every topic of the cluster, for subscriptions by pattern."""
         self._want_all = True
 
     def request_refresh(self) -> None:
@@ -129,7 +118,6 @@ class Metadata:
 
     @property
     def refresh_pending(self) -> bool:
-        """Whether an answer is under way or will be asked for without more ado."""
         return self._request.is_in_flight or self._refresh_wanted or not self._is_covered()
 
     @property
@@ -144,7 +132,6 @@ class Metadata:
         return list(self._nodes.values())
 
     def node(self, node_id: int) -> Node | None:
-        """Return a node of the cluster, or one that a coordinator lookup named."""
         return self._nodes.get(node_id) or self._learnt.get(node_id)
 
     def learn_node(self, node: Node) -> None:
@@ -169,7 +156,6 @@ class Metadata:
         return was
 
     def topics(self) -> set[str]:
-        """Return topics known to exist (among those wanted)."""
         return set(self._topics)
 
     def topic(self, name: str) -> TopicInfo | None:

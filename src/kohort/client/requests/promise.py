@@ -20,19 +20,16 @@ class Promise(Generic[T]):
         self._value: T | None = None
 
     def resolve(self, value: T) -> None:
-        """Complete with a value, unless it is done already."""
         if not self.done:
             self.done = True
             self._value = value
 
     def fail(self, error: KohortError) -> None:
-        """Complete with an error, unless it is done already."""
         if not self.done:
             self.done = True
             self.error = error
 
     def result(self) -> T:
-        """Return the value, or raise the error. Only once ``done``."""
         assert self.done, "it is not done yet"
         if self.error is not None:
             raise self.error

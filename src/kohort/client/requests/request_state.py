@@ -33,7 +33,6 @@ class Backoff:
 
 
 def retry_backoff(config: ClientConfig, rng: Rng) -> Backoff:
-    """Return the back-off of repeated requests, from ``retry.backoff.ms`` to ``retry.backoff.max.ms``."""
     return Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
 
 
@@ -44,19 +43,15 @@ class RequestState:
 
     def __init__(self, backoff: Backoff) -> None:
         self.failures = 0
-        """In a row."""
         self.retry_at_ms = 0
-        """The end of the back-off after the last failure; 0 after a success."""
         self._backoff = backoff
         self._in_flight: list[Unsent] = []
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether an answer is waited for."""
         return bool(self._in_flight)
 
     def may_send(self, now_ms: int) -> bool:
-        """Tell whether nothing is under way and the back-off is over."""
         return not self._in_flight and now_ms >= self.retry_at_ms
 
     def wake_at_ms(self, now_ms: int) -> int | None:
@@ -64,7 +59,6 @@ class RequestState:
         return self.retry_at_ms if not self._in_flight and self.retry_at_ms > now_ms else None
 
     def sent(self, unsent: Unsent) -> Unsent:
-        """Note that a request leaves, and return it."""
         self._in_flight.append(unsent)
         return unsent
 
@@ -80,11 +74,9 @@ class RequestState:
         self._in_flight.clear()
 
     def succeeded(self) -> None:
-        """Begin to count failures anew; the next request need not wait."""
         self.failures = self.retry_at_ms = 0
 
     def failed(self, now_ms: int) -> int:
-        """Count a failure, and return until when its back-off lasts."""
         self.failures += 1
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         return self.retry_at_ms
@@ -95,7 +87,6 @@ class RequestState:
         self.failures += 1
 
     def wait_until(self, at_ms: int) -> None:
-        """Send nothing before ``at_ms``, although nothing failed."""
         self.retry_at_ms = at_ms
 
 
@@ -124,16 +115,13 @@ class TimedRequests(Generic[R]):
         return bool(self._waiting)
 
     def add(self, request: R) -> None:
-        """Put a new request, or one that failed, behind the others."""
         self._waiting.append(request)
 
     def discard(self, request: R) -> None:
-        """Take a request out, if it is there."""
         if request in self._waiting:
             self._waiting.remove(request)
 
     def take_expired(self, now_ms: int) -> list[R]:
-        """Take out the requests whose deadline is over."""
         late = [r for r in self._waiting if r.deadline_ms is not None and r.deadline_ms <= now_ms]
         for request in late:
             self._waiting.remove(request)
@@ -155,6 +143,5 @@ class TimedRequests(Generic[R]):
         return min((r.deadline_ms for r in self._waiting if r.deadline_ms is not None), default=None)
 
     def wake_at_ms(self, now_ms: int) -> int | None:
-        """Return the nearest deadline or end of a back-off."""
         wakes = [r.wake_at_ms(now_ms) for r in self._waiting]
         return min((at_ms for at_ms in (self.deadline_ms, *wakes) if at_ms is not None), default=None)

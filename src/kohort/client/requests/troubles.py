@@ -15,7 +15,6 @@ from kohort.errors import ErrorCode
 from kohort.notes import Note, info, warning
 
 MOST_NOTES: Final = 100
-"""Where nobody writes them down, the oldest go."""
 
 
 class Notes:
@@ -25,11 +24,9 @@ class Notes:
         self._waiting: deque[Note] = deque(maxlen=MOST_NOTES)
 
     def warn(self, text: str) -> None:
-        """Note something wrong that the user should know of."""
         self._waiting.append(warning(text))
 
     def tell(self, text: str) -> None:
-        """Note that what was wrong is well again."""
         self._waiting.append(info(text))
 
     def __bool__(self) -> bool:
@@ -61,9 +58,7 @@ class _Trouble:
     since_ms: int
     goes_on: bool = True
     is_told: bool = False
-    """Whether this spell of it was told."""
     told_at_ms: int | None = None
-    """When it was told last, in this spell or in one before."""
 
 
 class Troubles:
@@ -74,7 +69,6 @@ class Troubles:
         self._known: dict[Hashable, _Trouble] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether there was any trouble of late; asked at every answer."""
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
@@ -98,7 +92,6 @@ class Troubles:
         self.report(about, f"{text}: {code.name}", now_ms, patience_ms=patience_ms)
 
     def mended(self, about: Hashable, text: str, now_ms: int) -> None:
-        """Report that it works, to those who were told of the trouble."""
         trouble = self._known.get(about)
         if trouble is None or not trouble.goes_on:
             return
@@ -110,5 +103,4 @@ class Troubles:
             self._notes.tell(f"{text}, after {(now_ms - trouble.since_ms) / 1000:.1f} s")
 
     def forget(self, about: Hashable) -> None:
-        """Forget a trouble: nobody asks for it any more."""
         self._known.pop(about, None)

@@ -24,7 +24,6 @@ REQUEST_OVERHEAD: Final = 512
 
 
 Placed = tuple[ProduceBatch, int, bool]
-"""A record's batch, its place there, and whether the sender should have a look."""
 
 
 class Lot(NamedTuple):
@@ -34,10 +33,8 @@ class Lot(NamedTuple):
     values: Sequence[bytes | None]
     timestamps: Sequence[int]
     headers: dict[int, Sequence[Header]]
-    """Those of the records that have some, by their place in the lot."""
 
     def sizes(self) -> list[int]:
-        """Return the bytes counted for each record."""
         keys, values = self.keys, self.values
         sizes = [
             RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
@@ -71,7 +68,6 @@ class Accumulator:
         return self.buffered_bytes >= self._memory
 
     def limit(self, topic: str) -> int:
-        """Return the largest batch of ``topic``, in bytes."""
         return self._limits.get(topic, self._batch_most)
 
     def set_limit(self, topic: str, size: int) -> None:
@@ -154,7 +150,6 @@ class Accumulator:
         return filled
 
     def add_batch(self, batch: ProduceBatch) -> None:
-        """Queue a batch that is already sealed, behind what its partition has."""
         self.check_size(batch.size)
         self._close(batch.topic, batch.partition)
         self.buffered_bytes += batch.size
@@ -169,7 +164,6 @@ class Accumulator:
         queue.insert(at, batch)
 
     def take(self, tp: TopicPartition) -> ProduceBatch:
-        """Take the first batch of ``tp``, sealed."""
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
@@ -184,17 +178,14 @@ class Accumulator:
         return batch
 
     def release(self, batch: ProduceBatch) -> None:
-        """Free the bytes of a batch that is done."""
         self.buffered_bytes -= batch.size
 
     def flush(self) -> None:
-        """Let nothing wait for its linger time."""
         for queue in self.waiting.values():
             for batch in queue:
                 batch.ready_at_ms = 0
 
     def drop(self, tp: TopicPartition, batch: ProduceBatch) -> None:
-        """Take a batch out of its queue that will never be sent."""
         queue = self.waiting[tp]
         queue.remove(batch)
         if not queue:

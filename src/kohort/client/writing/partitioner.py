@@ -63,7 +63,6 @@ Partitioner = Callable[[bytes | None, int], int | None]
 def _hashed(
     hash_of: Callable[[bytes], int], *, empty_is_none: bool = False, none_is_empty: bool = False
 ) -> Partitioner:
-    """Build a partitioner of a hash; ``none_is_empty`` puts all records without a key into one partition."""
 
     def partition(key: bytes | None, partitions: int) -> int | None:
         if key is None and none_is_empty:
@@ -91,7 +90,6 @@ def is_default(config: ProducerConfig) -> bool:
 
 
 def partitioner_of(config: ProducerConfig) -> Partitioner:
-    """Return the function that chooses partitions by keys, as a producer's options say."""
     if config.partitioner_ignore_keys:
         return BY_NAME["random"]
     given = config.partitioner
@@ -99,7 +97,6 @@ def partitioner_of(config: ProducerConfig) -> Partitioner:
 
 
 def _checked(given: Callable[[bytes | None, int], Any]) -> Partitioner:
-    """Wrap a user's function so that a number that is no partition is a UsageError."""
 
     def partition(key: bytes | None, partitions: int) -> int | None:
         chosen = given(key, partitions)
@@ -113,8 +110,6 @@ def _checked(given: Callable[[bytes | None, int], Any]) -> Partitioner:
 
 
 class StickyPartitioner:
-    """Partitions for the records of one topic that have no key."""
-
     __slots__ = ("_bytes", "_current", "_most", "_rng")
 
     def __init__(self, most_bytes: int, rng: Rng) -> None:
@@ -124,7 +119,6 @@ class StickyPartitioner:
         self._bytes = 0
 
     def pick(self, size: int, partitions: int) -> int:
-        """Return the partition of a record of ``size`` bytes, among ``partitions``."""
         if self._current < 0 or self._bytes >= self._most or self._current >= partitions:
             self._current = self._next(partitions)
             self._bytes = 0

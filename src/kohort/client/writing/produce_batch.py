@@ -65,7 +65,6 @@ class ProduceBatch:
         self.headers: dict[int, Sequence[Header]] = {}
         self.size = HEADER_BYTES
         self.count = 0
-        """Records, once sealed."""
         self.first_ms = self.last_ms = -1
         self.payload: bytes | None = None
         self.producer_id = self.producer_epoch = self.base_sequence = NO_SEQUENCE
@@ -84,14 +83,12 @@ class ProduceBatch:
         self.base_offset = -1
         self.append_time_ms = -1
         self.callbacks: list[Callable[[], None]] = []
-        """Called once after the batch is done, by the face."""
 
     def __repr__(self) -> str:
         count = self.count or len(self.values)
         return f"<{count} records for {self.topic}-{self.partition}, sequence {self.base_sequence}>"
 
     def seal(self) -> None:
-        """Write the records out; nothing can be added from then on."""
         if self.payload is not None:
             return
         self.count = len(self.values)
@@ -110,7 +107,6 @@ class ProduceBatch:
         self.number(NO_SEQUENCE, NO_SEQUENCE, NO_SEQUENCE)
 
     def buffers(self) -> list[Buffer]:
-        """Return the sealed batch as it is sent."""
         assert self.payload is not None, "a batch is sealed before it is sent"
         summed = _after_crc.pack(
             self.codec | TRANSACTIONAL_BIT if self.transactional else self.codec,
@@ -143,7 +139,6 @@ class ProduceBatch:
         self.payload = b""
 
     def split(self) -> tuple[ProduceBatch, ProduceBatch]:
-        """Return two batches with half the records each, for a broker that finds this one too large."""
         records = read_batch(b"".join(bytes(b) for b in self.buffers()))
         middle = len(records) // 2
         left, right = self._part(records[:middle]), self._part(records[middle:])

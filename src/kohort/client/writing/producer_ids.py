@@ -43,7 +43,6 @@ class Lineage:
     not_before_ms: int = 0
 
     def acknowledge(self, batch: ProduceBatch) -> None:
-        """Note that the batch is written; later batches may have been acknowledged before it."""
         if batch.producer_epoch != self.identity.epoch:
             return
         last = (batch.base_sequence + batch.count - 1) % SEQUENCES

@@ -72,7 +72,6 @@ class Sender:
     ) -> None:
         self.metrics = SendingMetrics(SampleWindows.of(config))
         self.completed: list[ProduceBatch] = []
-        """Batches done since the face last looked; it takes them from here."""
         self._config = config
         self._metadata = metadata
         self._accumulator = accumulator
@@ -87,7 +86,6 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        """Whether everything given is delivered or failed."""
         return not self._accumulator.waiting and not any(self._under_way.values())
 
     # Polled
@@ -141,7 +139,6 @@ class Sender:
         return lineage.not_before_ms
 
     def _request(self, node_id: int, tps: Iterable[TopicPartition], now_ms: int) -> Unsent:
-        """Take the first batch of each partition, up to ``max.request.size`` together."""
         room = self._config.max_request_size - REQUEST_OVERHEAD
         batches: list[ProduceBatch] = []
         topics: dict[str, TopicProduceData] = {}
@@ -354,7 +351,6 @@ class Sender:
         self._accumulator.put_back(batch)
 
     def _split(self, batch: ProduceBatch) -> tuple[ProduceBatch, ProduceBatch]:
-        """Put the halves of a batch back into the queue, and return them."""
         self.metrics.splits.record(1, self._polled_at_ms)
         self._accumulator.release(batch)
         left, right = batch.split()
@@ -367,7 +363,6 @@ class Sender:
     def _give_up(
         self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
     ) -> None:
-        """Fail the batch; if it has a number, the sequence has a gap from here on."""
         if batch.base_sequence >= 0:
             self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
@@ -392,7 +387,6 @@ class Sender:
             batch.last_error = error
 
     def abort(self, error: KohortError) -> None:
-        """Fail everything that is not delivered yet: the producer ends."""
         self._drop_waiting(error)
         for lineage in self._lineages.values():
             for batch in lineage.under_way:
@@ -411,7 +405,6 @@ class Sender:
     # Time
 
     def _expire(self, now_ms: int) -> None:
-        """Fail what has outlived ``delivery.timeout.ms``, whether it waits or is under way."""
         if now_ms < self._next_expiry_ms:
             return
         for tp, queue in list(self._accumulator.waiting.items()):

@@ -100,7 +100,6 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: Mapping[str, bytes | None],
 ) -> TxnOffsetCommitRequest:
-    """Return the request, with names and ids; each version writes what it has."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for partition, offset in offsets.items():
         name = partition.topic

@@ -75,7 +75,6 @@ TO_BE_ABORTED: Final = frozenset(
     }
 )
 ADDING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
-"""Requests that add something to the transaction."""
 TRANSACTION: Final = "transaction"
 CONCURRENT_MS: Final = 20
 """The coordinator still writes the markers of the transaction before: that takes a moment."""
@@ -132,7 +131,6 @@ class Transactions:
         )
         self._group_lookups: dict[str, CoordinatorLookup] = {}
         self._promise: Promise[None] = Promise()
-        """Of the initialization, commit or abort under way."""
         self._lost: TransactionFailed | None = None
         self._stopped: KohortError | None = None
         self._wanted: set[TopicPartition] = set()
@@ -142,9 +140,7 @@ class Transactions:
         self._needs_epoch = False
         """Before the next transaction: a sequence is broken, or the coordinator may hold what it did not confirm."""
         self._in_doubt = False
-        """The last request was not answered."""
         self._second = False
-        """Whether this transaction is of the second protocol."""
 
     # What is asked of it
 
@@ -161,7 +157,6 @@ class Transactions:
         self.phase = Phase.OPEN
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Promise[None]:
-        """Commit ``offsets`` for ``group`` when, and only if, the transaction is committed."""
         self.check_may_send()
         promise: Promise[None] = Promise()
         if offsets:
@@ -173,14 +168,12 @@ class Transactions:
         return promise
 
     def commit(self) -> Promise[None]:
-        """End with everything, once all of it has arrived."""
         if self.phase is not Phase.COMMITTING:
             self.check_may_send()
             self._enter(Phase.COMMITTING)
         return self._promise
 
     def abort(self) -> Promise[None]:
-        """End with nothing: what waits is not sent any more, what was written does not count."""
         if self.phase is not Phase.ABORTING:
             self._check(Phase.OPEN)
             self._enter(Phase.ABORTING)
@@ -188,13 +181,11 @@ class Transactions:
         return self._promise
 
     def end_open(self) -> None:
-        """Abort what is open, for a producer that is closed."""
         if self.phase is Phase.OPEN:
             self.abort()
 
     @property
     def is_ending(self) -> bool:
-        """Whether a commit or an abort is under way."""
         return self.phase in (Phase.COMMITTING, Phase.ABORTING)
 
     def check_may_send(self) -> None:
@@ -218,7 +209,6 @@ class Transactions:
 
     @property
     def refusal(self) -> KohortError | None:
-        """Why what waits will never be sent."""
         if self._stopped is not None or self._lost is not None:
             return self._stopped or self._lost
         return self._aborted() if self.phase is Phase.ABORTING else None
@@ -238,7 +228,6 @@ class Transactions:
         return None if self._second else PRODUCE_MAX_VERSION
 
     def record_lost(self, error: KohortError) -> None:
-        """Hear that a batch was given up."""
         if isinstance(error, ApiError) and error.code in (
             ErrorCode.PRODUCER_FENCED,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -252,7 +241,6 @@ class Transactions:
         return self.producer.id_and_epoch
 
     def sequence_lost(self, _of: ProducerIdAndEpoch) -> None:
-        """Get the next epoch before the next transaction."""
         self._needs_epoch = True
 
     def identity_lost(self) -> None:
@@ -274,7 +262,6 @@ class Transactions:
         return Poll(unsent, wake_at_ms)
 
     def _next(self) -> Unsent | None:
-        """Return the request whose turn it is, if any; what needs none is done here."""
         if self.phase is Phase.STARTING:
             return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._lost is None:
@@ -424,7 +411,6 @@ class Transactions:
         self._promise.resolve(None)
 
     def _lose(self, error: KohortError) -> None:
-        """Allow nothing but an abort of the transaction from now on."""
         if self._lost is not None:
             return
         self._lost = TransactionFailed(f"abort_transaction(), then begin again: {error}")
@@ -435,7 +421,6 @@ class Transactions:
             self._promise.fail(self._lost)
 
     def _stop(self, error: KohortError) -> None:
-        """End this producer for good."""
         if self._stopped is None:
             self._stopped = error
         self.phase = Phase.STOPPED
