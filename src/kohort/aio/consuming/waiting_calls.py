@@ -1,6 +1,6 @@
 """What a consumer has to wait for the cluster to answer: the same in the blocking and in the asyncio face.
 
-Each call is a generator of its waits (``aio/calls.py``); the faces add signatures and what their users read. ``poll`` and
+Each call is a generator of its waits (``calls.py``); the faces add signatures and what their users read. ``poll`` and
 the iterations are not here: they are the faces' own, for what two generators more would cost them.
 """
 

@@ -1,6 +1,6 @@
 """What a group of handlers does, in threads and in tasks: session after session, and the end.
 
-Each call is a generator of its waits (``aio/calls.py``); the faces run them. What handles the claims of a session, threads
+Each call is a generator of its waits (``calls.py``); the faces run them. What handles the claims of a session, threads
 or tasks, is behind ``Workers``.
 """
 
