@@ -9,12 +9,12 @@ from typing import Any
 
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
-from kohort.log.invariants import check_invariants
 from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.log.topics import Topics
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches, with_offset
+from kohort_lab.sim.checks.log_invariants import check_invariants
 
 OPTIONS = {"segment.bytes": "1024", "index.interval.bytes": "100"}
 

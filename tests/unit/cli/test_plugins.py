@@ -2,9 +2,9 @@
 
 import pytest
 from click.testing import CliRunner
-from kohort.cli.terminal.exits import ExitCode
 
 from kohort.cli.main import COMMANDS, main
+from kohort.cli.terminal.exits import ExitCode
 
 WORKING = """
 import click

@@ -7,10 +7,10 @@ import crc32c
 import pytest
 
 from kohort.config import BrokerConfig
-from kohort.log.invariants import check_invariants
 from kohort.log.producers import Producers
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
+from kohort_lab.sim.checks.log_invariants import check_invariants
 from support.machines.log_stage import LogStage
 
 NOW = 1_700_000_000_000

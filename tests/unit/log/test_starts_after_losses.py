@@ -3,7 +3,6 @@
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.invariants import check_invariants
 from kohort.log.listener import KnownAtStart
 from kohort.log.partition import PartitionLog
 from kohort.log.recovery import LogToRecover, recover
@@ -11,6 +10,7 @@ from kohort.log.segment_queries import gaps_between
 from kohort.log.segment_swap import finish_interrupted
 from kohort.log.storage import MemoryStorage
 from kohort.wire.record_batch import Marker, with_offset
+from kohort_lab.sim.checks.log_invariants import check_invariants
 from support.machines.log_stage import LogStage, batch, values_from
 
 UNCLEAN = "the last stop was not clean: checked 1 logs from their recovery points"

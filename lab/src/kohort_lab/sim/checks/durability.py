@@ -15,11 +15,11 @@ from kohort.coordinator.records import (
     parse_record,
 )
 from kohort.errors import KohortError
-from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.record_batch import BatchHeader, ReadRecord, parse_marker, read_batch, split_batches
 from kohort_lab.sim.checks.broken import CheckFailed
+from kohort_lab.sim.checks.log_invariants import check_invariants
 from kohort_lab.sim.checks.watcher import WatchedConsumer, WatchedProcess, Watcher
 
 OFFSETS_TOPIC = "__consumer_offsets"
