@@ -60,20 +60,20 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/python tools/causes.py --check
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
-	$(BIN)/python tools/generations.py --check
-	$(BIN)/python tools/campaign.py --check
+	$(BIN)/python lab/tools/generations.py --check
+	$(BIN)/python lab/tools/campaign.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -m 'not heavy' -n $(JOBS) --dist worksteal
 	$(BIN)/kohort sim run --seeds 0..10
 
 seeds: $(SYNCED) ## Sweep seeds of every simulated world, and go on where that was interrupted: SEEDS=0..20000 WORLDS="group modern" JOBS=2.
-	$(BIN)/python tools/seeds.py --seeds $(SEEDS) --worlds $(WORLDS) --jobs $(JOBS)
+	$(BIN)/python lab/tools/seeds.py --seeds $(SEEDS) --worlds $(WORLDS) --jobs $(JOBS)
 
 crash: $(SYNCED) ## Kill the broker and tear its files, ROUNDS times (500), while clients work; what they saw is checked.
-	$(BIN)/python tools/crash/run.py --rounds $(ROUNDS) $(MODES)
+	$(BIN)/python lab/tools/crash/run.py --rounds $(ROUNDS) $(MODES)
 
-check-history: $(SYNCED) ## Check histories of what clients saw: make check-history FILES="run/*.jsonl" (docs/history-format.md).
+check-history: $(SYNCED) ## Check histories of what clients saw: make check-history FILES="run/*.jsonl" (docs/lab/history-format.md).
 	$(BIN)/kohort check-history $(FILES)
 
 peers: $(SYNCED) ## Bring and build what `make interop` needs and would else bring itself: Apache Kafka, other clients.
@@ -105,21 +105,21 @@ screenshots: $(SYNCED) ## Pictures of the console's views, of played incidents, 
 campaigns: $(SYNCED) ## Tests of many minutes: kills, sweeps of seeds, the whole differential, every Spark story (hours).
 	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests -m campaign $(BY_FILE)
 
-fuzz: $(SYNCED) ## Fuzz every entrance: make fuzz MINUTES=5 (each), or ENTRANCE=broker-frames (docs/hardening.md).
-	$(BIN)/python tools/fuzz/run.py --entrance $(ENTRANCE) --seed $(SEED) \
+fuzz: $(SYNCED) ## Fuzz every entrance: make fuzz MINUTES=5 (each), or ENTRANCE=broker-frames (docs/lab/hardening.md).
+	$(BIN)/python lab/tools/fuzz/run.py --entrance $(ENTRANCE) --seed $(SEED) \
 		$(if $(INPUTS),--inputs $(INPUTS),--minutes $(MINUTES)) $(if $(filter command,$(firstword $(origin JOBS))),--jobs $(JOBS))
 
 faults: $(SYNCED) ## Network, names, tokens, clocks and processes go wrong for every face of the client; FAULT="cut silent" for some.
-	$(BIN)/python tools/faults/run.py $(addprefix --fault ,$(FAULT)) --seed $(SEED)
+	$(BIN)/python lab/tools/faults/run.py $(addprefix --fault ,$(FAULT)) --seed $(SEED)
 
 soak: $(SYNCED) ## A broker and all that works with it for an hour: does anything grow or stall? make soak MINUTES=10
-	$(BIN)/python tools/soak/run.py --minutes $(MINUTES)
+	$(BIN)/python lab/tools/soak/run.py --minutes $(MINUTES)
 
 mutants: $(SYNCED) ## Put mistakes into coordinator, log and membership: do tests notice? SAMPLE=600 SEED=0 FILES="log/index.py".
 	$(BIN)/python tools/mutants/run.py --files "$(FILES)" --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
 
-suites: $(SYNCED) ## Test suites of other projects against our broker; docs/report-card.md says how they stand.
-	$(BIN)/python tools/suites/run.py
+suites: $(SYNCED) ## Test suites of other projects against our broker; docs/lab/report-card.md says how they stand.
+	$(BIN)/python lab/tools/suites/run.py
 
 kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and Maven).
 	$(BIN)/python tools/kafka/run.py
@@ -143,8 +143,8 @@ docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the co
 	$(BIN)/python tools/causes.py
 	$(BIN)/python tools/rooms.py
 	$(BIN)/python tools/schemas.py
-	$(BIN)/python tools/generations.py
-	$(BIN)/python tools/campaign.py
+	$(BIN)/python lab/tools/generations.py
+	$(BIN)/python lab/tools/campaign.py
 	$(BIN)/sphinx-build -q -W -c docs . build/site
 	@echo "build/site/docs/index.html"
 

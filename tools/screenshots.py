@@ -4,7 +4,7 @@
 
 Needs what `make browser` needs: the dependency group ``browser`` and a Chromium; and Pillow, which ``kohort-lab``
 brings. The incidents are played under a clock that moves when told, or those of the guide that were recorded
-(``tools/incidents.py``), so that the same code gives the same pictures.
+(``lab/tools/incidents.py``), so that the same code gives the same pictures.
 """
 
 from __future__ import annotations

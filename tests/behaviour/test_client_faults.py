@@ -1,7 +1,7 @@
 """What becomes of clients whose network, names, tokens, clocks or processes go wrong: they recover, wait without work,
 close in time, and nothing acknowledged is lost.
 
-``tools/faults`` has the faults and the faces. ``make campaigns`` plays a slice of both, then all of them.
+``lab/tools/faults`` has the faults and the faces. ``make campaigns`` plays a slice of both, then all of them.
 """
 
 from __future__ import annotations

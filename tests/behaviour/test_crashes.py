@@ -1,6 +1,6 @@
 """A broker is killed again and again and its files are torn: what its clients saw is right.
 
-``tools/crash/run.py`` kills; the checker shares no code with broker and clients.
+``lab/tools/crash/run.py`` kills; the checker shares no code with broker and clients.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Producers, groups of both protocols and a copying group, killed at random with their broker: what they saw is right.
 
-``tools/history/run.py`` makes the runs; the checker shares no code with broker and clients.
+``lab/tools/history/run.py`` makes the runs; the checker shares no code with broker and clients.
 """
 
 import importlib.util
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "history" / "run.py"
+TOOL = Path(__file__).parents[2] / "lab" / "tools" / "history" / "run.py"
 
 
 def history_tool():

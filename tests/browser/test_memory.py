@@ -1,4 +1,4 @@
-"""A page that is LIVE for long holds no more than at its beginning: a slice of ``tools/soak/console.py``."""
+"""A page that is LIVE for long holds no more than at its beginning: a slice of ``lab/tools/soak/console.py``."""
 
 from __future__ import annotations
 

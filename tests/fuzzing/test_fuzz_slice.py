@@ -22,7 +22,7 @@ from kohort.config import parse_config
 from kohort.config.client import ProducerConfig
 from kohort.errors import KohortError
 
-CORPUS = Path(__file__).parents[2] / "tools" / "fuzz" / "corpus"
+CORPUS = Path(__file__).parents[2] / "lab" / "tools" / "fuzz" / "corpus"
 KEPT = sorted(CORPUS.glob("*/*.bin"))
 RUNS = {
     "broker-frames": 15,

@@ -12,7 +12,7 @@ from kohort_lab.sim.planted.catalogue import all_bugs
 from kohort_lab.sim.recorded_runs import write_run
 from kohort_lab.sim.worlds.catalogue import WORLDS
 
-HARDENING = Path(__file__).parents[2] / "docs" / "hardening.md"
+HARDENING = Path(__file__).parents[2] / "docs" / "lab" / "hardening.md"
 SEEDS = {"group": [0, 7, 10, 12, 246], "transactions": [8], "moves": [1], "modern": [0, 3, 25, 32], "secured": [2]}
 
 

@@ -1,4 +1,4 @@
-"""``tools/seeds.py``: many seeds of every world in pieces, which go on where they were interrupted."""
+"""``lab/tools/seeds.py``: many seeds of every world in pieces, which go on where they were interrupted."""
 
 import subprocess
 

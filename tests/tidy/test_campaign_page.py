@@ -6,7 +6,7 @@ from pathlib import Path
 from support.campaign.truths import APACHE, OURS
 
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("campaign", ROOT / "tools" / "campaign.py")
+SPEC = importlib.util.spec_from_file_location("campaign", ROOT / "lab" / "tools" / "campaign.py")
 assert SPEC is not None
 assert SPEC.loader is not None
 campaign = importlib.util.module_from_spec(SPEC)
@@ -15,7 +15,7 @@ SPEC.loader.exec_module(campaign)
 
 def test_the_tables_are_made_from_what_is_kept():
     text = campaign.PAGE.read_text()
-    assert campaign.page(text) == text, "run python tools/campaign.py"
+    assert campaign.page(text) == text, "run python lab/tools/campaign.py"
 
 
 def test_both_brokers_had_their_campaign_and_it_was_named_as_is_wanted():

@@ -1,10 +1,10 @@
-"""docs/coordinator-conformance.md names tests and deviations that exist."""
+"""docs/lab/coordinator-conformance.md names tests and deviations that exist."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "coordinator-conformance.md").read_text()
+TEXT = (ROOT / "docs" / "lab" / "coordinator-conformance.md").read_text()
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", TEXT, re.MULTILINE)
 
 

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("generations", ROOT / "tools" / "generations.py")
+SPEC = importlib.util.spec_from_file_location("generations", ROOT / "lab" / "tools" / "generations.py")
 assert SPEC is not None
 assert SPEC.loader is not None
 generations = importlib.util.module_from_spec(SPEC)
@@ -12,7 +12,7 @@ SPEC.loader.exec_module(generations)
 
 
 def test_tables_and_figures_are_made_from_what_was_run():
-    assert generations.stale() == [], "run python tools/generations.py"
+    assert generations.stale() == [], "run python lab/tools/generations.py"
 
 
 def test_what_the_page_says_of_two_owners_is_so_in_every_row():

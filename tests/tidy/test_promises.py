@@ -143,7 +143,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
 @pytest.mark.parametrize(
     ("said", "file", "words"),
     [
-        ("[21 of 119](hardening.md", "docs/hardening.md", "21 of 119 are seen by clients alone"),
+        ("[21 of 119](lab/hardening.md", "docs/lab/hardening.md", "21 of 119 are seen by clients alone"),
         (
             "3 in every run of the tests, 100 in the campaigns",
             "tests/behaviour/test_kills.py",
@@ -164,7 +164,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
             "src/kohort/broker/apis/offset_commit.py",
             "**TOPICS_OR_IDS},\n        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)",
         ),
-        ("267 of 268 rebalances were named rightly", "docs/campaign.md", "| kohort | 268 | 267 | 99.6 % |"),
+        ("267 of 268 rebalances were named rightly", "docs/lab/campaign.md", "| kohort | 268 | 267 | 99.6 % |"),
     ],
 )
 def test_figures_are_those_of_where_they_come_from(said, file, words):

@@ -7,7 +7,7 @@ import pytest
 from librdkafka import broker_tests
 from results import Known, card, junit, rows, subtest_passed
 
-SUITES = Path(__file__).parents[3] / "tools" / "suites"
+SUITES = Path(__file__).parents[3] / "lab" / "tools" / "suites"
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
 <testcase classname="test.integration.test_admin" name="test_a"/>
 <testcase classname="test.integration.test_admin" name="test_b[gzip]"><failure message="no"/></testcase>

@@ -27,7 +27,7 @@ from kohort_lab.history.lines import HistoryUnreadable
 def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output: str) -> None:
     """Check histories of clients: lost, doubled or reordered records, dirty reads, two owners, offsets that go back.
 
-    FILES are one run together, JSON a line (docs/history-format.md). Exit code 7: something is wrong; 2: a file is
+    FILES are one run together, JSON a line (docs/lab/history-format.md). Exit code 7: something is wrong; 2: a file is
     no history.
 
     \b

@@ -139,7 +139,7 @@ def _show_in_console(seed: int, world: str, listen: str) -> None:
 @click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
 @world_option
 def history(seed: int, alone: bool, bug: str | None, world: str) -> None:
-    """Write what the clients of a seed's run saw, for `kohort check-history` (docs/history-format.md).
+    """Write what the clients of a seed's run saw, for `kohort check-history` (docs/lab/history-format.md).
 
     \b
     kohort sim history 7 > seed-7.jsonl && kohort check-history seed-7.jsonl

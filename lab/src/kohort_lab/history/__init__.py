@@ -1,5 +1,5 @@
-"""Histories of what clients of Kafka saw, and a checker that knows nothing of the code that made them.
+"""Histories of Kafka clients, and their checker: the command ``kohort check-history``.
 
-Nothing here imports the rest of the package, or anything but Python's standard library: what is wrong with a broker or
-a client cannot hide in what judges it. The format is in docs/history-format.md, the command ``kohort check-history``.
+The package imports the standard library alone. A fault of a broker or a client cannot hide in code that it shares with
+the checker. The format is in docs/lab/history-format.md.
 """

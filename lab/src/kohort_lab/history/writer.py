@@ -1,4 +1,4 @@
-"""Writes a history: one object for each client, whatever library it is of. docs/history-format.md has the format."""
+"""Write a history: one object for each client of any library. Format: docs/lab/history-format.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ClientHistory:
     """The lines of one client, from start to end. Each call writes one line; threads may share it with a ``lock``.
 
     ``now_us`` is asked for the end of every operation, in microseconds of a clock that never goes back; it begins when
-    ``at`` says, by the same clock. ``about`` is what docs/history-format.md has for ``client``.
+    ``at`` says, by the same clock. ``about`` is what docs/lab/history-format.md has for ``client``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Writes what the clients of a run saw, for a checker that knows nothing of them: docs/history-format.md.
+"""Writes what the clients of a run saw, for a checker that knows nothing of them: docs/lab/history-format.md.
 
 It overhears the wire and the users, and changes nothing of a run. At the end it reads the logs as a reader of committed
 records would. A record in a transaction is named by its producer's id and epoch and its number, since users send one

@@ -1,0 +1,121 @@
+"""Run the campaign of rebalances into docs/lab/campaign.json, and write its tables into docs/lab/campaign.md.
+
+    python lab/tools/campaign.py                                    writes the tables from the JSON
+    python lab/tools/campaign.py --check                            fails where they are not made from it
+    python lab/tools/campaign.py --run [--ground kohort] [--seed 1] [--rebalances 250] [--groups 9]
+                                                                runs it, minutes a broker, then writes
+
+Needs what ``make interop`` needs: Java, Maven and Go, and five client libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+ROOT: Final = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.campaign import results  # noqa: E402
+from support.campaign.campaign import run_campaign  # noqa: E402
+from support.campaign.ground import apache_ground, our_ground  # noqa: E402
+from support.campaign.plan import draw  # noqa: E402
+from support.campaign.results import CampaignResult  # noqa: E402
+from support.campaign.truths import APACHE, GROUNDS, OURS  # noqa: E402
+from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # noqa: E402
+
+PAGE: Final = ROOT / "docs" / "lab" / "campaign.md"
+STORED: Final = ROOT / "docs" / "lab" / "campaign.json"
+BROKERS: Final = {OURS: our_ground, APACHE: apache_ground}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all that plays."""
+
+    def in_go(program: str, module: str) -> str:
+        found = re.search(rf"{module} v(\S+)", (SOURCES / program / "go.mod").read_text())
+        return found.group(1) if found else "?"
+
+    return {
+        "kohort": version("kohort"),
+        "confluent-kafka": f"{version('confluent-kafka')} (librdkafka {LIBRDKAFKA['confluent-newest']})",
+        "Apache Kafka's Java client": NEWEST_JAVA,
+        "franz-go": in_go("go-franz", "github.com/twmb/franz-go"),
+        "sarama": in_go("go-sarama", "github.com/IBM/sarama"),
+    }
+
+
+def stored() -> list[CampaignResult]:
+    """Return the results that are kept, in the order of the brokers; none where nothing was run."""
+    found = msgspec.json.decode(STORED.read_bytes(), type=list[CampaignResult]) if STORED.exists() else []
+    return sorted(found, key=lambda one: GROUNDS.index(one.ground))
+
+
+def run(ground: str, seed: int, groups: int, rebalances: int) -> None:
+    """Run the campaign on one broker, and keep what it came to in place of what was kept of it."""
+    with BROKERS[ground]() as broker:
+        found = results.result_of(run_campaign(broker, draw(seed, groups, rebalances)), seed, groups, versions())
+    kept = [one for one in stored() if one.ground != ground]
+    STORED.write_bytes(msgspec.json.format(msgspec.json.encode([*kept, found]), indent=1) + b"\n")
+    print(results.totals([found]))
+
+
+def page(text: str) -> str:
+    """Return the page with its tables made anew."""
+    found = {one.ground: one for one in stored()}
+    ours, apache = found.get(OURS), found.get(APACHE)
+    made: dict[str, Callable[[], str]] = {
+        "totals": lambda: results.totals(list(found.values())),
+        "runs": lambda: "".join(runs_text(one) for one in found.values()),
+        "truths": results.truths,
+        "ours": lambda: "" if ours is None else results.matrix(ours),
+        "apache": lambda: "" if apache is None else results.matrix(apache),
+        "mistakes-ours": lambda: "" if ours is None else results.mistakes(ours),
+        "mistakes-apache": lambda: "" if apache is None else results.mistakes(apache),
+        "patterns-ours": lambda: "" if ours is None else results.matrix(ours, patterns=True),
+        "patterns-apache": lambda: "" if apache is None else results.matrix(apache, patterns=True),
+    }
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return f"<!-- {name} -->\n{made[name]()}<!-- /{name} -->"
+
+    return re.sub(rf"<!-- ({'|'.join(made)}) -->\n.*?<!-- /\1 -->", fill, text, flags=re.DOTALL)
+
+
+def runs_text(one: CampaignResult) -> str:
+    """Return how a result came about."""
+    left = f"; {one.unsettled} groups did not settle in time and were left there" if one.unsettled else ""
+    return (
+        f"- {one.ground}: seed {one.seed}, {one.groups} groups beside each other, {one.actions} actions, "
+        f"{one.rebalances} rebalances in {one.took_s} s{left}. {results.versions_text(one)}.\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--ground", choices=GROUNDS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--groups", type=int, default=9)
+    parser.add_argument("--rebalances", type=int, default=250)
+    options = parser.parse_args()
+    if options.run:
+        for ground in [options.ground] if options.ground else GROUNDS:
+            run(ground, options.seed, options.groups, options.rebalances)
+    text = page(PAGE.read_text())
+    if options.check and text != PAGE.read_text():
+        sys.exit(f"{PAGE.name} is not made from {STORED.name}: run python lab/tools/campaign.py")
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

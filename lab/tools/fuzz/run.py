@@ -1,0 +1,148 @@
+"""Fuzzes the entrances of kohort: what strangers, disks and users hand it.
+
+    python lab/tools/fuzz/run.py                                   every entrance, a minute each
+    python lab/tools/fuzz/run.py --entrance broker-frames --minutes 30
+    python lab/tools/fuzz/run.py --entrance all --inputs 1000000   as many inputs of each
+    python lab/tools/fuzz/run.py --entrance tokens schemas --inputs 1000000 --jobs 2   shared out to processes
+    python lab/tools/fuzz/run.py --entrance schemas --coverage     guided by coverage (wants atheris)
+    python lab/tools/fuzz/run.py --entrance schemas --keep         what of that reaches new lines goes into the corpus
+    python lab/tools/fuzz/run.py --replay FILE                     one input again: ENTRANCE-....bin
+
+Each entrance runs in a process of its own, so that one that ends is a finding, too. Every input comes from the seed:
+what is found is cut down, written to build/fuzz, and the command that replays it is printed. Exit code 1: something
+was found. With --jobs N each entrance is shared by N processes of the seeds SEED to SEED + N - 1. What each process did
+is a line of build/fuzz/summary.jsonl; "in all" are the inputs of all its lines on the same sources, so that campaigns
+of several runs add up, each with seeds of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+sys.path[:1] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
+
+from code_state import code_of  # noqa: E402
+
+from fuzz import summary  # noqa: E402
+from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402
+from fuzz.entrances import PLACES, entrance_of  # noqa: E402
+from fuzz.measure import Judge  # noqa: E402
+from fuzz.summary import Done  # noqa: E402
+
+FOUND = ROOT / "build" / "fuzz"
+COLUMNS = ("entrance", "runs", "inputs", "a second", "slowest ms", "memory MB", "found", "in all")
+
+
+def main() -> int:
+    """Run what is asked for; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--entrance", default=["all"], nargs="+", choices=["all", *PLACES], help="which; all of them, one by one"
+    )
+    parser.add_argument("--minutes", type=float, default=None, help="at most so long for each entrance")
+    parser.add_argument("--inputs", type=int, default=None, help="so many inputs for each entrance")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share each entrance")
+    parser.add_argument("--seed", type=int, default=0, help="of all chance")
+    parser.add_argument("--coverage", action="store_true", help="let coverage choose the inputs, by atheris")
+    parser.add_argument(
+        "--keep", action="store_true", help="put what --coverage found to reach new lines in the corpus"
+    )
+    parser.add_argument("--replay", type=Path, help="run one input that was kept")
+    parser.add_argument("--out", type=Path, default=FOUND, help="where findings are written")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.replay is not None:
+        return replay(asked.replay)
+    if asked.minutes is None and asked.inputs is None:
+        asked.minutes = 1.0
+    names = list(PLACES) if "all" in asked.entrance else list(dict.fromkeys(asked.entrance))
+    if (asked.coverage or asked.keep) and len(names) > 1:
+        parser.error("--coverage and --keep are for one entrance at a time")
+    if asked.jobs < 1:
+        parser.error("--jobs: at least 1")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    if asked.coverage or asked.keep:
+        from fuzz.guided import guided, keep_reaching
+
+        if asked.keep:
+            return keep_reaching(names[0], asked.out)
+        return guided(names[0], asked.out, asked.minutes or 1.0)
+    if asked.child:
+        campaign(entrance_of(names[0]), Bounds(asked.minutes, asked.inputs, asked.seed), asked.out)
+        return 0
+    return shared_out(names, asked)
+
+
+def shared_out(names: list[str], asked: argparse.Namespace) -> int:
+    """Fuzz one entrance after the other, each in its processes; return the exit code."""
+    code, rows = code_of(ROOT), []
+    for name in names:
+        seeds = range(asked.seed, asked.seed + asked.jobs)
+        children = [(seed, subprocess.Popen(command_of(name, seed, asked))) for seed in seeds]
+        done = [done_by(child, name, seed, code, asked.out) for seed, child in children]
+        summary.write(done, asked.out)
+        rows.append(summary.added(done))
+    print_table(rows, summary.inputs_by_entrance(summary.read(asked.out), code))
+    return 1 if any(row.found for row in rows) else 0
+
+
+def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
+    """Return the command of a process that fuzzes one entrance from one seed."""
+    (asked.out / COUNTS_FILE.format(name, seed)).unlink(missing_ok=True)
+    command = [sys.executable, __file__, "--child", "--entrance", name, "--seed", str(seed), "--out", str(asked.out)]
+    if asked.minutes is not None:
+        command += ["--minutes", str(asked.minutes)]
+    if asked.inputs is not None:
+        command += ["--inputs", str(-(-asked.inputs // asked.jobs))]
+    return command
+
+
+def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out: Path) -> Done:
+    """Wait for a process, and return what it did; one that ended too soon is a finding."""
+    ended_with = child.wait()
+    counts, last = out / COUNTS_FILE.format(name, seed), out / LAST_FILE.format(name, seed)
+    known = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
+    done = Done(name, seed, code, **known)
+    if ended_with:
+        kept = out / f"{name}-ended-{seed}.bin"
+        kept.write_bytes(said_of(last) if last.exists() else b"")
+        print(f"{name}: the process ended with {ended_with}; the input: python lab/tools/fuzz/run.py --replay {kept}")
+        done = done._replace(found=done.found + 1)
+    last.unlink(missing_ok=True)
+    counts.unlink(missing_ok=True)
+    return done
+
+
+def print_table(rows: list[Done], in_all: dict[str, int]) -> None:
+    """Print what was done, a line for each entrance."""
+    told = [(r.entrance, r.runs, r.inputs, r.per_second, r.slowest_ms, r.memory_mb, r.found) for r in rows]
+    lines = [COLUMNS, *(tuple(map(str, (*one, in_all.get(str(one[0]), 0)))) for one in told)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    for line in lines:
+        print(
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+        )
+
+
+def replay(path: Path) -> int:
+    """Run one input, and say what comes of it."""
+    name = next((name for name in sorted(PLACES, key=len, reverse=True) if path.name.startswith(name)), None)
+    name = name or (path.parent.name if path.parent.name in PLACES else None)
+    if name is None:
+        print(f"{path}: its name, or that of its folder, has to begin with that of an entrance: {', '.join(PLACES)}")
+        return 2
+    found = Judge(entrance_of(name)).run(path.read_bytes())
+    print(f"{found.kind}: {found.what}" if found else "nothing is wrong with it")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

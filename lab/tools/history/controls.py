@@ -1,0 +1,61 @@
+"""Which planted bugs of the simulator are seen by clients alone: each is planted, its seed run without the simulator's
+own checks, and the history of its clients judged by `kohort check-history`.
+
+    python lab/tools/history/controls.py [NAMES…]     a line each: bug, world, seed, checks that alarm (- for none)
+
+The seeds are those of tests/sim/planted.txt, which the simulator's checks find them with. Takes minutes.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from kohort.errors import KohortError
+from kohort_lab.history.checker import check_history
+from kohort_lab.sim.planted.catalogue import all_bugs
+from kohort_lab.sim.recorded_runs import write_run
+
+PLANTED = Path(__file__).parents[3] / "tests" / "sim" / "planted.txt"
+LONGEST_S = 60
+"""A run that no check ends may go on for long: what it has written by then is judged."""
+
+
+class TooLong(Exception):
+    """A run takes longer than it may."""
+
+
+def too_long(*_: object) -> None:
+    raise TooLong
+
+
+def seen_by_clients(name: str, seed: int, path: Path) -> list[str]:
+    """The checks that alarm where a bug is planted."""
+    bug = all_bugs()[name]
+    with path.open("w") as file, bug.planted():
+        signal.alarm(LONGEST_S)
+        try:
+            write_run(bug.world, seed, file, alone=True)
+        except (TooLong, KohortError):
+            pass  # some bugs leave logs that cannot be read to their end
+        finally:
+            signal.alarm(0)
+    return list(check_history([path]).counts)
+
+
+def main() -> int:
+    signal.signal(signal.SIGALRM, too_long)
+    wanted = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        for line in PLANTED.read_text().splitlines():
+            name, seed, *_ = line.split()
+            if not wanted or name in wanted:
+                found = seen_by_clients(name, int(seed), Path(folder) / "history.jsonl")
+                print(name, all_bugs()[name].world, seed, ", ".join(found) or "-", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Sweeps many seeds of every world of the simulator, in pieces: what is interrupted goes on where it stopped.
+
+    python lab/tools/seeds.py                                                   20,000 seeds of every world
+    python lab/tools/seeds.py --seeds 0..500 --worlds group modern --jobs 2     some of some
+
+Progress is in build/seeds, one file per state of the sources: src and lab/src as committed, with a mark of uncommitted
+changes. Changed sources begin a new sweep; documents and tests may change meanwhile. Exit code 1: a seed failed; 130:
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from typing import Final
+
+import click
+import msgspec
+from code_state import code_of
+
+from kohort_lab.commands.seeds import parse_seeds
+from kohort_lab.sim.campaign import replay_command, verdicts
+from kohort_lab.sim.worlds.catalogue import WORLDS
+
+ROOT: Final = Path(__file__).parents[2]
+KEPT_IN: Final = ROOT / "build" / "seeds"
+PIECE: Final = 200
+"""Seeds that are run before it is written down that they were."""
+COLUMNS: Final = ("world", "seeds", "clean", "failed", "seeds a processor second")
+
+
+class Failed(msgspec.Struct):
+    """A seed that did not pass: by which check, and how to run it again."""
+
+    seed: int
+    caught_by: str
+    replay: str
+
+
+class WorldDone(msgspec.Struct):
+    """What was run of one world: ranges of seeds without their ends, in order and apart."""
+
+    done: list[tuple[int, int]] = []
+    failures: list[Failed] = []
+    processor_s: float = 0.0
+
+    @property
+    def seeds(self) -> int:
+        return sum(end - first for first, end in self.done)
+
+    def missing(self, wanted: range) -> Iterator[range]:
+        """Yield what of ``wanted`` was not run, in order, in pieces."""
+        at = wanted.start
+        for first, end in [*self.done, (wanted.stop, wanted.stop)]:
+            gap = range(at, min(first, wanted.stop))
+            yield from (gap[begin : begin + PIECE] for begin in range(0, len(gap), PIECE))
+            at = max(at, end)
+
+    def add(self, piece: range) -> None:
+        """Note that a piece was run."""
+        joined: list[tuple[int, int]] = []
+        for first, end in sorted([*self.done, (piece.start, piece.stop)]):
+            if joined and first <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            else:
+                joined.append((first, end))
+        self.done = joined
+
+
+class Sweep(msgspec.Struct):
+    """How far a sweep of one state of the code has come."""
+
+    code: str
+    worlds: dict[str, WorldDone] = {}
+
+
+def begun(kept: Path, code: str) -> Sweep:
+    """Return what is kept of a sweep of this code, or one that begins. Raises ValueError for a file that holds none."""
+    if not kept.exists():
+        return Sweep(code)
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=Sweep)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{kept} holds no sweep of seeds ({error}): remove it to begin anew") from None
+
+
+def sweep(found: Sweep, kept: Path, wanted: range, worlds: Sequence[str], jobs: int) -> None:
+    """Run what is missing, the worlds by turns, and write to ``kept`` what was run."""
+    of_worlds = {world: found.worlds.setdefault(world, WorldDone()) for world in worlds}
+    pieces = {world: list(done.missing(wanted)) for world, done in of_worlds.items()}
+    for turn in range(max(map(len, pieces.values()), default=0)):
+        for world, missing in pieces.items():
+            if turn < len(missing):
+                _run_piece(world, of_worlds[world], missing[turn], jobs)
+                _write(kept, found)
+
+
+def _run_piece(world: str, done: WorldDone, piece: range, jobs: int) -> None:
+    began_s = _processor_s()
+    failures = []
+    for verdict in verdicts(piece, world=world, jobs=jobs):
+        if not verdict.passed:
+            seed = verdict.plan.seed
+            failures.append(Failed(seed, verdict.caught_by, replay_command(seed, world)))
+            print(f"{world} {seed}: {verdict.caught_by}: {verdict.failure}", file=sys.stderr)
+    done.add(piece)
+    done.failures += failures
+    done.processor_s += _processor_s() - began_s
+    print(f"{world} {piece.start}..{piece.stop}: {len(failures)} failed", file=sys.stderr)
+
+
+def _processor_s() -> float:
+    """Return the seconds of processor that this process took, and those of its children that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
+
+
+def _write(kept: Path, found: Sweep) -> None:
+    """Replace the file in one go: an interrupted write would lose hours."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    beside = kept.with_suffix(".tmp")
+    beside.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    beside.replace(kept)
+
+
+def told(found: Sweep) -> str:
+    """Say of each world how many seeds were run, how many were clean, how fast, and how to run again what failed."""
+    rows: list[tuple[object, ...]] = [COLUMNS]
+    for world, done in found.worlds.items():
+        failed = len(done.failures)
+        rate = f"{done.seeds / done.processor_s:.2f}" if done.processor_s else "-"
+        rows.append((world, f"{done.seeds:,}", f"{done.seeds - failed:,}", failed, rate))
+    lines = ["{!s:14}{!s:>9}{!s:>9}{!s:>9}{!s:>28}".format(*row) for row in rows]
+    lines += [f"{f.replay}  # {f.caught_by}" for done in found.worlds.values() for f in done.failures]
+    return "\n".join([f"code {found.code}", *lines])
+
+
+def main(words: Sequence[str] | None = None, kept_in: Path = KEPT_IN) -> int:
+    """Run what is asked for; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0..20000", help="a seed, or a range FIRST..END without its end")
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="which; all")
+    parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="processes")
+    asked = parser.parse_args(words)
+    try:
+        wanted = parse_seeds(asked.seeds)
+    except click.BadParameter as error:
+        parser.error(error.message)
+    code = code_of(ROOT)
+    kept = kept_in / f"{code}.json"
+    try:
+        found = begun(kept, code)
+    except ValueError as error:
+        parser.error(str(error))
+    _interrupt_alone()
+    interrupted = False
+    try:
+        sweep(found, kept, wanted, list(dict.fromkeys(asked.worlds)), asked.jobs)
+    except KeyboardInterrupt:
+        interrupted = True
+        print(f"interrupted: the same command goes on from {kept}", file=sys.stderr)
+    print(told(found))
+    if interrupted:
+        return 130
+    return 1 if any(done.failures for done in found.worlds.values()) else 0
+
+
+def _interrupt_alone() -> None:
+    """Have Ctrl-C, and the end that others ask for, interrupt this process alone: its children end with it."""
+    here = os.getpid()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if os.getpid() == here:
+            raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Lets a broker and all that works with it run for long, and says whether they stay as they are.
+
+    python lab/tools/soak/run.py --minutes 60          with Spark where pyspark is installed
+    python lab/tools/soak/run.py --minutes 10 --no-spark
+    python lab/tools/soak/run.py --judge FILE          the verdict of a run that was kept
+
+A broker (kohort serve), producers plain, idempotent and transactional, ten groups of both protocols that come and go, a
+Spark pipeline, compaction, retention, and a reader of /metrics. Every few seconds memory, open files, threads, disk and
+the lateness of the broker's loop are written down; at the end comes the verdict, and what the clients saw is judged by
+kohort check-history. Exit code 1: something grows, stalls or is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT / "lab" / "tools")]
+
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402
+from soak.crowd import Soak  # noqa: E402
+from soak.verdict import judge, table  # noqa: E402
+
+BUILD = ROOT / "build" / "soak"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is asked for; return the exit code."""
+    asked = options_of(sys.argv[1:] if arguments is None else arguments)
+    if asked.judge is not None:
+        lines = judge([json.loads(line) for line in asked.judge.read_text().splitlines()])
+        print(table(lines))
+        return 0 if all(line.is_flat for line in lines) else 1
+    asked.out.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="soak-", dir=asked.keep))
+    samples = asked.out / "samples.jsonl"
+    soak = Soak(folder, samples, minutes=asked.minutes, every_s=asked.every, spark=asked.spark, leak=asked.plant_leak)
+    began = time.monotonic()
+    try:
+        found = soak.run()
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 2
+    code = tell(soak, found, samples, time.monotonic() - began)
+    if asked.keep is None and not found.counts:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"histories, logs and data are in {folder}")
+    return code
+
+
+def tell(soak: Soak, found: CheckedHistory, samples: Path, took_s: float) -> int:
+    """Print the verdict; return the exit code."""
+    lines = judge(soak.samples)
+    print(table(lines))
+    for anomaly in found.anomalies:
+        print(f"{anomaly.check}: {anomaly.sentence}")
+        for proof in anomaly.evidence:
+            print(f"    {proof.place}  {proof.line}")
+    for stall in soak.stalls:
+        print(f"STALLED {stall}")
+    grows = [line.series for line in lines if not line.is_flat]
+    wrong = ", ".join(f"{check} {count}" for check, count in found.counts.items()) or "nothing is wrong"
+    print(
+        f"\n{took_s / 60:.1f} minutes, {len(soak.samples)} samples in {samples}\n"
+        f"{found.operations} operations of {found.clients} clients, {found.transactions} transactions: {wrong}\n"
+        f"the broker's loop: {soak.late_share:.1%} of the looks were late by over 0.1 s; "
+        f"clients that did nothing for over {soak.STALL_S:.0f} s: {len(soak.stalls)}\n"
+        f"verdict: {'flat' if not grows else 'grows: ' + ', '.join(grows)}"
+    )
+    return 1 if grows or found.counts or soak.stalls else 0
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    has_spark = all(importlib.util.find_spec(name) for name in ("pyspark", "pyarrow"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60, help="how long all work [60]")
+    parser.add_argument("--every", type=float, default=5.0, help="seconds between samples [5]")
+    parser.add_argument(
+        "--spark",
+        action=argparse.BooleanOptionalAction,
+        default=has_spark,
+        help="with a Spark pipeline; by default where pyspark is installed",
+    )
+    parser.add_argument("--out", type=Path, default=BUILD, help="folder for the samples [build/soak]")
+    parser.add_argument("--keep", type=Path, help="an existing folder for histories, logs and data")
+    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of a run that was")
+    parser.add_argument("--plant-leak", action="store_true", help="a client leaks: what the verdict must find")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Test suites of other projects against our broker, and docs/lab/report-card.md made of what came out.
+
+    python lab/tools/suites/run.py            runs every suite; fails where one that passed before does not
+    python lab/tools/suites/run.py SUITE...   runs these alone
+    python lab/tools/suites/run.py --write    and takes what newly passes into the lists, and writes the report card
+
+A suite's own files come from its package, into .kohort/suites; nothing of theirs is kept here. What must pass, and why
+the rest does not, stands beside this file in one list per suite (``<suite>.toml``). What a run found is kept in
+.kohort/suites, so that the card can be written of suites that ran one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+CARD = ROOT / "docs" / "lab" / "report-card.md"
+sys.path.insert(0, str(ROOT / "tests"))  # the tests' way to a broker in a process of its own
+
+from arroyo import arroyo  # noqa: E402  # it needs the path above
+from faust import faust  # noqa: E402  # it too
+from kafka_python import kafka_python  # noqa: E402  # it needs the path above
+from librdkafka import librdkafka, librdkafka_consumer, librdkafka_newest  # noqa: E402  # it too
+from results import Known, Results, card  # noqa: E402  # beside them
+from sources import WORK  # noqa: E402  # beside them
+
+SUITES = {
+    "kafka-python": kafka_python,
+    "librdkafka": librdkafka,
+    "librdkafka-newest": librdkafka_newest,
+    "librdkafka-consumer": librdkafka_consumer,
+    "arroyo": arroyo,
+    "faust": faust,
+}
+
+
+def main() -> int:
+    """Run what is asked for; 1 where something is wrong."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which; all of them if none is named")
+    options.add_argument("--write", action="store_true", help="take what newly passes, and write the report card")
+    given = options.parse_args()
+    wrong = []
+    for suite in given.suites or SUITES:
+        known = read_list(suite)
+        results = SUITES[suite](known)
+        found_at(suite).write_text(json.dumps(results, indent=1))
+        wrong += known.judge(suite, results)
+        print(f"{suite}: {sum(r == 'passed' for r in results.values())} of {len(results)} passed")
+        if given.write:
+            (HERE / f"{suite}.toml").write_text(known.grown(results).build())
+    if given.write and not wrong:
+        kept = {suite: (read_list(suite), found(suite)) for suite in SUITES if found_at(suite).exists()}
+        CARD.write_text(card(kept, CARD.read_text(), SUITES))
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+def read_list(suite: str) -> Known:
+    return Known.parse((HERE / f"{suite}.toml").read_text())
+
+
+def found_at(suite: str) -> Path:
+    """Where the results of a suite's last run lie."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    return WORK / f"{suite}.json"
+
+
+def found(suite: str) -> Results:
+    results: Results = json.loads(found_at(suite).read_text())
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())

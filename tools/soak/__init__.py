@@ -1,1 +1,0 @@
-"""A long run of a broker and all that works with it, and whether it stays as it is: tools/soak/README.md."""
