@@ -36,7 +36,7 @@ from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_s
 from kohort.console.encoding import json_of
 from kohort.insight.findings.groups import find_group
 from kohort.results.groups import GroupStatusTold
-from kohort.verbs.group_rows import row_of
+from kohort.verbs.describing import row_of
 from support.wide_groups import wide_snapshot
 
 LOOKS = 6

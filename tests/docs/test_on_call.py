@@ -28,7 +28,7 @@ def played() -> list[list[str]]:
 
 SAYS = {
     "why": ("CAUSE     MAX_POLL_EXCEEDED  (confidence: high)", "ADVICE    raise max.poll.interval.ms"),
-    "members": ("ok     billing-1", "STATE"),
+    "describe": ("billing-1", "STATE"),
     "timeline": ("MAX_POLL_EXCEEDED billing-2", "┊"),
     "MAX_POLL_EXCEEDED": ("ADVICE", "NOT"),
     "what-if": ("simulation; nothing is executed", "rolling restart, all static", "moved 0/4"),

@@ -113,7 +113,7 @@ def test_a_group_that_is_empty(either, admin, topic):
 
 def compare_offsets(bootstrap, group):
     expected, found = (tool(bootstrap, group, "--offsets", "--verbose") for tool in (theirs, ours))
-    assert found == expected
+    assert [row[: len(expected[0])] for row in found] == expected
     assert ours(bootstrap, group, "--state")[1][:5] == theirs(bootstrap, group, "--state")[1]
     return expected
 

@@ -54,7 +54,7 @@ STATE = [
     ("transactions", "list", "--output", "json"),
     *[("transactions", "describe", f"copy{number}") for number, (_, verb, _) in enumerate(CLIENTS) if verb == "copy"],
     ("group", "describe", "--all-groups"),
-    ("group", "members", "copiers"),
+    ("group", "describe", "copiers", "--members"),
     ("group", "why", "copiers"),
 ]
 """What is asked where clients stand still."""

@@ -27,7 +27,7 @@ from kohort.results.groups import (
     GroupStatusTold,
     GroupTimeline,
 )
-from kohort.verbs.group_rows import row_of, rows_worst_first, unknown_row
+from kohort.verbs.describing import row_of, rows_worst_first, unknown_row
 from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:

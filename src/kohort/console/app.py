@@ -29,7 +29,7 @@ from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning
 from kohort.results.console import ConsoleCluster
 from kohort.results.groups import GroupEvents, GroupStatusTold
-from kohort.verbs.group_rows import row_of, unknown_row
+from kohort.verbs.describing import row_of, unknown_row
 from kohort.version import VERSION
 
 with needs("console", "the console"):

@@ -26,13 +26,14 @@ from kohort.verbs.client_reports import (
     software_told,
 )
 from kohort.verbs.cluster import nodes_of, topic_about
-from kohort.verbs.describing import described
-from kohort.verbs.groups import describe, ends_of, states_of, unowned
+from kohort.verbs.describing import coordinators, described
+from kohort.verbs.groups import ends_of, is_missing, no_such_group
 from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
 from kohort.watch.asking import ADMIN_MS
+from kohort.watch.sampling import SamplingLimits, sample_groups
 
 if TYPE_CHECKING:
     from kohort.insight.snapshot import GroupSnapshot
@@ -70,9 +71,11 @@ class ChangesAtCluster:
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
         """Return a group with the targets and epochs of its members."""
         with clients.admin() as admin:
-            about = describe(admin, group)
-            left = unowned(admin, [about])[group]
-            return described(states_of(admin, [about])[0], left, lambda _group, _member: None)
+            sample = sample_groups(admin, [group], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
+            if (error := sample.errors.get(group)) is not None:
+                raise no_such_group(admin, group) if is_missing(error) else error
+            about = sample.descriptions[group]
+            return described(about, sample.groups[0], coordinators(admin).get(about.coordinator_id))
 
     def clients(self, clients: WatchClients | None, group: str) -> ConsoleClients:
         """Return what is known of the clients of a group's members: their software, limits, polls; and why not."""

@@ -14,8 +14,8 @@ from kohort.console.sources import ConsoleSource
 from kohort.errors import UsageError
 from kohort.insight.names import printable
 from kohort.results.console import ConsoleCluster, ConsoleGroups
+from kohort.verbs.describing import row_of
 from kohort.verbs.explaining import explained
-from kohort.verbs.group_rows import row_of
 from kohort.verbs.refusals import NothingThere
 from kohort.version import VERSION
 

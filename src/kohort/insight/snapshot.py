@@ -35,6 +35,8 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last_record_at_ms: int | None = None
     """The time stamp of the last record."""
     metadata: str = ""
+    leader_epoch: int | None = None
+    """The leader epoch that the commit names."""
     error: str | None = None
     """Why offsets are missing: the topic is gone, or must not be described."""
     gone: bool = False

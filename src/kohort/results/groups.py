@@ -9,7 +9,7 @@ import msgspec
 from kohort.insight.findings.doctor import DoctorFinding
 from kohort.insight.findings.events import EventFinding
 from kohort.insight.findings.fenced import FencedFinding
-from kohort.insight.findings.groups import GroupFinding, LastRebalance, MemberFinding, PartitionFinding
+from kohort.insight.findings.groups import GroupFinding, LastRebalance
 from kohort.insight.findings.model import PatternFinding, RebalanceFinding
 from kohort.insight.findings.timeline import TimelineFinding
 from kohort.insight.findings.what_if import WhatIfFinding
@@ -82,7 +82,11 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     members: list[GroupMemberRow]
     partitions: list[GroupPartitionRow]
     unowned: list[str]
-    """Partitions that members subscribe to, and that nobody has."""
+    """Subscribed partitions that no member owns."""
+    status: GroupFinding | None = None
+    """Health, lag in time, rates; null in answers of the console."""
+    topics: list[TopicLagRow] = []
+    """Lag by topic, the largest first."""
 
 
 class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
@@ -267,28 +271,6 @@ class GroupStatusTold(Result, frozen=True, kw_only=True, tag="kohort/v1/group.st
     status: GroupFinding
 
 
-class GroupMembersTold(Result, frozen=True, kw_only=True, tag="kohort/v1/group.members"):
-    """The members of a group: what each does, and how far behind it is."""
-
-    LINES: ClassVar[str] = "members"
-    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
-
-    group: str
-    sentence: str
-    members: list[MemberFinding]
-
-
-class GroupPartitionsTold(Result, frozen=True, kw_only=True, tag="kohort/v1/group.partitions"):
-    """The partitions of a group: where it is in each, and how that goes on."""
-
-    LINES: ClassVar[str] = "partitions"
-    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
-
-    group: str
-    sentence: str
-    partitions: list[PartitionFinding]
-
-
 class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     """The lag of one topic."""
 
@@ -305,24 +287,6 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
-
-
-class GroupLagTold(Result, frozen=True, kw_only=True, tag="kohort/v1/group.lag"):
-    """The lag of a group, by topic, and what causes it."""
-
-    LINES: ClassVar[str] = "topics"
-    ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
-
-    group: str
-    sentence: str
-    lag: int | None
-    stable_lag: int | None
-    lag_ms: int | None
-    lag_ms_complete: bool
-    eta_ms: int | None
-    draining: str
-    blame: str
-    topics: list[TopicLagRow]
 
 
 class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):

@@ -1,24 +1,58 @@
-"""A group with its members and its partitions, as programs get it."""
+"""Groups as values: whole, for ``kohort group describe``, and in a row each, for ``kohort groups``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from kohort.insight.health import WORST
 from kohort.model import NO_EPOCH, TopicPartition
-from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, MemberMetrics
-from kohort.verbs.groups import GroupState
+from kohort.results.groups import (
+    GroupDescribed,
+    GroupMemberRow,
+    GroupPartitionRow,
+    GroupRow,
+    MemberMetrics,
+    TopicLagRow,
+)
+from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:
-    from kohort.client.admin.model import MemberDescription
+    from kohort.aio.admin import Admin
+    from kohort.client.admin.model import GroupDescription, MemberDescription
+    from kohort.insight.findings.groups import GroupFinding, PartitionFinding
+    from kohort.insight.snapshot import GroupSnapshot, PartitionSnapshot
 
-Said = Callable[[str, "MemberDescription"], MemberMetrics | None]
-"""What the client of a group's member pushed last."""
+N = TypeVar("N", int, float)
+Pushed = Callable[[str, "MemberDescription"], MemberMetrics | None]
+"""Metrics that the client of a group's member pushed last."""
+STUCK: Final = frozenset({"stuck", "not-fetching", "not-committing"})
+MOST_TOPICS: Final = 100
 
 
-def described(found: GroupState, left: list[TopicPartition], said: Said) -> GroupDescribed:
-    """Return a group for programs."""
-    about = found.description
+def coordinators(admin: Admin) -> dict[int, str]:
+    """Return the addresses of the nodes."""
+    return {n.node_id: f"{n.host}:{n.port}" for n in admin.describe_cluster(timeout_ms=ADMIN_MS).nodes}
+
+
+def described(
+    about: GroupDescription,
+    snapshot: GroupSnapshot,
+    coordinator: str | None,
+    status: GroupFinding | None = None,
+    pushed: Pushed = lambda _group, _member: None,
+) -> GroupDescribed:
+    """Return a group whose members ``about`` has, and whose offsets ``snapshot`` has."""
+    owners = {tp: member for member in about.members for tp in member.assignment}
+    partitions = [
+        _partition_row(p, owners.get(p.partition))
+        for p in snapshot.partitions
+        if p.committed is not None or p.partition in owners
+    ]
+    by_member: Mapping[str | None, list[GroupPartitionRow]] = defaultdict(list)
+    for row in partitions:
+        by_member[row.member_id].append(row)
     return GroupDescribed(
         group=about.group_id,
         state=about.state,
@@ -28,30 +62,33 @@ def described(found: GroupState, left: list[TopicPartition], said: Said) -> Grou
         protocol_type=about.protocol_type,
         assignor=about.assignor,
         coordinator_id=about.coordinator_id,
-        coordinator=found.coordinator,
-        lag=found.lag,
-        members=[_member_row(found, m, said) for m in about.members],
-        partitions=[
-            GroupPartitionRow(
-                topic=p.partition.topic,
-                partition=p.partition.partition,
-                leader_epoch=p.leader_epoch,
-                current_offset=p.committed,
-                log_start_offset=p.log_start_offset,
-                log_end_offset=p.log_end_offset,
-                lag=p.lag,
-                member_id=p.member.member_id if p.member else None,
-                client_id=p.member.client_id if p.member else None,
-                host=p.member.client_host if p.member else None,
-                metadata=p.metadata,
-            )
-            for p in found.partitions
-        ],
-        unowned=[str(tp) for tp in left],
+        coordinator=coordinator,
+        lag=_lag_of(partitions),
+        members=[_member_row(m, _lag_of(by_member[m.member_id]), pushed(about.group_id, m)) for m in about.members],
+        partitions=partitions,
+        unowned=[str(tp) for tp in _unowned(about, snapshot, owners)],
+        status=status,
+        topics=[] if status is None else topic_rows(status),
     )
 
 
-def _member_row(found: GroupState, member: MemberDescription, said: Said) -> GroupMemberRow:
+def _partition_row(p: PartitionSnapshot, owner: MemberDescription | None) -> GroupPartitionRow:
+    return GroupPartitionRow(
+        topic=p.partition.topic,
+        partition=p.partition.partition,
+        leader_epoch=p.leader_epoch,
+        current_offset=p.committed,
+        log_start_offset=p.log_start,
+        log_end_offset=p.log_end,
+        lag=None if p.committed is None or p.log_end is None else p.log_end - p.committed,
+        member_id=owner.member_id if owner else None,
+        client_id=owner.client_id if owner else None,
+        host=owner.client_host if owner else None,
+        metadata=p.metadata,
+    )
+
+
+def _member_row(member: MemberDescription, lag: int | None, pushed: MemberMetrics | None) -> GroupMemberRow:
     target = member.target_assignment
     return GroupMemberRow(
         member_id=member.member_id,
@@ -67,10 +104,118 @@ def _member_row(found: GroupState, member: MemberDescription, said: Said) -> Gro
         target_assignment=None if target is None else [str(tp) for tp in sorted(target)],
         to_give_up=[str(tp) for tp in member.to_give_up],
         to_get=[str(tp) for tp in member.to_get],
-        lag=found.lag_of(member),
-        client_metrics=said(found.description.group_id, member),
+        lag=lag,
+        client_metrics=pushed,
     )
 
 
 def _known(epoch: int) -> int | None:
     return None if epoch == NO_EPOCH else epoch
+
+
+def _lag_of(rows: Iterable[GroupPartitionRow]) -> int | None:
+    return _sum(None if row.lag is None else max(row.lag, 0) for row in rows)
+
+
+def _sum(values: Iterable[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _unowned(
+    about: GroupDescription, snapshot: GroupSnapshot, owners: Mapping[TopicPartition, object]
+) -> list[TopicPartition]:
+    """Return the partitions that members of a stable group subscribe to, and that none owns."""
+    if about.state != "Stable":
+        return []
+    topics = {topic for member in about.members for topic in member.topics}
+    subscribed = {TopicPartition(t, n) for t in topics for n in range(snapshot.partition_counts.get(t, 0))}
+    return sorted(subscribed - owners.keys())
+
+
+def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
+    """Return the lag by topic, the largest first, of the topics that members subscribe to."""
+    by_topic: dict[str, list[PartitionFinding]] = {}
+    for one in found.partitions:
+        if one.blame != "not_subscribed":
+            by_topic.setdefault(one.topic, []).append(one)
+    rows = [
+        TopicLagRow(
+            topic=topic,
+            partitions=len(parts),
+            behind=sum(one.blame != "none" for one in parts),
+            lag=_sum(one.lag for one in parts),
+            stable_lag=_sum(one.stable_lag for one in parts),
+            lag_ms=max((one.lag_ms for one in parts if one.lag_ms is not None), default=None),
+            lead=min((one.lead for one in parts if one.lead is not None), default=None),
+            written_per_s=_sum(one.written_per_s for one in parts),
+            read_per_s=_sum(one.read_per_s for one in parts),
+            eta_ms=None
+            if any(one.eta_ms is None for one in parts)
+            else max((one.eta_ms for one in parts if one.eta_ms is not None), default=None),
+        )
+        for topic, parts in by_topic.items()
+    ]
+    return sorted(rows, key=lambda row: (-(row.lag or 0), row.topic))
+
+
+def worst_first(found: Iterable[GroupFinding]) -> list[GroupFinding]:
+    """Return groups in the order in which they are shown: by health, then by lag, then by name."""
+    return sorted(found, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
+
+
+def row_of(found: GroupFinding) -> GroupRow:
+    """Return a group in a line, as values."""
+    return GroupRow(
+        group=found.group,
+        state=found.state,
+        members=len(found.members),
+        partitions=len(found.partitions),
+        lag=found.lag,
+        assignor=found.assignor or "",
+        group_type=found.protocol,
+        protocol_type=found.protocol_type,
+        coordinator_id=found.coordinator_id,
+        health=found.health,
+        reason=found.reason,
+        idle_members=idle_of(found),
+        lag_ms=found.lag_ms,
+        lag_ms_complete=found.lag_ms_complete,
+        eta_ms=found.eta_ms,
+        draining=found.draining,
+        blame=found.blame,
+        rebalances_1h=found.rebalances_1h,
+        last_rebalance=found.last_rebalance,
+        stuck_members=sum(member.state in STUCK for member in found.members),
+        stable_share_1h=found.stable_share_1h,
+        topics=sorted({one.topic for one in found.partitions})[:MOST_TOPICS],
+    )
+
+
+def unknown_row(group: str, reason: str) -> GroupRow:
+    """Return the row of a group whose state is unknown: every value is null."""
+    return GroupRow(
+        group=group,
+        state="Unknown",
+        members=None,
+        partitions=None,
+        lag=None,
+        assignor="",
+        group_type="",
+        protocol_type="",
+        coordinator_id=None,
+        reason=reason,
+        idle_members=None,
+        lag_ms_complete=False,
+        stuck_members=None,
+    )
+
+
+def rows_worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    """Sort rows by health, lag and name."""
+    return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
+
+
+def idle_of(found: GroupFinding) -> int:
+    """Return how many members have nothing to do."""
+    return sum(member.state == "idle" for member in found.members)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.model import NO_EPOCH, TopicPartition
+from kohort.model import TopicPartition
 from kohort.nearest import did_you_mean
 from kohort.notes import printable
 from kohort.results.groups import RemovedMember
@@ -18,51 +17,6 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.client.admin.model import GroupDescription, MemberDescription
     from kohort.client.admin.operations import Results
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """A partition that a group reads, has committed, or both."""
-
-    partition: TopicPartition
-    committed: int | None
-    log_start_offset: int | None
-    log_end_offset: int | None
-    member: MemberDescription | None
-    metadata: str = ""
-    leader_epoch: int | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """Records behind the end, below 0 for a commit beyond it, as Kafka's own tool counts; None where nothing is
-        committed, or the topic is gone."""
-        if self.committed is None or self.log_end_offset is None:
-            return None
-        return self.log_end_offset - self.committed
-
-
-@dataclass(frozen=True, slots=True)
-class GroupState:
-    """A group with its members and its partitions."""
-
-    description: GroupDescription
-    partitions: list[PartitionState]
-    coordinator: str | None = None
-    """Its address."""
-
-    @property
-    def lag(self) -> int | None:
-        """Of all partitions together; None where nothing is committed at all."""
-        return _sum(self.partitions)
-
-    def lag_of(self, member: MemberDescription) -> int | None:
-        """Add up the lag of the partitions that a member reads."""
-        return _sum(p for p in self.partitions if p.member is member)
-
-
-def _sum(partitions: Iterable[PartitionState]) -> int | None:
-    known = [max(p.lag, 0) for p in partitions if p.lag is not None]
-    return sum(known) if known else None
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
@@ -76,10 +30,12 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
 def described_or_none(admin: Admin, group_id: str) -> GroupDescription | None:
     """Return the group; None where there is none of that name."""
     results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
-    error = results.errors.get(group_id)
-    if isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-        return None
-    return results[group_id]
+    return None if is_missing(results.errors.get(group_id)) else results[group_id]
+
+
+def is_missing(error: KohortError | None) -> bool:
+    """Tell whether an error says that there is no such group."""
+    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
@@ -110,49 +66,6 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
     """Return the first in words, and how many more there are."""
     names = [printable(f"{m.client_id or m.member_id} at {m.client_host}") for m in group.members]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:
-    """Return the groups with their offsets; the ends of all partitions are asked for once."""
-    groups = list(descriptions)
-    told = admin.list_offsets_of_groups([g.group_id for g in groups], timeout_ms=ADMIN_MS).check()
-    committed = {name: told[name].check() for name in told}
-    owners = {g.group_id: {tp: m for m in g.members for tp in m.assignment} for g in groups}
-    wanted = {g.group_id: sorted({*committed[g.group_id], *owners[g.group_id]}) for g in groups}
-    everything = sorted({tp for partitions in wanted.values() for tp in partitions})
-    starts, ends = ends_of(admin, everything, "earliest"), ends_of(admin, everything, "latest")
-    cluster = admin.describe_cluster(timeout_ms=ADMIN_MS)
-    nodes = {node.node_id: f"{node.host}:{node.port}" for node in cluster.nodes}
-    states = []
-    for group in groups:
-        partitions = []
-        for tp in wanted[group.group_id]:
-            at = committed[group.group_id].get(tp)
-            owner = owners[group.group_id].get(tp)
-            epoch = at.leader_epoch if at and at.leader_epoch != NO_EPOCH else None
-            offset, metadata = (at.offset, at.metadata) if at else (None, "")
-            partitions.append(PartitionState(tp, offset, starts.get(tp), ends.get(tp), owner, metadata, epoch))
-        states.append(GroupState(group, partitions, nodes.get(group.coordinator_id)))
-    return states
-
-
-def unowned(admin: Admin, groups: Sequence[GroupDescription]) -> dict[str, list[TopicPartition]]:
-    """Return, by group, the partitions of topics that members of a stable group subscribe to, and that none has."""
-    topics = {
-        g.group_id: {topic for member in g.members for topic in member.topics} if g.state == "Stable" else set()
-        for g in groups
-    }
-    wanted = sorted(set().union(*topics.values()))
-    numbers: dict[str, list[int]] = {}
-    if wanted:
-        results = admin.describe_topics(wanted, timeout_ms=ADMIN_MS)
-        known = [results[name] for name in results if name not in results.errors]
-        numbers = {topic.name: [p.partition for p in topic.partitions] for topic in known}
-    found = {}
-    for group in groups:
-        named = {TopicPartition(t, number) for t in topics[group.group_id] for number in numbers.get(t, ())}
-        found[group.group_id] = sorted(named - {tp for member in group.members for tp in member.assignment})
-    return found
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:

@@ -106,7 +106,7 @@ def _member_id(snapshot: GroupSnapshot, name: str) -> str:
             return found[0]
         if found:
             raise UsageError(f"{len(found)} members have the client id {name!r}: give a member id")
-    raise UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group members")
+    raise UsageError(f"no member of group {snapshot.group!r} has the id {name!r}: see kohort group describe --members")
 
 
 def compared(

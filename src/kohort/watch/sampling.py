@@ -59,6 +59,8 @@ class GroupSample:
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
     """Of groups that could not be described."""
+    descriptions: dict[str, GroupDescription] = field(default_factory=dict)
+    """The others, as their coordinators described them."""
     not_looked_into: int = 0
     """At how many offsets something may wait for longer than is told: the limits were reached, or the log did not
     answer."""
@@ -117,7 +119,7 @@ def sample_groups(
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
     snapshots = [msgspec.structs.replace(s, error=refused[s.group]) if s.group in refused else s for s in snapshots]
-    sample = GroupSample(snapshots, dict(described.errors))
+    sample = GroupSample(snapshots, dict(described.errors), found)
     _add_append_times(admin, sample, bounds)
     return sample
 
@@ -228,18 +230,19 @@ def _partition(
     tp: TopicPartition, at: OffsetAndMetadata | None, ends: Results[TopicPartition, LogEnds]
 ) -> PartitionSnapshot:
     committed, metadata = (None, "") if at is None else (at.offset, at.metadata)
-    if tp in ends.errors:
-        reason = _reason(ends.errors[tp])
-        gone = _is_gone(ends.errors[tp])
-        return PartitionSnapshot(partition=tp, committed=committed, metadata=metadata, error=reason, gone=gone)
-    log_start, last_stable, log_end = ends[tp]
+    leader_epoch = None if at is None or at.leader_epoch == NO_EPOCH else at.leader_epoch
+    log_start, last_stable, log_end = (None, None, None) if tp in ends.errors else ends[tp]
+    error = ends.errors.get(tp)
     return PartitionSnapshot(
         partition=tp,
         committed=committed,
         metadata=metadata,
+        leader_epoch=leader_epoch,
         log_start=log_start,
         log_end=log_end,
         last_stable=last_stable,
+        error=None if error is None else _reason(error),
+        gone=error is not None and _is_gone(error),
     )
 
 

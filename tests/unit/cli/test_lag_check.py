@@ -1,12 +1,9 @@
-"""What ``kohort group lag --fail-above`` lets pass."""
+"""What ``kohort group describe --fail-above`` lets pass."""
 
 from __future__ import annotations
 
-import pytest
-
-from kohort.cli.group.group_lag import check
+from kohort.cli.group.describe import LagLimit, lag_above
 from kohort.insight.findings.groups import find_group
-from kohort.verbs.refusals import CheckNotMet
 from support.machines.group_looks import look, member, part
 
 
@@ -15,13 +12,12 @@ def test_a_partition_of_which_nothing_is_known_does_not_pass():
 
     assert (found.lag, found.lag_unknown, found.health) == (0, 1, None)
     assert found.sentence.endswith("nothing was ever committed for t-1; of the rest nothing waits.")
-    for limits in ((1_000, None), (None, 60_000)):
-        with pytest.raises(CheckNotMet, match=r"cannot be told \(nothing is known of 1 of its partitions"):
-            check(found, *limits)
+    for limit in (LagLimit(records=1_000), LagLimit(waited_ms=60_000)):
+        assert "cannot be told (nothing is known of 1 of its partitions)" in str(lag_above(found, limit))
 
 
 def test_a_group_with_nothing_to_read_passes():
     found = find_group([look(0, [member("a", 0)], [part(0, None, 0)])])
 
-    check(found, 0, 0)
+    assert lag_above(found, LagLimit(0, 0)) is None
     assert (found.lag, found.health) == (0, "OK")

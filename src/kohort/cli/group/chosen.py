@@ -16,7 +16,6 @@ from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,23 +55,6 @@ def raise_last(errors: Sequence[KohortError]) -> None:
         click.echo(harmless(f"kohort group: {error}"), err=True)
     if errors:
         raise errors[-1]
-
-
-def modern_note(about: GroupDescription) -> str | None:
-    """Return what the group is busy with, in a sentence; None where it is not."""
-    if about.state == "Assigning":
-        return (
-            f"group {about.group_id!r} waits for its target: its epoch is {about.group_epoch}, "
-            f"the target is that of {about.assignment_epoch}"
-        )
-    if about.state != "Reconciling":
-        return None
-    give_up = sum(len(m.to_give_up) for m in about.members)
-    return (
-        f"group {about.group_id!r} is on its way to its target of epoch {about.assignment_epoch}: "
-        f"{give_up} partition{'' if give_up == 1 else 's'} still to be given up, "
-        f"{sum(len(m.to_get) for m in about.members)} to be got; --members shows by whom"
-    )
 
 
 def in_ranges(partitions: Iterable[TopicPartition]) -> str:

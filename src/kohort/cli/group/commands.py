@@ -10,7 +10,6 @@ from kohort.cli.group.changes import clone, delete_offsets, remove_member, reset
 from kohort.cli.group.chosen import chosen_groups, raise_last, several_groups
 from kohort.cli.group.describe import describe_group
 from kohort.cli.group.events import events, fenced
-from kohort.cli.group.group_lag import lag, members, partitions, status
 from kohort.cli.group.peek import peek
 from kohort.cli.group.timeline import timeline
 from kohort.cli.group.wait import wait
@@ -81,9 +80,5 @@ group.add_command(reset_offsets)
 group.add_command(delete_offsets)
 group.add_command(clone)
 group.add_command(remove_member)
-group.add_command(status)
-group.add_command(members)
-group.add_command(partitions)
-group.add_command(lag)
 group.add_command(wait)
 group.add_command(what_if)

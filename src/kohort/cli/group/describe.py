@@ -1,118 +1,350 @@
-"""``kohort group describe``: partitions, members or state of a group, as Kafka's own tool shows them."""
+"""``kohort group describe``: partitions, topics, members or state of groups.
+
+The columns of Kafka's own tool come first, in its order; lag in time and health come after them.
+``tests/interop/test_group_tool.py`` compares them. One thing differs: an empty value is ``-`` everywhere, where the
+tool leaves an instance id blank.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kohort.cli.group.chosen import chosen_groups, is_one, modern_note, raise_last, several_groups
-from kohort.cli.group.describe_tables import members_table, offsets_table, state_table
-from kohort.cli.group.member_reports import MemberReports
-from kohort.cli.groups.sampling import is_missing
+from kohort.cli.group.chosen import chosen_groups, in_ranges, is_one, raise_last, several_groups
+from kohort.cli.groups.sampling import GroupsSeen, Looks, look_at_groups, look_options, tell_unseen
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
-from kohort.cli.terminal.options import ADMIN_MS
+from kohort.cli.terminal.exits import exit_code_of
+from kohort.cli.terminal.options import DURATION
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table
+from kohort.cli.terminal.wording import (
+    HEADINGS,
+    eta_text,
+    lag_time_text,
+    last_rebalance_text,
+    print_fact,
+    rate_text,
+    span_text,
+    unlabelled,
+    vitals_of,
+)
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
-from kohort.results.groups import GroupDescribed, GroupsDescribed
+from kohort.model import TopicPartition, by_topic
+from kohort.results.groups import (
+    GroupDescribed,
+    GroupMemberRow,
+    GroupPartitionRow,
+    GroupsDescribed,
+    MemberMetrics,
+    TopicLagRow,
+)
 from kohort.verbs.client_reports import BACK_MS, read_reports
-from kohort.verbs.describing import described
-from kohort.verbs.groups import describe, no_such_group, states_of, unowned
+from kohort.verbs.describing import coordinators, described
+from kohort.verbs.groups import is_missing, no_such_group
+from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
-    from kohort.aio.admin import Admin
-    from kohort.client.admin.model import GroupDescription
+    from kohort.client.admin.model import MemberDescription
+    from kohort.insight.findings.groups import GroupFinding, MemberFinding, PartitionFinding
+    from kohort.telemetry.report import ClientReport
 
-DESCRIBE_HELP = """Show the partitions of each GROUP: what it has committed, how far behind it is, who reads what.
+HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
-The columns are those of Kafka's own tool, with --verbose too; what is ours stands after them. CURRENT-OFFSET is the
-next record to read. LAG below 0 is a commit beyond the end of the log.
+The columns of Kafka's own tool come first, those of its --verbose too. LAG below 0 is a commit beyond the end of the
+log. One sample shows the lag; whether the group reads takes several: --watch-for 20s.
 
-Of a group whose coordinator assigns (KIP-848) --members shows what each member is still to give up and to get
-(orders:0-3 is four partitions), --state the epochs of the group and of its target; --members --verbose has all of it.
+STATUS is OK, WARN, STOP, STALL or REWIND. LEAD is the distance to the start of the log, which retention deletes next.
+STABLE-LAG is the lag of readers of committed records. OUT and IN are records per second, read and written.
+
+A member's STATE is ok, stuck (no progress), not-fetching (in some partitions), not-committing, rewinding, slow, hot
+(much more lag than the others) or idle. In a group of KIP-848, --members shows the partitions that each member has to
+revoke and to get.
 
 \b
 Examples:
   kohort group describe my-group
-  kohort group describe my-group --members --verbose
-  kohort group describe my-group --members --client-metrics
-  kohort group describe my-group --output json | jq .lag
+  kohort group describe my-group --members --watch-for 20s
+  kohort group describe my-group --state --output json | jq .status.health
+  kohort group describe my-group --topics --fail-above 1000
   kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """
-TABLES = {"offsets": offsets_table, "members": members_table, "state": state_table}
 
 
-@click.command("describe", help=DESCRIBE_HELP, short_help="Show partitions, lag and members.")
+@click.command("describe", help=HELP, short_help="Show partitions, lag, members and health.")
 @several_groups
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
-@click.option("--members", "view", flag_value="members", help="Members and what each reads.")
-@click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
-@click.option("--client-metrics", is_flag=True, help="With --members: what their clients pushed last (KIP-714).")
-@click.option("--verbose", is_flag=True, help="More columns: epochs, and what each member is to have.")
+@click.option("--topics", "view", flag_value="topics", help="Lag by topic.")
+@click.option("--members", "view", flag_value="members", help="Members, their partitions and their progress.")
+@click.option("--state", "view", flag_value="state", help="State, coordinator, assignor and health.")
+@click.option("--behind", is_flag=True, help="Only partitions with a lag, or with an unknown one.")
+@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above, as 1000 or 30s.")
+@click.option("--client-metrics", is_flag=True, help="With --members: metrics that their clients pushed (KIP-714).")
+@click.option("--verbose", is_flag=True, help="More columns: epochs, targets, rates, reasons.")
+@look_options
 @cluster_options
 @output_of(GroupDescribed)
-def describe_group(cluster: ClusterAccess, output: str, view: str, verbose: bool, **given: Any) -> None:
+def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str, verbose: bool, **given: Any) -> None:
     if given["client_metrics"] and view != "members" and output == "table":
         raise click.UsageError("--client-metrics goes with --members")
+    limit = limit_of(given["fail_above"])
     left_out: list[KohortError] = []
     with cluster.admin() as admin:
         names = chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"])
-        if is_one(given):
-            descriptions = [describe(admin, names[0])]
-        else:
-            descriptions, left_out = _described_of(admin, names)
-        found = states_of(admin, descriptions)
-        left = unowned(admin, descriptions)
-        said = MemberReports(
-            (read_reports(cluster.consumer, admin, BACK_MS) if given["client_metrics"] else None) or ()
-        )
+        seen = look_at_groups(cluster, admin, names, looks)
+        for name in [name for name in names if name in seen.errors]:
+            error = seen.errors.pop(name)
+            left_out.append(no_such_group(admin, name) if is_missing(error) else error)
+        nodes = coordinators(admin) if seen.groups else {}
+        reports = (read_reports(cluster.consumer, admin, BACK_MS) if given["client_metrics"] else None) or ()
+    if is_one(given) and left_out:
+        raise left_out[0]
+    pushed = MemberReports(reports)
+    found = [_described(seen, status, nodes, pushed, behind=given["behind"]) for status in seen.groups]
     if output != "table":
-        results = [described(one, left[one.description.group_id], said.of) for one in found]
-        print_result(results[0] if is_one(given) else GroupsDescribed(groups=results), output)
+        print_result(found[0] if is_one(given) else GroupsDescribed(groups=found), output)
     else:
-        for number, one in enumerate(found):
+        for number, (group, status) in enumerate(zip(found, seen.groups, strict=True)):
             if number:
                 click.echo()
-            _say_note(one.description, left[one.description.group_id])
-            table = TABLES[view](one, verbose=verbose)
-            about = one.description
-            print_table(*(said.beside(table, about.group_id, about.members) if given["client_metrics"] else table))
+            print_prose(status.sentence, err=True)
+            if note := reconciling_note(group) or unowned_note(group):
+                print_prose(note, err=True)
+            table = VIEWS[view](group, status, verbose=verbose)
+            print_table(*(pushed.beside(table, group) if given["client_metrics"] else table))
+            if view == "state":
+                for fact in status.evidence:
+                    print_fact("EVIDENCE", f"{fact.kind}: {fact.value}", err=True)
+    unseen = tell_unseen(seen, "kohort group describe")
+    left_out += [above for status in seen.groups if (above := lag_above(status, limit)) is not None]
     raise_last(left_out)
+    if unseen is not None:
+        click.get_current_context().exit(exit_code_of(unseen))
 
 
-def _described_of(admin: Admin, names: list[str]) -> tuple[list[GroupDescription], list[KohortError]]:
-    """Return the groups that could be described, and why the others could not."""
-    told = admin.describe_groups(names, timeout_ms=ADMIN_MS)
-    errors = [no_such_group(admin, name) if is_missing(error) else error for name, error in told.errors.items()]
-    return [told[name] for name in names if name not in told.errors], errors
+def _described(
+    seen: GroupsSeen, status: GroupFinding, nodes: dict[int, str], pushed: MemberReports, *, behind: bool
+) -> GroupDescribed:
+    about, snapshot = seen.descriptions[status.group], seen.snapshots[status.group]
+    group = described(about, snapshot, nodes.get(about.coordinator_id), status, pushed.of)
+    if behind:
+        late = {(p.topic, p.partition) for p in status.partitions if p.lag is None or p.blame != "none"}
+        group.partitions[:] = [row for row in group.partitions if (row.topic, row.partition) in late]
+    return group
 
 
-def _say_note(about: GroupDescription, left: list[TopicPartition]) -> None:
-    """Say on stderr what the table does not show: that it rebalances, that nobody is there."""
-    if about.state in ("PreparingRebalance", "CompletingRebalance"):
-        print_prose(f"group {about.group_id!r} is rebalancing", err=True)
-    elif note := modern_note(about):
-        print_prose(note, err=True)
-    elif not about.members:
-        print_prose(f"group {about.group_id!r} has no active members", err=True)
-    elif left:
-        print_prose(unowned_note(about, left), err=True)
+def reconciling_note(group: GroupDescribed) -> str | None:
+    """Return how far a group of KIP-848 is from its target; None if it is there."""
+    if group.state == "Assigning":
+        return (
+            f"group {group.group!r} waits for its target: its epoch is {group.group_epoch}, "
+            f"the target is that of {group.assignment_epoch}"
+        )
+    if group.state != "Reconciling":
+        return None
+    give_up = sum(len(m.to_give_up) for m in group.members)
+    return (
+        f"group {group.group!r} is on its way to its target of epoch {group.assignment_epoch}: "
+        f"{give_up} partition{'' if give_up == 1 else 's'} still to be given up, "
+        f"{sum(len(m.to_get) for m in group.members)} to be got; --members shows by whom"
+    )
 
 
-def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> str:
-    """That nobody reads some of what the group subscribes to, how that comes about, and what ends it."""
-    names = ", ".join(str(tp) for tp in partitions[:5]) + (" and more" if len(partitions) > 5 else "")
-    count = len(partitions)
+def unowned_note(group: GroupDescribed) -> str | None:
+    """Return which subscribed partitions no member reads, the cause and the end of that."""
+    if not group.unowned:
+        return None
+    names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
+    count = len(group.unowned)
     what = (
-        f"{count} partition{'s' * (count > 1)} of {about.group_id!r} "
+        f"{count} partition{'s' * (count > 1)} of {group.group!r} "
         f"{'are' if count > 1 else 'is'} read by no member: {names}. "
     )
-    if about.group_type == "consumer":
+    if group.group_type == "consumer":
         return what + "The coordinator has yet to see that its topics grew"
     return (
         what
         + "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
         "rebalance: the next rebalance of the group gives that out again"
     )
+
+
+class CellTable(NamedTuple):
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
+def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
+    """Return a row per partition; ``verbose``: with the leader epoch of the commit (KIP-1099), rates and reasons."""
+    findings = {(one.topic, one.partition): one for one in status.partitions}
+    epoch = ("LEADER-EPOCH",) if verbose else ()
+    more = ("STABLE-LAG", "LEAD", "OUT", "IN", "WHY") if verbose else ()
+    columns = ("GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST")
+
+    def cells(row: GroupPartitionRow, one: PartitionFinding) -> tuple[object, ...]:
+        at = (group.group, row.topic, row.partition, *((row.leader_epoch,) if verbose else ()))
+        kafka = (*at, row.current_offset, row.log_end_offset, row.lag, row.member_id, row.host, row.client_id)
+        ours = (one.status, lag_time_text(one.lag, one.lag_ms, complete=True))
+        if not verbose:
+            return (*kafka, *ours)
+        rates = (rate_text(one.read_per_s), rate_text(one.written_per_s))
+        return (*kafka, *ours, one.stable_lag, one.lead, *rates, one.unknown or one.reason)
+
+    rows = [cells(row, findings[row.topic, row.partition]) for row in group.partitions]
+    return CellTable((*columns, "CLIENT-ID", "STATUS", "LAG-TIME", *more), rows)
+
+
+def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
+    """Return a row per topic, the largest lag first; ``verbose``: with rates."""
+    columns = ("GROUP", "TOPIC", "#PARTITIONS", "BEHIND", "LAG", "STABLE-LAG", "LAG-TIME", "ETA")
+
+    def cells(row: TopicLagRow) -> tuple[object, ...]:
+        waited = lag_time_text(row.lag, row.lag_ms, complete=status.lag_ms_complete)
+        eta = None if row.eta_ms is None else span_text(row.eta_ms)
+        shown = (group.group, row.topic, row.partitions, row.behind, row.lag, row.stable_lag, waited, eta)
+        return (*shown, row.lead, rate_text(row.read_per_s), rate_text(row.written_per_s)) if verbose else shown
+
+    return CellTable((*columns, *(("LEAD", "OUT", "IN") if verbose else ())), [cells(row) for row in group.topics])
+
+
+def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
+    """Return a row per member; ``verbose``: with epochs, assignment and target (KIP-1099)."""
+    findings = {one.who.member_id: one for one in status.members}
+    static = any(m.group_instance_id for m in group.members)
+    modern = group.group_type == "consumer"
+    mixed = modern and {"classic", "consumer"} <= {m.member_type for m in group.members}
+    columns = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if static else []), "HOST", "CLIENT-ID", "#PARTITIONS"]
+    if verbose:
+        columns += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        columns += ["UPGRADED"] if mixed else []
+        columns += ["LAG", "LAG-TIME", "ETA"]
+    else:
+        columns += ["TO-GIVE-UP", "TO-GET"] if modern else ["LAG", "ASSIGNMENT"]
+
+    def cells(m: GroupMemberRow, one: MemberFinding | None) -> tuple[object, ...]:
+        who = [group.group, m.member_id, *([m.group_instance_id] if static else [])]
+        row: list[object] = [*who, m.host, m.client_id, len(m.assignment)]
+        if verbose:
+            row += _progress(m, group.assignment_epoch)
+            row += [UPGRADED.get(m.member_type)] if mixed else []
+            waited = None if one is None else lag_time_text(one.lag, one.lag_ms, complete=one.lag_ms_complete)
+            row += [m.lag, waited, None if one is None else eta_text(one.draining, one.eta_ms)]
+        else:
+            row += [_ranges(m.to_give_up), _ranges(m.to_get)] if modern else [m.lag, _ranges(m.assignment)]
+        return (*row, *((None, None) if one is None else (one.state, one.reason)))
+
+    rows = [cells(m, findings.get(m.member_id)) for m in group.members]
+    return CellTable((*columns, "STATE", "WHY"), rows)
+
+
+UPGRADED = {"consumer": "true", "classic": "false"}
+
+
+def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
+    """Return the epochs and assignments of a member; a classic group has only the assignment."""
+    if member.target_assignment is None:
+        return [None, numbered(member.assignment), None, None]
+    return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]
+
+
+def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
+    """Return the row of a group; its epochs stand where the tool has them with ``verbose``, and later without."""
+    epochs = (group.group_epoch, group.assignment_epoch)
+    where = f"({group.coordinator_id})"
+    coordinator = f"{group.coordinator} {where}" if group.coordinator else where
+    columns: tuple[str, ...] = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE")
+    row: tuple[object, ...] = (group.group, coordinator, group.assignor, group.state)
+    if verbose:
+        columns, row = (*columns, "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"), (*row, *epochs)
+    columns, row = (*columns, "#MEMBERS", "LAG"), (*row, len(group.members), group.lag)
+    if not verbose and group.group_type == "consumer":
+        columns, row = (*columns, "GROUP-EPOCH", "TARGET-EPOCH"), (*row, *epochs)
+    columns = (*columns, "HEALTH", "LAG-TIME", "ETA", "BLAME", "REBALANCES-1H", "LAST-REBALANCE")
+    waited = lag_time_text(status.lag, status.lag_ms, complete=status.lag_ms_complete)
+    blame = None if status.blame in ("none", "unknown") else status.blame
+    found = (status.health, waited, eta_text(status.draining, status.eta_ms), blame, status.rebalances_1h)
+    return CellTable(columns, [(*row, *found, last_rebalance_text(status))])
+
+
+VIEWS = {"offsets": offsets_table, "topics": topics_table, "members": members_table, "state": state_table}
+
+
+def _places(names: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
+
+
+def _ranges(names: Iterable[str]) -> str:
+    return in_ranges(_places(names))
+
+
+def numbered(names: Iterable[str]) -> str:
+    """Return partitions as Kafka's tool does: ``orders:0,1,2;payments:1``."""
+    numbers = by_topic(sorted(set(_places(names))))
+    return ";".join(f"{topic}:{','.join(map(str, of_topic))}" for topic, of_topic in sorted(numbers.items()))
+
+
+class MemberReports:
+    """The last metrics that clients pushed (KIP-714), by member."""
+
+    def __init__(self, reports: Sequence[ClientReport]) -> None:
+        self._by_group: dict[str | None, list[ClientReport]] = {}
+        for report in reports:
+            self._by_group.setdefault(report.group, []).append(report)
+        self._of_members: dict[tuple[str, str], ClientReport] = {}
+
+    def of(self, group: str, member: MemberDescription) -> MemberMetrics | None:
+        from kohort.telemetry.report import report_of_member
+
+        reports = self._by_group.get(group, [])
+        report = report_of_member(reports, group, member.member_id, member.client_id, member.client_host)
+        if report is None:
+            return None
+        self._of_members[group, member.member_id] = report
+        return MemberMetrics(pushed_at_ms=report.at_ms, values=unlabelled(report))
+
+    def beside(self, table: CellTable, group: GroupDescribed) -> CellTable:
+        """Return the table of the group's members with their metrics in further columns."""
+        now_ms = time.time_ns() // 1_000_000
+        nothing = [None] * len(HEADINGS)
+        found = [self._of_members.get((group.group, member.member_id)) for member in group.members]
+        cells = [nothing if report is None else vitals_of(report, now_ms) for report in found]
+        rows = [(*row, *more) for row, more in zip(table.rows, cells, strict=True)]
+        return CellTable((*table.columns, *HEADINGS), rows)
+
+
+class LagLimit(NamedTuple):
+    records: int | None = None
+    waited_ms: int | None = None
+
+
+def limit_of(text: str | None) -> LagLimit:
+    """Parse the value of --fail-above. Raises BadParameter."""
+    if text is None:
+        return LagLimit()
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        return LagLimit(records=int(text))
+    try:
+        return LagLimit(waited_ms=DURATION.convert(text, None, None))
+    except click.BadParameter as error:
+        message = f"{text[:40]!r}: expected a number of records, as 1000, or a duration, as 30s"
+        raise click.BadParameter(message, param_hint="--fail-above") from error
+
+
+def lag_above(found: GroupFinding, limit: LagLimit) -> CheckNotMet | None:
+    """Return the error of a group whose lag is above the limit, or unknown."""
+    unknown = f" (nothing is known of {found.lag_unknown} of its partitions)" if found.lag_unknown else ""
+    if limit.records is not None and (found.lag is None or found.lag_unknown or found.lag > limit.records):
+        above = found.lag is not None and found.lag > limit.records
+        state = f"is {found.lag}" if above else f"cannot be told{unknown}"
+        return CheckNotMet(f"the lag of {found.group!r} {state}; {limit.records} records are allowed")
+    if limit.waited_ms is None:
+        return None
+    if found.lag_ms is not None and found.lag_ms > limit.waited_ms:
+        state = f"has waited for {span_text(found.lag_ms)}"
+    elif found.lag is None or found.lag_ms is None or not found.lag_ms_complete:
+        state = f"has waited for a time that cannot be told{unknown}"
+    else:
+        return None
+    return CheckNotMet(f"what {found.group!r} reads next {state}; {span_text(limit.waited_ms)} are allowed")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.groups.sampling import is_missing, missing
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, DURATION
 from kohort.cli.terminal.output import output_of, print_result
@@ -17,6 +16,7 @@ from kohort.errors import ApiTimeout, KohortError
 from kohort.insight.lag import lag_of, owners_of
 from kohort.insight.names import count, limit, seconds
 from kohort.results.groups import WaitedFor
+from kohort.verbs.groups import is_missing, no_such_group
 from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def wait(group_id: str, cluster: ClusterAccess, output: str, **asked: object) ->
     with cluster.admin() as admin:
         seen = _until_open(admin, gate, start + timeout_ms / 1000, every_ms)
         if not seen:
-            raise missing(admin, group_id)
+            raise no_such_group(admin, group_id)
     now = time.monotonic()
     waited_ms = round((now - start) * 1000)
     if gate.good_since is None or not gate.has_lasted(gate.good_since, now):

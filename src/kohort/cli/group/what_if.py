@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.groups.sampling import Looks, is_missing, missing, samples_of
+from kohort.cli.groups.sampling import Looks, samples_of
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, DURATION
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table
 from kohort.errors import UsageError
 from kohort.results.groups import GroupWhatIf
+from kohort.verbs.groups import is_missing, no_such_group
 from kohort.verbs.predicting import MOST_NEWCOMERS, check_scenario, most_and_least, predict
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[Gro
         for sample in samples_of(admin, [group_id], looks):
             error = sample.errors.get(group_id)
             if error is not None:
-                raise missing(admin, group_id) if is_missing(error) else error
+                raise no_such_group(admin, group_id) if is_missing(error) else error
             found += sample.groups
         return found, racks_of(admin, found[-1].partition_counts, timeout_ms=ADMIN_MS)
 

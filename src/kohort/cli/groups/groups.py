@@ -15,7 +15,7 @@ from kohort.cli.terminal.show import cell, print_prose, print_table
 from kohort.cli.terminal.wording import eta_text, lag_time_text, last_rebalance_text
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
 from kohort.results.groups import DoctorReport, GroupsListed
-from kohort.verbs.group_rows import idle_of, row_of, worst_first
+from kohort.verbs.describing import idle_of, row_of, worst_first
 from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from kohort.cli.groups.journal import journal_of, store_option, tell, tell_if_st
 from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.cli.terminal.options import ADMIN_MS, DURATION
 from kohort.cli.terminal.show import harmless
-from kohort.errors import ApiError, ApiTimeout, ConfigError, ErrorCode, KohortError
-from kohort.nearest import did_you_mean
-from kohort.verbs.refusals import NothingThere
+from kohort.errors import ApiTimeout, ConfigError, KohortError
+from kohort.verbs.groups import is_missing, no_such_group
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
+    from kohort.client.admin.model import GroupDescription
     from kohort.insight.findings.groups import GroupFinding
     from kohort.insight.findings.model import RebalanceFinding
     from kohort.insight.snapshot import GroupSnapshot
@@ -82,6 +82,7 @@ MOST_LOOKS: Final = 10
 MANY_GROUPS: Final = 1000
 """Of more groups the log is not asked how long records have waited, unless ``--append-times`` says so."""
 DEFAULT_TIMES: Final = 5000
+APPEND_MS: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,6 @@ class Looks:
 
     watch_ms: int = 0
     append_times: int | None = None
-    append_ms: int = 5000
     journal: bool = True
     store: Path | None = None
     """A watcher's file to read the journal from."""
@@ -107,6 +107,8 @@ class GroupsSeen:
     """Of groups that could not be described, and of brokers that did not tell theirs."""
     unseen: list[str] = field(default_factory=list)
     """What could not be seen of the groups that were."""
+    descriptions: dict[str, GroupDescription] = field(default_factory=dict)
+    snapshots: dict[str, GroupSnapshot] = field(default_factory=dict)
     not_looked_into: int = 0
     times_left_out: bool = False
 
@@ -123,7 +125,6 @@ def look_options(command: F) -> F:
         looks = Looks(
             watch_ms=options.pop("watch_ms") or 0,
             append_times=options.pop("append_times"),
-            append_ms=options.pop("append_ms"),
             journal=options.pop("journal"),
             store=options.pop("store"),
         )
@@ -133,10 +134,6 @@ def look_options(command: F) -> F:
     for option in (
         store_option,
         click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
-        click.option(
-            "--append-for", "append_ms", type=DURATION, default="5s", show_default=True,
-            help="For how long logs are asked since when records wait.",
-        ),
         click.option(
             "--append-times", type=click.IntRange(min=0), metavar="N",
             help="At how many offsets; 0 for no times. [5000, of over 1000 groups 0]",
@@ -160,7 +157,7 @@ def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bo
         others = sorted({g.group_type for g in listed.groups if g.group_type.lower() not in READABLE})
         if others:
             click.echo(harmless(f"groups of other types are left out: {', '.join(others)}"), err=True)
-        seen = _look(cluster, admin, names, looks)
+        seen = look_at_groups(cluster, admin, names, looks)
         # One that was deleted since it was listed is none that is missing here.
         seen.errors = {name: error for name, error in seen.errors.items() if not is_missing(error)}
         seen.errors |= {f"broker {node_id}": error for node_id, error in listed.errors.items()}
@@ -170,10 +167,10 @@ def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bo
 def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[GroupFinding, GroupsSeen]:
     """Look at one group. Raises NothingThere, with a guess at what was meant, where there is none."""
     with cluster.admin() as admin:
-        seen = _look(cluster, admin, [group_id], looks)
+        seen = look_at_groups(cluster, admin, [group_id], looks)
         error = seen.errors.get(group_id)
         if error is not None:
-            raise missing(admin, group_id) if is_missing(error) else error
+            raise no_such_group(admin, group_id) if is_missing(error) else error
         return seen.groups[0], seen
 
 
@@ -187,22 +184,9 @@ def tell_unseen(seen: GroupsSeen, command: str) -> KohortError | None:
     return KohortError(f"not all of {len(seen.unseen)} groups was seen") if seen.unseen else None
 
 
-def is_missing(error: KohortError) -> bool:
-    """Tell whether an error says that there is no such group."""
-    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def missing(admin: Admin, group_id: str) -> NothingThere:
-    """Return the error that says that a group is not there, with a guess at what was meant."""
-    names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
-    servers = ",".join(admin.config.bootstrap_servers)
-    return NothingThere(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
-
-
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Leave garbage alone for a while: of ten thousand groups nothing is any, and looking for it takes a third of the
-    time."""
+    """Disable the garbage collector: with ten thousand groups it takes a third of the time and finds nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -212,12 +196,9 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _look(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
-    with uncollected():
-        return _seen(cluster, admin, names, looks)
-
-
-def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+@uncollected()
+def look_at_groups(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Looks) -> GroupsSeen:
+    """Sample these groups, and read their rebalances of the last hour."""
     from kohort.insight.findings.groups import find_group
     from kohort.watch.sampling import unseen_of
 
@@ -233,6 +214,8 @@ def _seen(cluster: ClusterAccess, admin: Admin, names: Sequence[str], looks: Loo
         [],
         rebalances,
         dict(last.errors),
+        descriptions=last.descriptions,
+        snapshots={snapshot.group: snapshot for snapshot in last.groups},
         not_looked_into=last.not_looked_into,
         times_left_out=not _times(names, looks) and bool(names),
     )
@@ -245,7 +228,7 @@ def samples_of(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[Gro
     """Take samples; only the last asks logs how long records have waited."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
-    limits = SamplingLimits(append_times=_times(names, looks), append_ms=looks.append_ms, timeout_ms=ADMIN_MS)
+    limits = SamplingLimits(append_times=_times(names, looks), append_ms=APPEND_MS, timeout_ms=ADMIN_MS)
     if looks.watch_ms:
         count = max(2, min(MOST_LOOKS, looks.watch_ms // 1000))
         for _ in range(count - 1):

@@ -126,9 +126,9 @@ def heading(this: RebalanceFinding) -> str:
     return f"{word} {before} -> {after}{second}"
 
 
-def print_fact(what: str, text: str) -> None:
-    """Print a line of the story: what it is, and behind it, however long, the text."""
-    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
+def print_fact(what: str, text: str, *, err: bool = False) -> None:
+    """Print a keyword and its text."""
+    print_prose(text, indent=" " * 12, first=f"  {what:<10}", err=err)
 
 
 def ago(at_ms: int) -> str:

@@ -27,7 +27,7 @@ export function MembersView({ group, status }) {
   const more = new Map((described.body?.members ?? []).map((one) => [one.member_id, one]));
   const matches = matcher(params.filter);
   const shown = status.members.filter((one) => matches([memberName(one.who), one.who.client_id, one.who.host, one.state, one.reason]));
-  return html`<${Heading} level=${2} title="Members" sentence=${sentenceOf(status)} command=${`kohort group members ${shellWord(group)}`} markdown=${() => asMarkdown(status)}>
+  return html`<${Heading} level=${2} title="Members" sentence=${sentenceOf(status)} command=${`kohort group describe ${shellWord(group)} --members`} markdown=${() => asMarkdown(status)}>
       <${Search} value=${params.filter ?? ""} label="Filter members" onInput=${(filter) => choose({ filter })} /><//>
     <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="It has no members: nobody reads." />
     ${status.protocol === "consumer" && html`<${Reconciliation} standing=${more.size ? standingOf(status, more, journal) : journal} />`}

@@ -26,7 +26,7 @@ export function OverviewView({ group, status }) {
   const doctor = useJson("/doctor", { group }, { on: ["group"] });
   const findings = (doctor.body?.findings ?? []).filter((one) => one.group === group);
   return html`
-    <${Heading} level=${2} title="Now" command=${`kohort group status ${shellWord(group)}`} markdown=${() => asMarkdown(status, findings)} />
+    <${Heading} level=${2} title="Now" command=${`kohort group describe ${shellWord(group)} --state`} markdown=${() => asMarkdown(status, findings)} />
     ${status && html`<${Cards} status=${status} group=${group} />`}
     ${findings.length > 0 && html`<section><h2>What to do next</h2><${Findings} findings=${findings} /></section>`}
     <section><h2>Lag, and rebalances</h2><${Answer} of=${history}>${(body) => html`<${Chart} history=${body} rebalances=${rebalances.body?.rebalances ?? []} group=${group} />`}<//></section>

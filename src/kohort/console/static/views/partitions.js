@@ -30,7 +30,7 @@ export function PartitionsView({ group, status }) {
   const only = ONLY.find(([name]) => name === (params.only ?? "")) ?? ONLY[0];
   const matches = matcher(params.filter);
   const shown = status.partitions.filter((one) => only[2](one) && matches([`${one.topic}-${one.partition}`, one.owner && memberName(one.owner), one.status, one.reason]));
-  return html`<${Heading} level=${2} title="Partitions" sentence=${sentenceOf(status)} command=${`kohort group partitions ${shellWord(group)}`} markdown=${() => asMarkdown(shown)}>
+  return html`<${Heading} level=${2} title="Partitions" sentence=${sentenceOf(status)} command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(shown)}>
       <${Search} value=${params.filter ?? ""} label="Filter partitions" onInput=${(filter) => choose({ filter })} /><//>
     <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => html`<button type="button" aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${status.partitions.filter(test).length}</b></button>`)}</div>
     ${params.peek && html`<${Peek} path=${pathOf("groups", group, "peek")} place=${params.peek} command=${(topic, partition) => `kohort group peek ${shellWord(group)} ${shellWord(`${topic}:${partition}`)}`} />`}
