@@ -39,7 +39,7 @@ def test_a_look_that_is_given_up_loses_no_entries():
             tell(server, 2, "b")
             await state.look()
             assert named(state.take_entries()) == ["a", "b"]
-            assert state.take_entries() == [], "each once"
+            assert list(state.take_entries()) == [], "each once"
         finally:
             state.end()
             await server.stop()

@@ -21,7 +21,7 @@ from kohort.aio.serving.cluster_server import start_brokers
 from kohort.config.broker import METRICS_OF, BrokerConfig
 from kohort.config.options import parse_config
 from kohort.errors import ErrorCode
-from kohort.metrics import group_counts
+from kohort.metrics import rebalance_counts
 from kohort.metrics.beside_a_broker import metrics_beside
 from kohort.metrics.catalogue import CATALOGUE
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
@@ -123,8 +123,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]
         pytest.MonkeyPatch.context() as patch,
         a_broker(tmp_path_factory.mktemp("data"), **options) as (bootstrap, url),
     ):
-        patch.setattr(group_counts, "GRACE_MS", -WHILE_MS)  # a page has what just happened
-        patch.setattr(group_counts, "RESUME_MS", -WHILE_MS)
+        patch.setattr(rebalance_counts, "GRACE_MS", -WHILE_MS)  # a page has what just happened
+        patch.setattr(rebalance_counts, "RESUME_MS", -WHILE_MS)
         work(bootstrap)
         with Consumer(bootstrap_servers=bootstrap, group_id="billing") as consumer:
             consumer.subscribe(["orders"])

@@ -12,7 +12,7 @@ from kohort.console.app import ConsoleOptions
 from kohort.console.connections import AT_ONCE
 from kohort.console.guard import MOST_BODY, MOST_TARGET, Hosts
 from kohort.console.logins import FAILED_S, FAILURES, MOST_SESSIONS, Attempts, LoggedIn, Sessions, by_password
-from kohort.metrics.hosts import host_of, is_own_name
+from kohort.metrics.serving import host_of, is_own_name
 from support.console_client import console, live
 
 POSTS = [

@@ -19,7 +19,7 @@ from kohort.errors import (
     MissingExtra,
     UsageError,
 )
-from kohort.metrics.hosts import is_own_name
+from kohort.metrics.serving import is_own_name
 from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 

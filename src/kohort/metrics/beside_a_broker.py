@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,20 +15,19 @@ from kohort.aio.serving.server import Server
 from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
 from kohort.errors import KohortError
-from kohort.metrics.breathing import breathe
-from kohort.metrics.exposition import check_extra, text_of
+from kohort.metrics.broker_families import WatchedCluster
+from kohort.metrics.exposition import Pauses, check_extra, text_of
 from kohort.metrics.families import PageOptions, made_page, sets_of
-from kohort.metrics.group_views import GroupView, GroupViews
+from kohort.metrics.group_families import GroupViews
 from kohort.metrics.own_state import Looked, OwnState
 from kohort.metrics.page import Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
 from kohort.metrics.serving import Pages, checked_address, serving
-from kohort.metrics.watched import WatchedCluster
 
 LOOK_S: Final = 10.0
 """How long a look at the broker may take: on a loop that is busy, it gives way to everything else."""
 VIEWS_AT_ONCE: Final = 5
-"""How many groups are let go of before others work."""
+"""Groups that are freed between two pauses."""
 
 
 @contextmanager
@@ -74,6 +73,7 @@ class BrokerLooks:
         self._state = state
         self._loop = loop
         self._options = options
+        self._pauses = Pauses()
         self._counts = RebalanceCounts()
         self._views = GroupViews(self._counts.times)
 
@@ -81,9 +81,8 @@ class BrokerLooks:
         """Look at everything, and return a page of it. Raises KohortError where the broker is too busy."""
         with put_off():
             page = self._page(self._looked())
-            made = text_of(page, form, of_process=True)
-            for _ in page.let_go():
-                breathe()
+            made = text_of(page, form, self._pauses)
+            self._work_through(page.let_go())
             return made
 
     def _looked(self) -> Looked:
@@ -94,15 +93,11 @@ class BrokerLooks:
             asked.cancel()
             raise KohortError(f"the broker was too busy to be looked at within {LOOK_S:g} s") from None
         finally:
-            self._counts.add(self._state.take_entries())
+            self._counts.add(self._pauses.between(self._state.take_entries()))
 
     def _page(self, looked: Looked) -> Page:
-        for _ in self._counts.settle(looked.cluster.at_ms):
-            breathe()
-        views: list[GroupView] = []
-        for view in self._views.look(looked.cluster.groups):
-            views.append(view)
-            breathe()
+        self._work_through(self._counts.settle(looked.cluster.at_ms))
+        views = list(self._pauses.between(self._views.look(looked.cluster.groups)))
         pieces = made_page(
             looked.cluster,
             views,
@@ -111,10 +106,13 @@ class BrokerLooks:
             brokers=tuple(looked.brokers),
             process=replace(looked.process, watched=None if self._watched is None else self._watched()),
         )
-        for page in pieces:
+        for page in self._pauses.between(pieces):
             made = page
-            breathe()
         while views:
             del views[-VIEWS_AT_ONCE:]
-            breathe()
+            self._pauses.pause()
         return made
+
+    def _work_through(self, pieces: Iterable[object]) -> None:
+        for _ in self._pauses.between(pieces):
+            pass

@@ -1,17 +1,191 @@
-"""The health of our own brokers, from copies of what they count."""
+"""The health of our own brokers: copies of what they count, taken at one moment, and the rows made from them.
+
+Beside our own names there are those that JMX exporters make of the beans of Apache Kafka's group coordinator (KIP-848).
+``WatchedCluster`` is another cluster that the broker's process watches.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from kohort.broker.broker import Broker
 from kohort.broker.counters import SIZES, Durations
 from kohort.errors import ErrorCode
-from kohort.metrics.broker_copy import NO_LIMIT, BrokerCopy, ProcessCopy
+from kohort.log.listener import LogCounters
 from kohort.metrics.page import Page, bounded
+from kohort.telemetry.report import ClientReport
 from kohort.version import VERSION
+from kohort.wire.apis import APIS
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedCluster:
+    """A watcher at one moment. Counts are since it began."""
+
+    address: str
+    is_up: bool = False
+    """Whether it reads, and has read all that was there when it began."""
+    until_ms: int | None = None
+    """Until when it watched; None before it did."""
+    groups: int = 0
+    partitions: int = 0
+    records: int = 0
+    left_out: int = 0
+    unread: int = 0
+    failures: int = 0
+    rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By group and cause."""
+
+
+def add_watched(page: Page, watched: WatchedCluster) -> None:
+    """Add the rows of a watcher."""
+    where = watched.address
+    page.add("kohort_watch_up", int(watched.is_up), where)
+    page.add(
+        "kohort_watch_until_timestamp_seconds", None if watched.until_ms is None else watched.until_ms / 1000, where
+    )
+    page.add("kohort_watch_groups", watched.groups, where)
+    page.add("kohort_watch_partitions", watched.partitions, where)
+    page.add("kohort_watch_records_total", watched.records, where)
+    page.add("kohort_watch_left_out_records_total", watched.left_out, where)
+    page.add("kohort_watch_unread_records_total", watched.unread, where)
+    page.add("kohort_watch_failures_total", watched.failures, where)
+    for (group, cause), count in sorted(watched.rebalances.items()):
+        page.add("kohort_watch_rebalances_total", count, where, group, cause)
+
+
+NO_LIMIT = -1
+ARRIVING, UNREAD = "requests that arrive (queued.max.request.bytes)", "unread answers (queued.max.request.bytes)"
+GROUPS, CONNECTIONS = "groups (group.coordinator.max.bytes)", "connections (max.connections)"
+SESSIONS = "fetch sessions (max.incremental.fetch.session.cache.slots)"
+SESSION_PARTITIONS = "partitions in fetch sessions"
+PRODUCERS = "idempotent producers (kohort.producer.max.ids)"
+TRANSACTIONS = "transactional ids (transaction.coordinator.max.bytes)"
+ABORTED = "aborted transactions in memory"
+
+
+@dataclass(slots=True)
+class BrokerCopy:
+    """One broker."""
+
+    node: int
+    took: dict[str, Durations]
+    """By API; those that were asked for at all."""
+    errors: dict[tuple[str, int], int]
+    """By API and code."""
+    numbers: dict[str, float]
+    """By the name of the metric."""
+    ended: dict[str, int]
+    waiting: dict[str, int]
+    budgets: dict[str, tuple[float, float]]
+    """Used and allowed, by name."""
+    refusals: dict[str, int]
+    throttled_ms: dict[str, int]
+    journal: dict[str, int]
+    fenced: dict[tuple[str, str], int]
+    """By API and error."""
+    load_ms_longest: int
+    pushes: dict[str, int]
+    """Of metrics of clients (KIP-714), by what became of them."""
+    fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+    """The same of each group that there is."""
+    groups: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By protocol and state."""
+    offsets: int = 0
+    reports: list[ClientReport] = field(default_factory=list)
+    """What clients pushed last, where it is to be on the page."""
+
+
+@dataclass(slots=True)
+class ProcessCopy:
+    """What is one for all brokers of a process."""
+
+    log: LogCounters
+    topics: int = 0
+    partitions: int = 0
+    segments: int = 0
+    size_bytes: int = 0
+    flushes: Durations | None = None
+    loop_lag: Durations | None = None
+    watched: WatchedCluster | None = None
+    """Another cluster that is watched beside them."""
+
+
+def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
+    """Return what a broker counts, as it is now. Takes some tens of microseconds."""
+    state, counts = broker.state, broker.state.counters
+    offsets, connections, purgatory = state.coordinator.counters, state.connections, state.purgatory
+    used = {key: api for key, api in counts.by_api.items() if api.took.total_ns or api.took.count}
+    return BrokerCopy(
+        node=state.node.node_id,
+        took={APIS[key].name: api.took.copy() for key, api in used.items()},
+        errors={(APIS[key].name, code): times for key, api in used.items() for code, times in api.errors.items()},
+        numbers={
+            "kohort_broker_received_bytes_total": counts.bytes_in,
+            "kohort_broker_sent_bytes_total": counts.bytes_out,
+            "kohort_broker_connections": len(connections),
+            "kohort_broker_pushing_clients": len(state.client_metrics.instances),
+            "kohort_broker_connections_opened_total": connections.opened,
+            "kohort_broker_connections_refused_total": connections.refused,
+            "kohort_broker_logins_total": counts.logins,
+            "kohort_broker_failed_logins_total": counts.failed_logins,
+            "kohort_broker_failed_handshakes_total": failed_handshakes,
+            "kohort_broker_fetches_waited_total": purgatory.parked,
+            "kohort_broker_fetches_expired_total": purgatory.expired,
+            "kohort_broker_long_requests_total": broker.long_work.begun,
+            "kohort_broker_offsets_committed_total": offsets.committed,
+            "kohort_broker_offsets_expired_total": offsets.expired,
+            "kohort_broker_offsets_deleted_total": offsets.deleted,
+            "kohort_broker_group_loads_total": counts.loads,
+            "kohort_broker_group_load_seconds_total": counts.load_ms_total / 1000,
+            "kohort_broker_journal_entries_forgotten_total": counts.entries_forgotten,
+        },
+        ended=dict(counts.closed),
+        waiting={
+            "fetch": len(purgatory),
+            "flush": len(state.flushes),
+            "long": len(broker.long_work),
+        },
+        budgets=_budgets(broker),
+        refusals={
+            GROUPS: state.coordinator.budget.refused,
+            UNREAD: state.unread.ended,
+            PRODUCERS: state.topics.producer_room.refused,
+            TRANSACTIONS: state.cluster.transactions.room.refused,
+        },
+        throttled_ms={quota.value: ms for quota, ms in state.quotas.throttled_ms.items()},
+        journal={_tag(kind): times for kind, times in counts.journal.items()},
+        fenced=dict(state.coordinator.fenced.by_kind),
+        load_ms_longest=counts.load_ms_longest,
+        pushes=asdict(state.client_metrics.instances.counts),
+    )
+
+
+def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
+    state, connections = broker.state, broker.state.connections
+    arriving, sessions, groups = connections.frame_budget, state.sessions, state.coordinator.budget
+    producers, transactions = state.topics.producer_room, state.cluster.transactions.room
+    return {
+        CONNECTIONS: (len(connections), state.config.max_connections),
+        ARRIVING: (arriving.used_bytes, arriving.limit),
+        UNREAD: (state.unread.held_bytes, state.unread.limit),
+        GROUPS: (groups.at_most, groups.limit),
+        PRODUCERS: (producers.at_most, producers.limit),
+        TRANSACTIONS: (transactions.used, transactions.limit),
+        ABORTED: (state.topics.aborted_pages.used, state.topics.aborted_pages.limit),
+        SESSIONS: (len(sessions), sessions.slots),
+        SESSION_PARTITIONS: (sessions.partitions(), sessions.most_partitions),
+    }
+
+
+def _tag(kind: type) -> str:
+    """Return the name that the journal's JSON has for a kind of entry."""
+    return str(kind.__struct_config__.tag)  # type: ignore[attr-defined]  # msgspec's
+
 
 SHOWN_SIZES: Final = range(14, 37, 2)
 """Durations are told by powers of four, from 16 microseconds to 69 seconds."""
@@ -49,8 +223,8 @@ def add_brokers(page: Page, brokers: Sequence[BrokerCopy], cluster_id: str) -> N
             _add_durations(page, "kohort_broker_request_duration_seconds", took, node, api)
 
 
-def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> None:
-    """Add which requests were refused in each group; one that has moved was refused at several brokers."""
+def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
+    """Add the refused requests, group by group; a group that moved has some at several brokers."""
     counted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for one in brokers:
         for name, kinds in one.fenced_in.items():
@@ -58,6 +232,7 @@ def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> None:
     for name, all_kinds in sorted(counted.items()):
         for (api, error), times in sorted(all_kinds.items()):
             page.add("kohort_group_fenced_requests_total", times, name, api, error)
+        yield
 
 
 def add_clients(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
@@ -99,8 +274,8 @@ def add_process(page: Page, process: ProcessCopy) -> None:
     page.add("kohort_log_partitions", process.partitions)
     page.add("kohort_log_segments", process.segments)
     page.add("kohort_log_size_bytes", process.size_bytes)
-    for field, name in LOG.items():
-        page.add(name, getattr(process.log, field))
+    for counter, name in LOG.items():
+        page.add(name, getattr(process.log, counter))
     if process.flushes is not None:
         _add_durations(page, "kohort_log_flush_duration_seconds", process.flushes)
     if process.loop_lag is not None:
@@ -118,3 +293,38 @@ def _error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+JMX_GROUPS: Final = "kafka_server_group_coordinator_metrics_"
+JMX_MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+CLASSIC_STATES: Final = ("Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance")
+
+
+def add_jmx(page: Page, brokers: Sequence[BrokerCopy]) -> None:
+    """Add what Kafka's coordinator tells, of each broker."""
+    for one in brokers:
+        node = one.node
+        count = {
+            protocol: sum(groups for (of, _), groups in one.groups.items() if of == protocol)
+            for protocol in ("classic", "consumer")
+        }
+        for protocol, groups in count.items():
+            page.add(f"{JMX_GROUPS}group_count", groups, node, protocol)
+        for state in CONSUMER_STATES:
+            page.add(f"{JMX_GROUPS}consumer_group_count", one.groups["consumer", state], node, state.lower())
+        page.add(f"{JMX_GROUPS}classic_group_count", count["classic"], node)
+        page.add(f"{JMX_GROUPS}offset_count", one.offsets, node)
+        for what in ("committed", "expired", "deleted"):
+            name = {"committed": "commit", "expired": "expiration", "deleted": "deletion"}[what]
+            page.add(f"{JMX_GROUPS}offset_{name}_count", one.numbers[f"kohort_broker_offsets_{what}_total"], node)
+        page.add(f"{JMX_GROUPS}group_completed_rebalance_count", one.journal.get("assignment_written", 0), node)
+        page.add(f"{JMX_GROUPS}consumer_group_rebalance_count", one.journal.get("epoch_raised", 0), node)
+        page.add(f"{JMX_GROUPS}partition_load_time_max", one.load_ms_longest, node)
+        loads = one.numbers["kohort_broker_group_loads_total"]
+        total_ms = one.numbers["kohort_broker_group_load_seconds_total"] * 1000
+        page.add(f"{JMX_GROUPS}partition_load_time_avg", total_ms / loads if loads else 0, node)
+        page.add(f"{JMX_MANAGER}numgroups", count["classic"], node)
+        for state in CLASSIC_STATES:
+            page.add(f"{JMX_MANAGER}numgroups{state.lower()}", one.groups["classic", state], node)
+        page.add(f"{JMX_MANAGER}numoffsets", one.offsets, node)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import ConfigError
-from kohort.metrics import broker_families, group_families, jmx, kafka_exporter
-from kohort.metrics.broker_copy import BrokerCopy, ProcessCopy
+from kohort.metrics import broker_families, group_families
+from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, add_watched
 from kohort.metrics.catalogue import COMPATIBLE, Set
-from kohort.metrics.cluster import ClusterSnapshot
-from kohort.metrics.group_views import GroupView
+from kohort.metrics.cluster import ClusterSnapshot, add_cluster, add_committed, add_topic_partitions, partition_counts
+from kohort.metrics.group_families import GroupView
 from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
-from kohort.metrics.watched import add_watched
 
 PARTITIONS_MOST: Final = 1_000
 """How many partitions of a group have series of their own, unless told otherwise."""
@@ -56,27 +55,22 @@ def made_page(
     if process is not None and process.watched is not None:
         add_watched(page, process.watched)
     if "jmx" in options.sets:
-        jmx.add_brokers(page, brokers)
+        broker_families.add_jmx(page, brokers)
     yield page
-    if "kafka_exporter" in options.sets:
-        kafka_exporter.add_cluster(page, cluster)
+    for _ in _rows_of_groups(page, cluster, views, options, rebalances):
         yield page
-    for view in views:
-        group_families.add_group(page, view)
+    for _ in broker_families.add_fenced(page, brokers):
         yield page
-    if rebalances is not None:
-        rebalances.add_to(page)
-        yield page
-    broker_families.add_fenced(page, brokers)
-    counts = kafka_exporter.partition_counts(cluster)
+    counts = partition_counts(cluster)
     for view in views:
         _add_partitions(page, view, counts, options)
         yield page
     if rebalances is not None:
-        rebalances.add_durations(page)
+        for _ in rebalances.add_durations(page):
+            yield page
     for topic in cluster.topics:
         if "kafka_exporter" in options.sets:
-            kafka_exporter.add_topic_partitions(page, topic)
+            add_topic_partitions(page, topic)
         yield page
     for _ in broker_families.add_clients(page, brokers):
         yield page
@@ -84,7 +78,24 @@ def made_page(
     yield page
 
 
+def _rows_of_groups(
+    page: Page,
+    cluster: ClusterSnapshot,
+    views: Sequence[GroupView],
+    options: PageOptions,
+    rebalances: RebalanceCounts | None,
+) -> Iterator[None]:
+    """Add groups as a whole, by all sets of names."""
+    if "kafka_exporter" in options.sets:
+        yield from add_cluster(page, cluster)
+    for view in views:
+        group_families.add_group(page, view)
+        yield
+    if rebalances is not None:
+        yield from rebalances.add_to(page)
+
+
 def _add_partitions(page: Page, view: GroupView, counts: Mapping[str, int], options: PageOptions) -> None:
     group_families.add_group_partitions(page, view, options.most_partitions)
     if "kafka_exporter" in options.sets:
-        kafka_exporter.add_group_partitions(page, view.now, counts, options.most_partitions)
+        add_committed(page, view.now, counts, options.most_partitions)

@@ -54,16 +54,20 @@ class Page:
 
     def add(self, name: str, value: float | None, *labels: object) -> None:
         """Add a row; without a value there is none."""
-        if value is not None:
-            self._put(name, "", tuple(map(label, labels)), value)
+        if value is None:
+            return
+        if self._held >= self._most:
+            self.dropped += 1  # before the labels are made: most rows of a large cluster end here
+            return
+        self._put(name, "", tuple(map(label, labels)), value)
 
     def add_histogram(self, name: str, sums: Mapping[float, int], total: float, *labels: object) -> None:
         """Add a histogram: how many took at most as long as each bound, the last of which is infinite; and how long all
         took together."""
-        told = tuple(map(label, labels))
         if self._held + len(sums) + 2 > self._most:
             self.dropped += len(sums) + 2
             return
+        told = tuple(map(label, labels))
         for bound, count in sums.items():
             self._put(name, "_bucket", (*told, _bound(bound)), count)
             last = count
@@ -90,9 +94,6 @@ class Page:
             rows = self._rows[name] = {}
         elif (end, labels) in rows:
             return  # two names that look alike, once they are made harmless
-        if self._held >= self._most:
-            self.dropped += 1
-            return
         rows[end, labels] = value
         self._held += 1
 

@@ -1,18 +1,227 @@
-"""Rebalances that are over, counted by group and cause from the entries of a journal as they come.
+"""Rebalances that are over, counted once each by group and cause, from the entries of a journal as they come.
 
-Causes are what ``kohort.insight`` finds. What is counted, and when, is in ``group_counts``. A group that is gone takes
-its counts with it.
+Counts follow from the entries alone, never from the time of a scrape: a rebalance is counted by its journal until some
+seconds after its end, since the cause of a departure is known when its connection closes. The first fetches of new
+owners are added a minute later. Entries are kept for as long as later rebalances need them (``REMEMBERED_MS``).
+Causes are those of ``kohort.insight``. The counts of a group that is gone are gone too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.journal import GroupDeleted, JournalEntry
+from kohort.coordinator.entry_sizes import held_bytes
+from kohort.coordinator.journal import EpochRaised, GroupDeleted, JournalEntry, MemberRemoved, RequestFenced
+from kohort.insight.findings.model import RebalanceFinding
+from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.health import RebalanceTimes
-from kohort.metrics.group_counts import BOUNDS_S, GroupCounts
-from kohort.metrics.page import Page, bounded
+from kohort.insight.rebalances import REMEMBERED_MS
+from kohort.metrics.page import Exemplar, Page, bounded
+
+BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
+UNDER_WAY: Final = frozenset({"open", "assigning", "reconciling"})
+NO_REBALANCE: Final = "no_rebalance"
+GRACE_MS = 5_000
+"""How long after the end of a rebalance its journal is still heard."""
+RESUME_MS = 60_000
+"""The same for the first fetches of new owners."""
+SETTLE_MOST_MS: Final = 600_000
+"""For how long a member that never asks for its assignment keeps a rebalance from being over."""
+FINDINGS_KEPT: Final = 3
+ENTRIES_MOST: Final = 5_000
+"""Entries that are kept of one group: one that rebalances without end is told of by its last ones."""
+ENTRIES_MOST_BYTES: Final = 8 << 20
+READ_AGAIN_MOST: Final = 100_000
+"""Entries that are read again in one go, to know what they told by then. A group that rebalances all the time may have
+more: the others are counted by what is known when somebody looks."""
+TIMES_KEPT: Final = 20
+LEFT: Final = frozenset({"left", "pending_left"})
+PUT_OUT: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
+RESUME: Final = "resume"
+EVER: Final = 1 << 62
+"""A time after everything: whoever settles then counts all that is over."""
+
+Key = tuple[str, int]
+"""What tells rebalances apart: the id, and when it opened, as rounds that failed leave the generation as it is."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """What of a rebalance is counted so far."""
+
+    moved: int
+    unowned_ms: int
+    is_whole: bool = False
+
+
+class GroupCounts:
+    """What is counted of one group."""
+
+    def __init__(self) -> None:
+        self.entries: list[JournalEntry] = []
+        self._sizes: list[int] = []
+        self.held_bytes = 0
+        """About how many bytes the entries hold."""
+        self.due_ms = EVER
+        """When there is more to count, though no entry comes."""
+        self._may_read = 0
+        self._counted: dict[Key, Counted] = {}
+        self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
+        self.rebalances: Counter[tuple[str, str]] = Counter()
+        self.last: dict[tuple[str, str], Exemplar] = {}
+        """By the same: the last that was counted."""
+        self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
+        self.phase_ms: Counter[str] = Counter()
+        self.last_of_size: dict[tuple[str, int], Exemplar] = {}
+        """By phase and place in its sizes."""
+        self.moved = 0
+        self.unowned_ms = 0
+        self.evictions: Counter[str] = Counter()
+        self.fenced: Counter[tuple[str, str]] = Counter()
+
+    def add(self, entry: JournalEntry) -> None:
+        """Take an entry; what it says for itself is counted at once. Where there are too many, what is over is counted
+        now, and the older half is forgotten."""
+        size = held_bytes(entry)
+        self.entries.append(entry)
+        self._sizes.append(size)
+        self.held_bytes += size
+        if isinstance(entry, RequestFenced):
+            self.fenced[entry.api, entry.error] += 1
+        elif isinstance(entry, MemberRemoved) and entry.why not in LEFT:
+            self.evictions[entry.why] += 1
+        elif isinstance(entry, EpochRaised) and entry.cause.event in PUT_OUT:
+            self.evictions[entry.cause.event] += 1
+        if len(self.entries) > ENTRIES_MOST or self.held_bytes > ENTRIES_MOST_BYTES:
+            self.settle(EVER, look_back=False)
+            if len(self.entries) > ENTRIES_MOST // 2 or self.held_bytes > ENTRIES_MOST_BYTES // 2:
+                self._forget(len(self.entries) - len(self.entries) // 2)
+
+    def settle(self, now_ms: int, *, look_back: bool = True) -> None:
+        """Count what is over by ``now_ms``, and forget entries that say nothing any more."""
+        self.due_ms = EVER
+        found = [one for one in find_rebalances(self.entries) if one.end != NO_REBALANCE]
+        self._may_read = READ_AGAIN_MOST if look_back else 0
+        for place, one in enumerate(found):
+            after = found[place + 1] if place + 1 < len(found) else None
+            over_ms = _over_ms(one, after, now_ms)
+            if over_ms is not None:
+                self._take(found, place, over_ms, now_ms)
+            elif one.end not in UNDER_WAY:
+                self.due_ms = min(self.due_ms, one.opened_at_ms + SETTLE_MOST_MS)
+        self._prune(found)
+
+    def let_go(self) -> None:
+        """Forget the entries: what comes next is understood without what was before."""
+        self._forget(len(self.entries))
+
+    def _take(self, found: Sequence[RebalanceFinding], place: int, over_ms: int, now_ms: int) -> None:
+        """Count of a rebalance that is over what is due."""
+        key = _key(found[place])
+        counted = self._counted.get(key)
+        if counted is None:
+            if over_ms + GRACE_MS > now_ms:
+                self.due_ms = min(self.due_ms, over_ms + GRACE_MS)
+                return
+            counted = self._counted[key] = self._count(self._as_of(found, place, over_ms + GRACE_MS))
+        if not counted.is_whole:
+            if over_ms + RESUME_MS > now_ms:
+                self.due_ms = min(self.due_ms, over_ms + RESUME_MS)
+                return
+            self._complete(self._as_of(found, place, over_ms + RESUME_MS), counted)
+
+    def _as_of(self, found: Sequence[RebalanceFinding], place: int, at_ms: int) -> RebalanceFinding:
+        """Return a rebalance as the entries until ``at_ms`` tell of it."""
+        since_ms = _since_ms(found, place, found[place].opened_at_ms)
+        if self.entries[0].at_ms >= since_ms and self.entries[-1].at_ms <= at_ms:
+            return found[place]
+        told = [entry for entry in self.entries if since_ms <= entry.at_ms <= at_ms]
+        self._may_read -= len(told)
+        if self._may_read < 0:
+            return found[place]
+        key = _key(found[place])
+        return next((one for one in find_rebalances(told) if _key(one) == key), found[place])
+
+    def _count(self, one: RebalanceFinding) -> Counted:
+        if one.parent is None:
+            self.opened_at_ms.append(one.opened_at_ms)
+        which = one.cause, "first" if one.parent is None else "followup"
+        self.rebalances[which] += 1
+        self.last[which] = Exemplar(one.id, one.opened_at_ms)
+        for phase, ms in one.phases_ms.items():
+            if phase != RESUME:
+                self._count_phase(one, phase, ms)
+        if one.took_ms is not None:
+            self._count_phase(one, "total", one.took_ms)
+        self.moved += len(one.moves)
+        self.unowned_ms += one.unowned_partition_ms or 0
+        return Counted(len(one.moves), one.unowned_partition_ms or 0)
+
+    def _complete(self, one: RebalanceFinding, counted: Counted) -> None:
+        """Count what new owners have told since."""
+        counted.is_whole = True
+        if RESUME in one.phases_ms:
+            self._count_phase(one, RESUME, one.phases_ms[RESUME])
+        self.moved += max(0, len(one.moves) - counted.moved)
+        self.unowned_ms += max(0, (one.unowned_partition_ms or 0) - counted.unowned_ms)
+
+    def _count_phase(self, one: RebalanceFinding, phase: str, ms: int) -> None:
+        place = bisect_left(BOUNDS_S, ms / 1000)
+        self.phases[phase][place] += 1
+        self.phase_ms[phase] += ms
+        self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
+
+    def _prune(self, found: Sequence[RebalanceFinding]) -> None:
+        """Forget what tells nothing more of a rebalance of which there is more to count, nor of the next one."""
+        if not self.entries:
+            return
+        place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
+        next_ms = self.entries[-1].at_ms if place == len(found) else found[place].opened_at_ms
+        since_ms = _since_ms(found, place, next_ms)
+        self._forget(next(n for n, entry in enumerate(self.entries) if entry.at_ms >= since_ms))
+        for key in [key for key in self._counted if key[1] < since_ms]:
+            del self._counted[key]
+
+    def _is_whole(self, one: RebalanceFinding) -> bool:
+        counted = self._counted.get(_key(one))
+        return counted is not None and counted.is_whole
+
+    def _forget(self, many: int) -> None:
+        self.held_bytes -= sum(self._sizes[:many])
+        del self.entries[:many], self._sizes[:many]
+
+
+def _key(one: RebalanceFinding) -> Key:
+    return one.id, one.opened_at_ms
+
+
+def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) -> int:
+    """Return from when on entries say something of the rebalance at ``place``, or of the next one."""
+    before = [one.opened_at_ms for one in found[max(0, place - FINDINGS_KEPT) : place]]
+    return min([opened_at_ms - REMEMBERED_MS, *before])
+
+
+def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
+    """Return when a rebalance was over; None while it is not.
+
+    A classic one is over with its last member's assignment, or with the next one.
+    """
+    if one.end in UNDER_WAY:
+        return None
+    known_ms = one.opened_at_ms + (one.took_ms or 0)
+    waits = one.protocol == "classic" and one.end == "stable" and "sync" not in one.phases_ms
+    if waits and one.origin == "journal":
+        late_ms = known_ms + SETTLE_MOST_MS
+        over_ms = late_ms if after is None else min(late_ms, after.opened_at_ms)
+        return over_ms if over_ms <= now_ms else None
+    if one.end == "superseded" and after is not None:
+        return max(known_ms, after.opened_at_ms)
+    return known_ms
+
 
 DURATION: Final = "kohort_group_rebalance_duration_seconds"
 BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
@@ -70,8 +279,8 @@ class RebalanceCounts:
         del self._groups[name]
         self._changed.pop(name, None)
 
-    def add_to(self, page: Page) -> None:
-        """Add what was counted, in the order of the groups' names."""
+    def add_to(self, page: Page) -> Iterator[None]:
+        """Add what was counted, group by group, in the order of their names."""
         for name, counts in sorted(self._groups.items()):
             for (cause, which), times in sorted(counts.rebalances.items()):
                 page.add("kohort_group_rebalances_total", times, name, cause, which)
@@ -82,12 +291,14 @@ class RebalanceCounts:
                 page.add("kohort_group_member_evictions_total", times, name, cause)
             for (api, error), times in sorted(counts.fenced.items()):
                 page.add("kohort_group_fenced_members_total", times, name, api, error)
+            yield
 
-    def add_durations(self, page: Page) -> None:
-        """Add how long rebalances took: many rows, which is why they come later."""
+    def add_durations(self, page: Page) -> Iterator[None]:
+        """Add how long rebalances took, group by group: many rows, which is why they come later."""
         for name, counts in sorted(self._groups.items()):
             for phase, by_size in counts.phases.items():
                 sums, total = bounded(by_size, BOUNDS_S), counts.phase_ms[phase] / 1000
                 page.add_histogram(DURATION, sums, total, name, phase)
             for (phase, place), last in counts.last_of_size.items():
                 page.exemplify(DURATION, last, name, phase, bound=BOUNDS_TO_INFINITY[place])
+            yield

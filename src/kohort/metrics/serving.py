@@ -8,24 +8,54 @@ off. Where no page can be made, the answer is 503 and says why.
 from __future__ import annotations
 
 import gzip
+import ipaddress
 import logging
 import math
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from kohort.aio.serving.listening import is_loopback, is_reserved, listen_on
 from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError, KohortError
 from kohort.metrics.exposition import form_of
-from kohort.metrics.hosts import is_own_name
 from kohort.notes import one_line
+
+LONGEST = 300
+
+
+def host_of(header: str) -> str | None:
+    """Return the name or address in a Host header, in lower case; None for a malformed header."""
+    if len(header) > LONGEST or any(char in header for char in "/@?#\\ "):
+        return None
+    try:
+        parts = urlsplit(f"//{header}")
+        parts.port  # noqa: B018 - raises for a malformed port
+    except ValueError:
+        return None
+    return (parts.hostname or "").rstrip(".") or None
+
+
+def is_own_name(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
+    """Tell whether a Host header is absent, one of ``names``, or an address in figures, which no site can rebind."""
+    if header is None:
+        return True
+    name = host_of(header)
+    if name is None or name in names:
+        return name is not None
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
 
 LOGGER: Final = logging.getLogger("kohort.metrics")
 PATH: Final = "/metrics"

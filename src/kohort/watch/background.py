@@ -18,7 +18,7 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.errors import ApiError, KohortError
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.metrics.watched import WatchedCluster
+from kohort.metrics.broker_families import WatchedCluster
 from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, opened_watcher
 from kohort.watch.watcher import GroupWatcher
 

@@ -12,7 +12,7 @@ import promql_parser
 import pytest
 import yaml
 
-from kohort.metrics.broker_copy import SESSION_PARTITIONS, SESSIONS, copy_of
+from kohort.metrics.broker_families import SESSION_PARTITIONS, SESSIONS, copy_of
 from kohort.metrics.catalogue import CATALOGUE
 from support.machines.broker_stage import BrokerStage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.metrics import own_groups
-from kohort.metrics.broker_copy import copy_of
+from kohort.metrics.broker_families import copy_of
 from kohort.metrics.own_groups import AT_ONCE, ColdLooks, OwnGroups
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest

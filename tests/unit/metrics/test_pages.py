@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import StringIO
 from itertools import pairwise
 
@@ -15,10 +16,9 @@ from kohort.errors import MissingExtra
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.metrics.catalogue import CATALOGUE, COMPATIBLE
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
-from kohort.metrics.exposition import OPENMETRICS, PLAIN, form_of, text_of
+from kohort.metrics.exposition import OPENMETRICS, PLAIN, WORK_NS, Pauses, form_of, text_of
 from kohort.metrics.families import PageOptions, made_page
-from kohort.metrics.group_families import add_group
-from kohort.metrics.group_views import APART_MS, LOOKS_MOST, GroupViews
+from kohort.metrics.group_families import APART_MS, LOOKS_MOST, GroupViews, add_group
 from kohort.metrics.page import LABEL_MOST, Page, bounded
 from kohort.model import TopicPartition
 
@@ -282,3 +282,20 @@ def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"needs the package prometheus_client: pip install 'kohort\[metrics\]'"):
         text_of(Page())
+
+
+def test_work_beside_a_broker_pauses_by_time_and_not_by_piece():
+    now_ns, pauses = 0, []
+
+    def work(pieces: int, each_ns: int) -> Iterator[None]:
+        nonlocal now_ns
+        for _ in range(pieces):
+            now_ns += each_ns
+            yield
+
+    beside = Pauses(clock_ns=lambda: now_ns, sleep=pauses.append)
+    list(beside.between(work(1_000, WORK_NS // 100)))
+    assert len(pauses) == 10
+
+    list(beside.between(work(10, 2 * WORK_NS)))
+    assert len(pauses) == 20

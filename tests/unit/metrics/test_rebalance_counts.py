@@ -27,9 +27,16 @@ from kohort.coordinator.journal import (
 )
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
 from kohort.metrics.exposition import OPENMETRICS, text_of
-from kohort.metrics.group_counts import ENTRIES_MOST, ENTRIES_MOST_BYTES, EVER, GRACE_MS, RESUME_MS
 from kohort.metrics.page import Page, label
-from kohort.metrics.rebalance_counts import HELD_MOST_BYTES, RebalanceCounts
+from kohort.metrics.rebalance_counts import (
+    ENTRIES_MOST,
+    ENTRIES_MOST_BYTES,
+    EVER,
+    GRACE_MS,
+    HELD_MOST_BYTES,
+    RESUME_MS,
+    RebalanceCounts,
+)
 from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember
 
@@ -43,8 +50,8 @@ def settled(counts: RebalanceCounts, entries: list[JournalEntry], now_ms: int = 
     for _ in counts.settle(now_ms):
         pass
     page = Page()
-    counts.add_to(page)
-    counts.add_durations(page)
+    for _ in (*counts.add_to(page), *counts.add_durations(page)):
+        pass
     return page
 
 

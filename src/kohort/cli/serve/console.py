@@ -96,7 +96,7 @@ def served_as(
     from kohort.console.app import ConsoleOptions
     from kohort.console.guard import Hosts
     from kohort.console.serving import ConsolePlace
-    from kohort.metrics.hosts import host_of
+    from kohort.metrics.serving import host_of
 
     host, port = parse_listener(listen, option)
     if (wanted.tls_cert is None) != (wanted.tls_key is None):

@@ -18,7 +18,7 @@ from kohort.cli.terminal.options import ADMIN_MS
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.metrics.families import PageOptions
-    from kohort.metrics.group_views import GroupViews
+    from kohort.metrics.group_families import GroupViews
     from kohort.metrics.page import Page
     from kohort.metrics.rebalance_counts import RebalanceCounts
     from kohort.watch.journal_source import JournalSource
@@ -112,7 +112,7 @@ class Looks:
     """The looks at a cluster, one after the other. ``begin`` is asked at each until there is a journal to follow."""
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
-        from kohort.metrics.group_views import GroupViews
+        from kohort.metrics.group_families import GroupViews
         from kohort.metrics.rebalance_counts import RebalanceCounts
 
         self.admin = admin
@@ -134,7 +134,7 @@ class Looks:
         """Look at the cluster, and return the page. Raises KohortError where it does not answer."""
         from kohort.aio.system import wall_ms
         from kohort.metrics.families import made_page
-        from kohort.metrics.group_counts import EVER
+        from kohort.metrics.rebalance_counts import EVER
         from kohort.watch.sampling import SamplingLimits, look_at_cluster
 
         if self._journal is None:
