@@ -17,7 +17,7 @@ import time
 
 from bench_coordinator import START_MS, Topics, additions_per_second
 
-from kohort.broker.log_items import slices_of
+from kohort.broker.cluster.log_items import slices_of
 from kohort.broker.offsets_topic import NAME
 from kohort.config import BrokerConfig
 from kohort.config.topic import TopicConfig

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from kohort.broker.client_metrics import ClientMetrics
 from kohort.broker.client_quotas import ClientQuotas
-from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.cluster.nodes import node_of
+from kohort.broker.cluster.security_store import ScramUsers
+from kohort.broker.connections.budgets import UnreadAnswers
+from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.dispatch import SERVED
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
-from kohort.broker.scram_users import ScramUsers
 from kohort.broker.served_apis import served_as
 from kohort.broker.state import BrokerState
-from kohort.broker.topics_view import CatalogueView
-from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listeners_of
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.storage import Storage
+from kohort.log.topics import Topics
 from kohort.steps import at_once
 from kohort.wire.apis import Api
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
@@ -107,3 +108,41 @@ def _offered(config: BrokerConfig) -> dict[int, Api]:
     """Returns the APIs that clients are told of: those of consumer groups unless these are switched off."""
     is_on = "consumer" in config.group_coordinator_rebalance_protocols
     return {key: api for key, api in SERVED.items() if is_on or key not in OF_CONSUMER_GROUPS}
+
+
+class CatalogueView:
+    """The coordinator's ``TopicsView`` on the broker's topics."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._topics.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._topics.by_id(topic_id)
+        return topic.name if topic is not None else None
+
+    def partition_count(self, name: str) -> int | None:
+        topic = self._topics.get(name)
+        return len(topic.partitions) if topic is not None else None
+
+    def names(self) -> Iterable[str]:
+        return (topic.name for topic in self._topics)
+
+    def end_offset(self, name: str, partition: int) -> int | None:
+        topic = self._topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition].high_watermark
+
+    def made_at_ms(self, name: str) -> int | None:
+        topic = self._topics.get(name)
+        return topic.made_at_ms if topic is not None else None
+
+    @property
+    def version(self) -> int:
+        return self._topics.version

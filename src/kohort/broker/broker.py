@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kohort.broker.apis.fetch import answer_after_wait
 from kohort.broker.assembly import assemble
-from kohort.broker.certificate_login import take_certificate
-from kohort.broker.clock_events import follow_clock
-from kohort.broker.cluster.advertised_node import AdvertisedNode
+from kohort.broker.client_quotas import Throttling
 from kohort.broker.cluster.cluster import ClusterNode
-from kohort.broker.connections import Connection
+from kohort.broker.cluster.nodes import (
+    AdvertisedNode,
+    BrokerOptionsChanged,
+    LeadersMoved,
+    NodeMessage,
+    PartitionAppended,
+    TopicsGone,
+    TransactionMarked,
+)
+from kohort.broker.connections.connection import Connection, LoginStep
+from kohort.broker.connections.open_connections import OpenConnections
+from kohort.broker.connections.sending import AnswerSender, broken_off
 from kohort.broker.dispatch import begun, dispatch, serve
-from kohort.broker.following import follow
-from kohort.broker.forgetting import forget_connection
 from kohort.broker.group_requests import release
 from kohort.broker.io import (
     Close,
@@ -34,16 +42,15 @@ from kohort.broker.io import (
     Output,
     Pause,
     Received,
+    Resume,
     Secured,
     Serve,
     Stalled,
     Tick,
     WallClockSet,
 )
-from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.purgatory import Parked
-from kohort.broker.reading import maybe_pause, maybe_resume
 from kohort.broker.request import (
     Answer,
     Caller,
@@ -56,18 +63,23 @@ from kohort.broker.request import (
     unwritten,
 )
 from kohort.broker.sasl_login import login_for
-from kohort.broker.sending import AnswerSender, broken_off
 from kohort.broker.state import BrokerState
-from kohort.broker.throttling import Throttling
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import listener_config
+from kohort.coordinator.records import TransactionEnded
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
-from kohort.notes import Note, info, warning
+from kohort.notes import Note, debug, info, warning
+from kohort.security.acls import user
+from kohort.security.certificate_names import name_rules
 from kohort.steps import Pace
 from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
+
+WARNED_MS: Final = 1_000
+"""A wall clock that is set by less is no warning."""
 
 
 class Broker:
@@ -150,7 +162,7 @@ class Broker:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
         if self._inbox:  # what other nodes did
-            follow(self._state, self._inbox, now_ms)
+            _follow(self._state, self._inbox, now_ms)
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
@@ -165,7 +177,7 @@ class Broker:
             case Tick() | EndWaits():
                 self._tick(now_ms, out, end_waits=isinstance(given, EndWaits))
             case Stalled() | WallClockSet():
-                self._notes += follow_clock(self._state, given, now_ms)
+                self._notes += _follow_clock(self._state, given, now_ms)
             case Serve(request=request):
                 self._serve_kept(request, now_ms, out)
             case KeysFetched(url=url, content=content, problem=problem):
@@ -176,7 +188,7 @@ class Broker:
             self._go_on(connection, now_ms, out)
         self._follow_up(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
-        maybe_pause(self._connections, given, out)
+        _maybe_pause(self._connections, given, out)
         return out
 
     def _serve_kept(self, request: Request, now_ms: int, out: list[Output]) -> None:
@@ -208,7 +220,7 @@ class Broker:
         connection = self._connections.get(number)
         if connection is None:
             return
-        known = take_certificate(self._state, connection.caller, name)
+        known = _take_certificate(self._state, connection.caller, name)
         if isinstance(known, Caller):
             connection.caller = known
         else:
@@ -238,7 +250,7 @@ class Broker:
         for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
             connection.awaits_memory = False
-            maybe_resume(connection, out)
+            _maybe_resume(connection, out)
 
     def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
         connection = self._connections.get(number)
@@ -264,7 +276,7 @@ class Broker:
             return
         if connection.can_serve:
             self._ready.append(connection)
-        maybe_resume(connection, out)
+        _maybe_resume(connection, out)
 
     def _tick(self, now_ms: int, out: list[Output], *, end_waits: bool) -> None:
         state = self._state
@@ -315,7 +327,7 @@ class Broker:
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
             elif self._inbox:
-                follow(self._state, self._inbox, now_ms)
+                _follow(self._state, self._inbox, now_ms)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
             elif not (self._write_journal(now_ms) or self._inbox):
@@ -343,7 +355,7 @@ class Broker:
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
-        maybe_resume(connection, out)
+        _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
         """Have a frame of a login judged; whether the next frame may be looked at."""
@@ -429,7 +441,7 @@ class Broker:
         connection.active_ms = now_ms
         if connection.can_serve:
             self._ready.append(connection)
-        maybe_resume(connection, out)
+        _maybe_resume(connection, out)
 
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
@@ -479,7 +491,7 @@ class Broker:
             return
         self._measured.pop(number, None)
         self._free_memory(number, now_ms, out)
-        forget_connection(self._state, number, now_ms)
+        _forget_connection(self._state, number, now_ms)
 
     def _write_journal(self, now_ms: int, *, last: bool = False) -> bool:
         """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""
@@ -488,3 +500,80 @@ class Broker:
             self._counters.journal_written(entries)
             self._notes.extend(self._journal.append(entries, now_ms, last=last))
         return bool(entries)
+
+
+def _follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
+    """Take note of what is in ``inbox``, in order; whether there was something."""
+    messages = list(inbox)
+    inbox.clear()
+    for one in messages:
+        match one:
+            case BrokerOptionsChanged():
+                state.reconfigure()
+            case LeadersMoved(partitions=partitions):
+                state.purgatory.changed(partitions)
+                release(state, state.offsets_topic.follow(now_ms), now_ms)
+            case TopicsGone(names=names, partitions=partitions):
+                state.purgatory.changed(partitions)
+                release(state, state.offsets_topic.load_rest(now_ms), now_ms)
+                state.coordinator.topics_deleted(names, now_ms)
+            case PartitionAppended(partition=partition, size=size):
+                state.purgatory.appended(partition, size)
+            case TransactionMarked(topic=topic, partition=partition):
+                state.purgatory.changed([partition])
+                if topic == state.offsets_topic.name:
+                    ended = TransactionEnded(one.producer_id, one.committed)
+                    state.coordinator.transaction_ended(partition[1], ended)
+    return bool(messages)
+
+
+def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) -> None:
+    """Let go of what is kept for a connection: nobody waits there for anything any more."""
+    state.unread.set(number, 0)
+    state.purgatory.forget(number)
+    state.amendments.pop(number, None)
+    state.client_metrics.forget_connection(number)
+    state.coordinator.connection_closed(number, now_ms)
+
+
+def _maybe_pause(connections: OpenConnections, given: Input, out: list[Output]) -> None:
+    """Read no more from who has just sent something, and has to wait."""
+    if isinstance(given, Received):
+        connection = connections.get(given.connection)
+        if connection is not None and connection.must_pause and not connection.paused:
+            connection.paused = True
+            out.append(Pause(given.connection))
+
+
+def _maybe_resume(connection: Connection, out: list[Output]) -> None:
+    """Read on where nothing has to wait any more."""
+    if connection.paused and not (connection.closed or connection.must_pause):
+        connection.paused = False
+        out.append(Resume(connection.connection_id))
+
+
+def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:
+    """Return the caller that a certificate of this subject makes; or why its connection is closed.
+
+    Without a certificate it stays who it is, and so where SASL says who somebody is
+    (protocol/security.md#names-in-certificates).
+    """
+    listener = state.listeners.get(caller.listener)
+    if name is None or listener is None or listener.protocol.uses_sasl:
+        return caller
+    found = name_rules(listener_config(state.config, caller.listener).ssl_principal_mapping_rules).name(name)
+    if found is None:
+        return warning(f"no rule of ssl.principal.mapping.rules is about the certificate of {name}", "certificate")
+    return caller._replace(principal=user(found))
+
+
+def _follow_clock(state: BrokerState, given: Stalled | WallClockSet, now_ms: int) -> list[Note]:
+    """Take one event of the clocks; return lines for the log."""
+    if isinstance(given, Stalled):
+        state.coordinator.stood_still(given.since_ms, now_ms)
+        return []
+    wall = state.cluster.wall
+    moved_ms, wall.ahead_ms = given.ahead_ms - wall.ahead_ms, given.ahead_ms
+    way = "ahead" if moved_ms > 0 else "back"
+    text = f"the wall clock went {abs(moved_ms) / 1000:.1f} s {way}: times of records follow it, timers do not"
+    return [(warning if abs(moved_ms) >= WARNED_MS else debug)(text, "wall clock")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.node_messages import PartitionAppended
+from kohort.broker.cluster.nodes import PartitionAppended
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import KohortError

@@ -8,17 +8,22 @@ itself: a quota of a cluster of three is three times as much, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from kohort.broker.cluster.kept_quotas import KeptQuotas
-from kohort.broker.request import ConnectionId, Request
+from kohort.broker.cluster.security_store import KeptQuotas
+from kohort.broker.connections.connection import Connection
+from kohort.broker.connections.open_connections import OpenConnections
+from kohort.broker.request import Answer, ConnectionId, ReplyTo, Request
 from kohort.config.broker import BrokerConfig
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError, ErrorCode, ProtocolError
+from kohort.notes import Note, info
 from kohort.security.quotas.entities import Quota
 from kohort.security.quotas.rates import QuotaWindow, TokenBucket, Usage, UsageRate
 from kohort.security.quotas.table import Limit
 from kohort.wire.apis import APIS, PRODUCE
+from kohort.wire.headers import client_id_of
 from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
@@ -27,6 +32,7 @@ NS_PER_PERCENT: Final = 10_000_000
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
 """What brokers ask of each other."""
 BYTES_MAX: Final = 0x7FFFFFFF
+A = TypeVar("A", bound=Answer)
 
 
 class HeldUp(NamedTuple):
@@ -186,3 +192,50 @@ class ClientQuotas:
         if charge.since_ns is not None:
             charge.spent_ns += self.thread_time_ns() - charge.since_ns
             charge.since_ns = None
+
+
+class Throttling:
+    """Between the requests of connections and what is measured of them."""
+
+    def __init__(self, quotas: ClientQuotas, connections: OpenConnections) -> None:
+        self._quotas = quotas
+        self._connections = connections
+        self._notes: list[Note] = []
+
+    def begin(self, connection: Connection, frame: bytes | bytearray) -> None:
+        """Measure the request in ``frame`` from now on."""
+        try:
+            client_id, _ = client_id_of(frame)
+        except ProtocolError:
+            return  # it will not be served either
+        user = connection.caller.principal.name
+        self._quotas.begin(connection.connection_id, user, client_id or "", len(frame))
+
+    def settle(self, reply_to: ReplyTo, answer: A, now_ms: int) -> A:
+        """Count a request that is measured, now that it is answered; return the answer, which says for how long the
+        client is held up if it is."""
+        number = reply_to.connection
+        charge = self._quotas.under_way.get(number)
+        connection = self._connections.get(number)
+        message = answer if isinstance(answer, Message) else None
+        held_up = self._quotas.settle(number, reply_to.api_key, message, now_ms)
+        if charge is None or connection is None or not held_up.ms:
+            return answer
+        self._connections.mute(connection, now_ms + held_up.ms)
+        self._notes.append(_throttled_note(charge.client_id, charge.user, held_up).about(connection.host))
+        if hasattr(answer, "throttle_time_ms"):
+            answer = copy(answer)
+            setattr(answer, "throttle_time_ms", held_up.ms)  # noqa: B010 - frozen for the type checker alone
+        return answer
+
+    def take_notes(self) -> list[Note]:
+        """Return lines for the broker's log, each given once."""
+        notes, self._notes = self._notes, []
+        return notes
+
+
+def _throttled_note(client_id: str, user: str, held_up: HeldUp) -> Note:
+    return info(
+        f"client {client_id!r} of user {user!r} is throttled for {held_up.ms} ms ({held_up.quota}={held_up.value:g})",
+        "throttled",
+    )

@@ -20,10 +20,9 @@ from kohort.broker import apis
 from kohort.broker.api import BrokerApi
 from kohort.broker.apis.api_versions import unsupported_version
 from kohort.broker.authorization import Amend, Checking, Guard, Guarded
-from kohort.broker.connections import LARGE_BYTES
-from kohort.broker.long_work import Task
+from kohort.broker.connections.connection import LARGE_BYTES
+from kohort.broker.long_work import Task, cutting_of, serve_in_parts
 from kohort.broker.request import Answer, AnswerInSteps, Caller, HangUp, ReplyTo, Request, Unanswered, refusal_of
-from kohort.broker.split_requests import cutting_of, serve_in_parts
 from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.steps import Steps, at_once

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.node_messages import PartitionAppended
+from kohort.broker.cluster.nodes import PartitionAppended
 from kohort.broker.first_fetches import CommittedOf
 from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry

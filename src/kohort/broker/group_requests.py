@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kohort.broker.authorization import GROUP_DENIED, PASSED, Checking, Guard, Guarded
-from kohort.broker.flush_waits import Held
+from kohort.broker.purgatory import Held
 from kohort.broker.request import Answer, AnswerInSteps, Refusal, ReplyTo, Request, Unanswered, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS, withdraw

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from kohort.broker.scram_users import ScramUsers
+from kohort.broker.cluster.security_store import ScramUsers
 from kohort.clock import Rng, WallTime, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listener_security import SIGNED_TOKENS, ListenerConfig

@@ -1,29 +1,44 @@
-"""Requests that take long: each is served a step at a time, in turn, and everyone else in between.
+"""Requests that take long: served in steps, large ones in parts, and other requests in between.
 
-A handler with much to do is a generator that yields every few milliseconds of work (kohort.steps). What is not done
-after its first step waits here. A tick takes one step of one request, so a small request waits for one step, however
-many large ones there are. The answer of a long request is written in steps too, and so are both let go.
+A handler with much to do is a generator that yields every few milliseconds of work (kohort.steps). The rest after its
+first step waits here. A tick takes one step of one request, so a small request waits for one step, however many large
+ones there are. The answer of a long request is written in steps too, and both are freed in steps. A request goes on to
+its end although its peer is gone, as in Kafka: its changes must not be left half done.
 
-A request goes on to its end though its peer is gone, as in Kafka: what it changes must not be left half done.
+A large request is cut into parts, each served as a request of its own, and the answers are joined; so handlers need not
+know how to stop half-way. An API is cut where each item has an answer of its own: the answer about one partition, group
+or resource does not bear on another. A part is cut by its names and by what they bring: the members of a group, the
+producers of a partition. Answers that change nothing become bytes part by part (``kohort.wire.large_messages``). They
+count as unread answers while they grow; the entries beyond ``queued.max.request.bytes`` are refused.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
-from kohort.broker.client_quotas import ClientQuotas
+from kohort.broker.api import Cost, Parts
+from kohort.broker.client_quotas import ClientQuotas, Throttling
 from kohort.broker.counters import BrokerCounters
-from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
-from kohort.broker.throttling import Throttling
+from kohort.broker.group_requests import after_flush
+from kohort.broker.purgatory import Held, Needed
+from kohort.broker.request import Answer, AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
+from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.errors import ProtocolError
-from kohort.steps import Pace, Steps
-from kohort.wire.codec import Buffer
+from kohort.steps import Pace, Steps, at_once
+from kohort.wire.codec import Buffer, is_replaced
 from kohort.wire.headers import build_response_in_steps
-from kohort.wire.large_messages import let_go
+from kohort.wire.large_messages import GrowingAnswer, let_go
 from kohort.wire.schema import Message
+
+Done = Sequence[Buffer] | Unanswered | HangUp
+"""What became of a request: its response, framed; no response; or a reason to hang up."""
+NOTHING_YET: Final = None
 
 
 @dataclass(slots=True, eq=False)
@@ -32,11 +47,6 @@ class Task:
 
     request: Request
     steps: AnswerInSteps
-
-
-Done = Sequence[Buffer] | Unanswered | HangUp
-"""What became of a request: its response, framed; no response; or a reason to hang up."""
-NOTHING_YET: Final = None
 
 
 class LongWork:
@@ -115,3 +125,174 @@ def _pace() -> Callable[[float], bool]:
 
 def _response(reply_to: ReplyTo, answer: Message) -> Steps[list[Buffer]]:
     return build_response_in_steps(reply_to.correlation_id, answer, reply_to.version)
+
+
+ServeOne = Callable[[BrokerState, Request], Answer | Task]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cutting:
+    """The cutting of one request into parts."""
+
+    state: BrokerState
+    cost: Cost
+    parts: Parts
+
+    def is_large(self, message: Message) -> bool:
+        """Tell whether ``message`` is more than one part."""
+        items = getattr(message, self.parts.asked[0]) or ()
+        weight = 0
+        for item in items:
+            weight += self._weight((item,), self.parts.asked[1:])
+            if weight > self.parts.most:
+                return True
+        return False
+
+    def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
+        """Yield each part, with the number of levels whose last item it continues."""
+        items = getattr(message, self.parts.asked[0]) or ()
+        for part, continued in self._cut(items, (), self.parts.asked[1:]):
+            yield _with(message, self.parts.asked[0], part), continued
+
+    def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
+        """Return the units of work of an item; counting ends above the units of one part."""
+        most, brings = self.parts.most, self.parts.brings
+        weight = 1 if brings is None else 1 + brings(self.state, chain)
+        if not inner or weight > most:
+            return weight
+        held = getattr(chain[-1], inner[0]) or ()
+        if len(held) > most or (brings is None and len(inner) == 1):
+            return weight + len(held)
+        for one in held:
+            weight += self._weight((*chain, one), inner[1:])
+            if weight > most:
+                break
+        return weight
+
+    def _cut(
+        self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
+    ) -> Iterator[tuple[list[Any], int]]:
+        """Yield parts of ``items``, each with the number of levels whose last item it continues."""
+        held: list[Any] = []
+        most = room = self.parts.most
+        for item in items:
+            weight = self._weight((*outer, item), inner)
+            if weight > room and held:
+                yield held, 0
+                held, room = [], most
+            if weight <= room or not (inner and getattr(item, inner[0])):
+                held.append(item)
+                room -= weight
+                continue
+            is_first = True
+            for part, deeper in self._cut(getattr(item, inner[0]), (*outer, item), inner[1:]):
+                yield [_with(item, inner[0], part)], 0 if is_first else 1 + deeper
+                is_first = False
+        if held:
+            yield held, 0
+
+
+def cutting_of(state: BrokerState, request: Request, cost: Cost) -> Cutting | None:
+    """Return how to cut ``request``; None where it is served as it is."""
+    parts = cost.parts_of(request.version)
+    if parts is not None:
+        cutting = Cutting(state, cost, parts)
+        if cutting.is_large(request.message):
+            return cutting
+    if cost.once is not None:
+        request.message = at_once(cost.named_once(request.message))
+    return None
+
+
+def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
+    """Have ``serve_one`` serve each part; the answers to all of them, or the first that refuses the request whole."""
+    if cutting.parts.writes:
+        return (yield from _serve_writes(state, request, cutting, serve_one))
+    number = request.reply_to.connection
+    growing = GrowingAnswer(request.version, cutting.parts.answered)
+    try:
+        whole = yield from cutting.cost.named_once(request.message)
+        for message, continued in cutting.cut(whole):
+            part = replace(request, message=message)
+            answer = yield from _served(state, part, growing, cutting, serve_one)
+            if getattr(answer, "error_code", 0):
+                return answer
+            yield from growing.add(answer, continued)
+            state.unread.set_growing(number, growing.written_bytes)
+            del answer
+            yield
+        return (yield from growing.finish())
+    finally:
+        state.unread.set_growing(number, 0)
+
+
+def _served(
+    state: BrokerState, part: Request, growing: GrowingAnswer, cutting: Cutting, serve_one: ServeOne
+) -> Steps[Message]:
+    """Serve one part, or refuse it after a too large answer to the parts before."""
+    refuse, limit = cutting.parts.refuse, state.unread.answer_bytes
+    if refuse is not None and growing.written_bytes > limit:
+        return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")
+    answer = serve_one(state, part)
+    if isinstance(answer, Task):
+        answer = yield from answer.steps
+    assert isinstance(answer, Message), "an API that changes nothing answers at once"
+    if not is_replaced(type(answer)):  # the errors in bytes are not found later
+        pace = Pace(goes_on=True)
+        yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
+    return answer
+
+
+def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
+    """Serve the parts of a request that changes things: its answer may wait for the disk."""
+    whole: Message | None = None
+    needs: list[Needed] = []
+    first, *inner = cutting.parts.answered
+    asked_once = yield from cutting.cost.named_once(request.message)
+    for message, continued in cutting.cut(asked_once):
+        answer = serve_one(state, replace(request, message=message))
+        if isinstance(answer, Task):
+            answer = yield from answer.steps
+        if not isinstance(answer, Message):
+            answer, unflushed = _take_back(state, request)
+            needs += unflushed
+        if getattr(answer, "error_code", 0):
+            return answer
+        if whole is None:
+            whole = answer
+        else:
+            _join(getattr(whole, first), getattr(answer, first), inner, continued)
+        yield
+    assert whole is not None, "what is large has parts"
+    if not needs:
+        return whole
+    asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
+    state.flushes.hold(Held(request.reply_to, needs, partial(after_flush, Reply(asked, whole))), request.now_ms)
+    return Unanswered.LATER
+
+
+def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[Needed]]:
+    """Return the answer of the coordinator, from where it waits to be sent."""
+    for place, reply in enumerate(state.released):
+        if reply.to == request.reply_to:
+            del state.released[place]
+            return reply.message, ()
+    held = state.flushes.take_back(request.reply_to)
+    answer = held.finish({})
+    if (amend := state.amendments.pop(request.reply_to.connection, None)) is not None:
+        answer = amend(answer)
+    return answer, held.needs
+
+
+def _with(message: Any, name: str, value: list[Any]) -> Any:
+    """Return a copy of ``message`` with one field changed."""
+    made = copy(message)
+    setattr(made, name, value)
+    return made
+
+
+def _join(whole: list[Any], part: list[Any], inner: Sequence[str], continued: int) -> None:
+    if continued and whole and part:
+        _join(getattr(whole[-1], inner[0]), getattr(part[0], inner[0]), inner[1:], continued - 1)
+        part = part[1:]
+    whole += part

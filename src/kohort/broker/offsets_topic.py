@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.log_items import SLICE_RECORDS, slices_of
 from kohort.broker.counters import BrokerCounters
-from kohort.broker.flush_waits import Needed
-from kohort.broker.log_items import SLICE_RECORDS, slices_of
-from kohort.broker.purgatory import Purgatory
+from kohort.broker.purgatory import Needed, Purgatory
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.records import LogItem

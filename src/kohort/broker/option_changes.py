@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, Checking
-from kohort.broker.cluster.kept_broker_options import ALL
+from kohort.broker.cluster.kept_options import ALL
 from kohort.broker.request import Request, sender_of
 from kohort.broker.settings import STOPPED_NODES, BrokerLevels, Setting, group_settings, subscription_settings, text_of
 from kohort.broker.state import BrokerState

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from kohort.broker.apis.sasl import HANDSHAKE
+from kohort.broker.connections.connection import Login, LoginStep
 from kohort.broker.dispatch import HEADER, SERVED, dispatch
-from kohort.broker.login import Login, LoginStep
 from kohort.broker.login_offers import Offer
 from kohort.broker.request import Caller, HangUp, ReplyTo
 from kohort.broker.state import BrokerState

@@ -6,23 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from kohort.broker.audit import Audit
 from kohort.broker.client_metrics import ClientMetrics
+from kohort.broker.client_notes import Audit, TrailingBytes
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.access_control import AccessControl
-from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.nodes import AdvertisedNode
+from kohort.broker.connections.budgets import UnreadAnswers
+from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.fetch_sessions import FetchSessions
-from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.broker.open_connections import OpenConnections
-from kohort.broker.purgatory import Purgatory
+from kohort.broker.purgatory import FlushWaits, Purgatory
 from kohort.broker.request import ConnectionId, Intercept
 from kohort.broker.served_apis import ServedApis
-from kohort.broker.trailing_bytes import TrailingBytes
-from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import Listener

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable
 
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.cluster.nodes import AdvertisedNode
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Resume, Send, Tick
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config

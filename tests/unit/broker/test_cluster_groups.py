@@ -125,10 +125,10 @@ def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(r
     topic, partition = stage.cluster.topics.get(OFFSETS), stage.coordinator_partition("crew")
     replace = MemoryStorage.replace
 
-    def refuse(storage, name, content, *, durable=True):
+    def refuse(storage, name, content, *, durable=True, private=False):
         if name.endswith(refused):
             raise StorageError(f"cannot replace {name}: no space left")
-        replace(storage, name, content, durable=durable)
+        replace(storage, name, content, durable=durable, private=private)
 
     monkeypatch.setattr(MemoryStorage, "replace", refuse)
     with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):

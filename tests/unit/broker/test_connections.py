@@ -2,8 +2,8 @@
 
 import struct
 
+from kohort.broker.client_notes import REMEMBERED
 from kohort.broker.io import Congested, Drained
-from kohort.broker.trailing_bytes import REMEMBERED
 from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest

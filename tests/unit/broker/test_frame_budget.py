@@ -2,7 +2,7 @@
 
 import struct
 
-from kohort.broker.frame_budget import GRACE_MS, SMALL_FRAME_BYTES
+from kohort.broker.connections.budgets import GRACE_MS, SMALL_FRAME_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage, produce_request

@@ -231,7 +231,7 @@ def test_validation_alone_puts_nothing_in_force(stage, peer):
 
 
 def test_options_that_cannot_be_written_are_not_in_force(stage, peer, monkeypatch):
-    def refuse(name, data):
+    def refuse(name, data, *, private=False):
         raise StorageError("the disk is full")
 
     monkeypatch.setattr(stage.storage, "replace", refuse)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.cluster.kept_group_options import GROUP_OPTIONS_FILE, MOST_BYTES
+from kohort.broker.cluster.kept_options import GROUP_OPTIONS_FILE, GROUPS_MOST_BYTES
 from kohort.config import BrokerConfig
 from kohort.config.group import in_force
 from kohort.errors import ErrorCode, StorageError
@@ -175,7 +175,7 @@ def test_groups_as_such_have_no_options(peer):
 
 def test_there_is_room_for_so_many_options(peer):
     name = "n" * 30_000
-    codes = {change(peer, {SESSION: "50000"}, name=f"{n}{name}")[0] for n in range(MOST_BYTES // 30_000 + 1)}
+    codes = {change(peer, {SESSION: "50000"}, name=f"{n}{name}")[0] for n in range(GROUPS_MOST_BYTES // 30_000 + 1)}
     assert codes == {0, ErrorCode.POLICY_VIOLATION}
     assert change(peer, {SESSION: None}, name=f"0{name}") == (0, None)
     assert change(peer, {SESSION: "50000"}, name="g") == (0, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.broker.connections import PAUSE_BYTES
+from kohort.broker.connections.connection import PAUSE_BYTES
 from kohort.broker.io import Connected
 from kohort.errors import ErrorCode
 from kohort.wire.codec import encode_bytes

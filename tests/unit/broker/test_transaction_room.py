@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.cluster.transaction_room import ID_BYTES, LOOK_EVERY_MS, UNUSED_MS
+from kohort.broker.cluster.transactions import ID_BYTES, LOOK_EVERY_MS, UNUSED_MS
 from kohort.errors import ErrorCode
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional, committed_values

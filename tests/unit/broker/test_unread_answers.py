@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
+from kohort.broker.connections.budgets import PIECE_BYTES, SMALL_PIECE_BYTES
 from kohort.broker.io import Close, Congested, Drained, Received, Send, Tick
-from kohort.broker.unread import PIECE_BYTES, SMALL_PIECE_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from support.machines.broker_stage import BrokerStage, fetch_request, values_of

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.cluster.nodes import AdvertisedNode
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.log.storage import MemoryStorage

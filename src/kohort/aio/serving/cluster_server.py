@@ -21,8 +21,8 @@ from kohort.aio.serving.listening import Bound, bind
 from kohort.aio.serving.server import LOGGER, Server, address_of, flushes_of, storage_in
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.cluster.nodes import node_of
 from kohort.broker.counters import Durations
 from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng

@@ -9,7 +9,7 @@ from typing import Final
 
 from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun
 from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Checking, Denials, Guarded, without
-from kohort.broker.cluster.node_messages import TopicsGone
+from kohort.broker.cluster.nodes import TopicsGone
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError

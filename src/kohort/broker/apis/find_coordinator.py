@@ -21,9 +21,9 @@ from kohort.broker.authorization import (
     without,
 )
 from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.leaders import transaction_coordinator
 from kohort.broker.request import Answer, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import transaction_coordinator
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kohort.steps import Steps, each

@@ -11,9 +11,9 @@ from typing import Final
 
 from kohort.broker.api import ONE_NAME, BrokerApi, Noun
 from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, Checking, Guarded
+from kohort.broker.leaders import check_coordinator
 from kohort.broker.request import Answer, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import check_coordinator
 from kohort.errors import ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch
 from kohort.security.acls import Operation, ResourceType

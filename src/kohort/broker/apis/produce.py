@@ -15,11 +15,17 @@ from typing import Any, Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
 from kohort.broker.authorization import PASSED, TOPIC_DENIED, Checking, Denials, Guarded, refused_by_topic
-from kohort.broker.flush_waits import Held, Needed
-from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
+from kohort.broker.leaders import (
+    TELLS_LEADER,
+    TransactionalWrite,
+    check_leader,
+    endpoints_of,
+    join_transaction,
+    leader_now,
+)
+from kohort.broker.purgatory import Held, Needed
 from kohort.broker.request import AnswerInSteps, HangUp, Refusal, Request, Unanswered, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import TransactionalWrite, join_transaction
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic

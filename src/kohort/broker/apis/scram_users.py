@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
 from kohort.broker.authorization import REFUSE_US, guard_cluster
+from kohort.broker.cluster.security_store import ScramUsers, UserAndMechanism
 from kohort.broker.request import AnswerInSteps, Request
-from kohort.broker.scram_users import ScramUsers, UserAndMechanism
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Operation

@@ -18,10 +18,9 @@ from kohort.broker.authorization import (
     refused_by_topic,
     visible,
 )
-from kohort.broker.leaders import led_log
+from kohort.broker.leaders import check_coordinator, led_log
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import check_coordinator
 from kohort.coordinator.transactions.states import NAMES
 from kohort.coordinator.transactions.transaction import Transaction
 from kohort.errors import ApiError, ErrorCode, KohortError

@@ -24,9 +24,9 @@ from kohort.broker.authorization import (
     without,
 )
 from kohort.broker.group_requests import group_request
+from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import TransactionalWrite, check_coordinator, join_transaction
 from kohort.coordinator.append_errors import APPEND_ERRORS
 from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
 from kohort.coordinator.outcome import GroupRequest

@@ -16,20 +16,23 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kohort.broker.cluster.access_control import access_control
-from kohort.broker.cluster.advertised_node import AdvertisedNode
-from kohort.broker.cluster.kept_broker_options import ALL, KeptBrokerOptions
-from kohort.broker.cluster.kept_group_options import KeptGroupOptions
-from kohort.broker.cluster.kept_quotas import KeptQuotas
-from kohort.broker.cluster.kept_subscriptions import KeptSubscriptions
-from kohort.broker.cluster.node_messages import BrokerOptionsChanged, LeadersMoved, NodeMessage
-from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
-from kohort.broker.cluster.placements_file import load_placements, save_placements
-from kohort.broker.cluster.security_store import SecurityStore
+from kohort.broker.cluster.kept_options import ALL, KeptBrokerOptions, KeptGroupOptions, KeptSubscriptions
+from kohort.broker.cluster.nodes import AdvertisedNode, BrokerOptionsChanged, LeadersMoved, NodeMessage
+from kohort.broker.cluster.placement import (
+    NO_LEADER,
+    Placement,
+    completed,
+    elect,
+    load_placements,
+    save_placements,
+    spread,
+)
+from kohort.broker.cluster.security_store import KeptQuotas, SecurityStore
 from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.broker.first_fetches import FirstFetches
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
-from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.errors import ApiError, ErrorCode
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
@@ -304,10 +307,10 @@ class Cluster:
         try:
             save_placements(self._storage, kept)
             self._unwritten = False
-        except StorageError as error:
-            self.topics.tell(warning(f"who leads what cannot be written: {error}", "placements"))
+        except ApiError as error:
+            self.topics.tell(warning(f"leaders and replicas: {error.message}", "placements"))
             if needs_disk:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                raise
             self._unwritten = True
         self._placements = kept
 

@@ -3,17 +3,24 @@
 The nodes of a kohort share one storage, so a replica is a node that may lead, and it is in sync as soon as it is up.
 The rest is Kafka's: the leader is one of the replicas, the first of them is preferred, a partition whose replicas are
 all down has no leader, and a reassignment is pending until every node that it adds is up.
+
+``kohort-cluster.json`` holds the placements of a cluster of several nodes; it is replaced as a whole with every change.
+Kafka keeps them in its metadata quorum; the format is ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from kohort.broker.cluster.kept_files import load, save
 from kohort.errors import ApiError, ErrorCode
+from kohort.log.storage import Storage
+from kohort.model import uuid_from_text, uuid_to_text
 
 NO_LEADER: Final = -1
+CLUSTER_FILE: Final = "kohort-cluster.json"
 
 
 @dataclass(slots=True)
@@ -112,3 +119,39 @@ def completed(placement: Placement, live: Collection[int]) -> Placement:
     if any(node not in live for node in placement.adding) or (placement.removing and not set(kept) & set(live)):
         return placement
     return Placement(kept, placement.leader)
+
+
+def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placement]]) -> None:
+    """Write them, and return when they are on the disk."""
+    topics = {
+        uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
+        for topic_id, partitions in placements.items()
+    }
+    save(storage, CLUSTER_FILE, {"topics": topics})
+
+
+def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
+    """Return what is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
+    nodes = list(known)
+    advice = "Mend it, or remove it to have the partitions placed anew"
+    return load(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}
+
+
+def _parse(content: Any, nodes: list[int]) -> dict[bytes, list[Placement]]:
+    return {
+        uuid_from_text(text): [_placement(entry, nodes) for entry in partitions]
+        for text, partitions in content["topics"].items()
+    }
+
+
+def _placement(entry: Any, nodes: list[int]) -> Placement:
+    replicas, leader, adding, removing = entry
+    kept = [int(node) for node in dict.fromkeys(replicas) if node in nodes]
+    if not kept:
+        return Placement([nodes[0]])  # the storage is shared: nothing is lost with the nodes that held it
+    return Placement(
+        kept,
+        leader if leader in nodes else NO_LEADER,
+        [int(node) for node in adding if node in nodes],
+        [int(node) for node in removing if node in nodes],
+    )

@@ -10,16 +10,16 @@ tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
-from kohort.broker.cluster.node_messages import NodeMessage, PartitionAppended, TransactionMarked
-from kohort.broker.cluster.transaction_room import TransactionRoom
-from kohort.broker.flush_waits import Needed
-from kohort.broker.log_items import slices_of
+from kohort.broker.cluster.log_items import slices_of
+from kohort.broker.cluster.nodes import NodeMessage, PartitionAppended, TransactionMarked
+from kohort.broker.purgatory import Needed
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
+from kohort.coordinator.memory_budget import NO_LIMIT, THOSE_THERE, bytes_of_long_names
 from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded
 from kohort.coordinator.skipped import Skipped
@@ -37,8 +37,13 @@ from kohort.wire.record_batch import Marker, NewRecord, build_batch
 NAME: Final = "__transaction_state"
 MARKERS_RETRY_MS: Final = 1_000
 MARKED_AT_ONCE: Final = 200
-
 TransactionTimer = Literal["deadline", "markers", "expiry"]
+ID_BYTES: Final = 800
+"""What an id takes, about, beside its name; with its timers."""
+PARTITION_BYTES: Final = 150
+UNUSED_MS: Final = 86_400_000
+LOOK_EVERY_MS: Final = 60_000
+SPARE: Final = 8
 
 
 class TransactionCoordinator:
@@ -342,3 +347,45 @@ class TransactionCoordinator:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
                     return  # the next check finds it again
+
+
+class TransactionRoom:
+    """The room of one process, counted with each change."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """How many bytes there may be; -1 for no limit."""
+        self.used = 0
+        self.refused = 0
+        self._looked_ms: int | None = None
+
+    def changed(self, before: Transaction | None, after: Transaction | None) -> None:
+        """Count what is written of an id in place of what was."""
+        self.used += size_of(after) - size_of(before)
+
+    def takes(self, before: Transaction | None, after: Transaction) -> bool:
+        """Tell whether there is room for a change."""
+        added = size_of(after) - size_of(before)
+        most = self.limit if before is None else THOSE_THERE * self.limit
+        return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
+
+    def to_forget(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
+        """Yield which ids to forget so that an eighth of the room is free, as far as there are some; none where one has
+        looked within a minute."""
+        if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_EVERY_MS:
+            return
+        self._looked_ms = now_ms
+        unused = [one for one in known if one.state in AT_REST and now_ms - one.updated_ms >= UNUSED_MS]
+        surplus = self.used - (self.limit - self.limit // SPARE)
+        for one in sorted(unused, key=lambda each: each.updated_ms):
+            if surplus <= 0:
+                return
+            surplus -= size_of(one)
+            yield one
+
+
+def size_of(known: Transaction | None) -> int:
+    """Return about how many bytes an id takes."""
+    if known is None:
+        return 0
+    return ID_BYTES + bytes_of_long_names(known.transactional_id) + PARTITION_BYTES * len(known.partitions)

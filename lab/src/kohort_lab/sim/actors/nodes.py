@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
+from kohort.broker.cluster.nodes import node_of
 from kohort.broker.io import Tick
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig

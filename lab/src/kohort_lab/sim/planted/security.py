@@ -7,10 +7,10 @@ from typing import Any
 from kohort.broker import group_requests
 from kohort.broker.apis import fetch, offset_commit, produce
 from kohort.broker.authorization import PASSED, Guarded
+from kohort.broker.client_quotas import Throttling
 from kohort.broker.cluster.access_control import AccessControl
-from kohort.broker.open_connections import OpenConnections
-from kohort.broker.scram_users import ScramUsers
-from kohort.broker.throttling import Throttling
+from kohort.broker.cluster.security_store import ScramUsers
+from kohort.broker.connections.open_connections import OpenConnections
 from kohort.client.group.membership_classic import ClassicMembership
 from kohort.security.acls import PatternType, Permission
 from kohort.security.authorizer import Authorizer

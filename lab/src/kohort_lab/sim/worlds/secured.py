@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from kohort.broker.cluster.security_store import SecurityStore
-from kohort.broker.scram_users import UserAndMechanism
+from kohort.broker.cluster.security_store import SecurityStore, UserAndMechanism
 from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from kohort.security.sasl.scram import credential_of
 from kohort_lab.sim.actors.faults import Faults, OwnFaults

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.broker.connections import Connection
+from kohort.broker.connections.budgets import UnreadAnswers
+from kohort.broker.connections.connection import Connection
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.io import Output, Send
 from kohort.broker.request import ConnectionId
-from kohort.broker.unread import UnreadAnswers
 from kohort.errors import StorageError
 from kohort.log.batches import LogSlice
 from kohort.notes import Note, warning

@@ -3,19 +3,22 @@
 Kafka mutes a channel until the answer to its request is queued, so answers keep the order of requests
 (protocol/requests.md#order-of-answers). Here the bytes that come meanwhile wait, bounded: above ``PAUSE_BYTES`` the
 server is asked to stop reading from the peer. A large request that nothing holds up is read as far as there is room for
-it (broker/frame_budget.py).
+it (``budgets``).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.login import Login
+from kohort.broker.connections.budgets import Outbox
 from kohort.broker.request import Caller, ConnectionId, ReplyTo
-from kohort.broker.unread import Outbox
 from kohort.errors import ProtocolError
 from kohort.notes import Note
+from kohort.security.acls import Principal
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
 
 LARGE_BYTES: Final = 64 << 10
@@ -122,3 +125,45 @@ class Connection:
         """Whether the peer has sent enough ahead of its answers, or more than there is room for."""
         held = self.waiting_bytes + self.reader.pending_bytes
         return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))
+
+
+@dataclass(frozen=True, slots=True)
+class LoginStep:
+    """What follows from one frame of a login."""
+
+    buffers: Sequence[Buffer] = ()
+    """What is answered now."""
+    principal: Principal | None = None
+    """As whom the connection is logged in from now on."""
+    closing: Note | None = None
+    """Why the connection is closed, once that is answered."""
+    wait_ms: int = 0
+    """How long to wait before ``Login.resume``; nothing is served meanwhile."""
+
+
+class Login:
+    """The login of one connection to a listener with SASL."""
+
+    __slots__ = ("awaits_keys", "max_frame_bytes")
+
+    max_frame_bytes: int
+    """Of a frame that comes before it is complete."""
+    awaits_keys: bool
+    """Whether it waits for keys that are being fetched; it is resumed when they come."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is complete, and no new one has begun."""
+        raise NotImplementedError
+
+    def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
+        """Tell whether a frame is the login's business: all are until it is complete."""
+        raise NotImplementedError
+
+    def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        """Take such a frame."""
+        raise NotImplementedError
+
+    def resume(self, now_ms: int) -> LoginStep | None:
+        """Go on after a wait, with what was held back; None where the wait was not for the login."""
+        raise NotImplementedError

@@ -1,0 +1,33 @@
+"""JSON files of a cluster: a version and some sections, replaced as a whole with every change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.storage import Storage, read_json
+
+T = TypeVar("T")
+VERSION: Final = 1
+
+
+def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
+    """Parse a file; None without a file. Raises StorageError with ``advice``."""
+
+    def parse_version_1(content: Any) -> T:
+        if content["version"] != VERSION:
+            raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
+        return parse(content)
+
+    return read_json(storage, name, parse_version_1, advice)
+
+
+def save(storage: Storage, name: str, sections: Mapping[str, Any], *, private: bool = False) -> None:
+    """Replace a file; durable when this returns. Raises ApiError KAFKA_STORAGE_ERROR, and leaves the old file."""
+    try:
+        storage.replace(name, msgspec.json.encode({"version": VERSION, **sections}), private=private)
+    except StorageError as error:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} cannot be written: {error}") from error

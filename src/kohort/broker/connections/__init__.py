@@ -1,0 +1,1 @@
+"""Connections: frames, logins, quotas, memory, answers."""
