@@ -4,7 +4,7 @@ The batch is a view into the frame; neither it nor a record is copied on the way
 response, and any failure closes the connection (protocol/records.md#producing). One broker is its own whole ISR, so
 ``acks`` 1 and -1 wait for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits
 for that flush (ADR 6). A batch of a transaction must be of one that is open, and that the partition is part of
-(transaction_membership.py).
+(leaders.py).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.broker.first_fetches import FirstFetches
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
@@ -307,10 +307,10 @@ class Cluster:
         try:
             save_placements(self._storage, kept)
             self._unwritten = False
-        except ApiError as error:
-            self.topics.tell(warning(f"leaders and replicas: {error.message}", "placements"))
+        except StorageError as error:
+            self.topics.tell(warning(f"leaders and replicas cannot be written: {error}", "placements"))
             if needs_disk:
-                raise
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True
         self._placements = kept
 

@@ -25,9 +25,14 @@ def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) ->
     return read_json(storage, name, parse_version_1, advice)
 
 
+def encoded(sections: Mapping[str, Any]) -> bytes:
+    """Return the content of a file."""
+    return msgspec.json.encode({"version": VERSION, **sections})
+
+
 def save(storage: Storage, name: str, sections: Mapping[str, Any], *, private: bool = False) -> None:
     """Replace a file; durable when this returns. Raises ApiError KAFKA_STORAGE_ERROR, and leaves the old file."""
     try:
-        storage.replace(name, msgspec.json.encode({"version": VERSION, **sections}), private=private)
+        storage.replace(name, encoded(sections), private=private)
     except StorageError as error:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} cannot be written: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kohort.broker.cluster.kept_files import load, save
+from kohort.broker.cluster.kept_files import encoded, load, save
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_metrics import SubscriptionConfig, parse_subscription
 from kohort.config.dynamic_broker import DYNAMIC, OF_BROKER
@@ -155,7 +155,7 @@ class KeptSubscriptions:
         made = self.in_force.checked(name, parse_subscription(texts)) if texts else None
         others = {held: own for held, own in self.by_name.items() if held != name}
         wanted = {**others, name: dict(texts)} if texts else others
-        if texts and len(msgspec.json.encode(wanted)) > SUBSCRIPTIONS_MOST_BYTES:
+        if texts and len(encoded({"subscriptions": wanted})) > SUBSCRIPTIONS_MOST_BYTES:
             room = f"{SUBSCRIPTIONS_MOST_BYTES} bytes hold no more subscriptions to metrics of clients"
             raise ApiError(ErrorCode.POLICY_VIOLATION, room)
         if validate_only or wanted == self.by_name:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.broker.cluster.kept_files import load, save
+from kohort.broker.cluster.kept_files import encoded, load
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text
@@ -127,7 +127,7 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
         uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
         for topic_id, partitions in placements.items()
     }
-    save(storage, CLUSTER_FILE, {"topics": topics})
+    storage.replace(CLUSTER_FILE, encoded({"topics": topics}))
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
