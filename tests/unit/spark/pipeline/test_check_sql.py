@@ -70,7 +70,7 @@ def test_the_shipped_pipelines_are_passed(name: str) -> None:
          "country, ms, region, s, user"),
         ("key: user", "key: usr", "line 15: key: no column 'usr'; did you mean user?"),
         ("sum(s)", "sum(z)", "line 17: no column 'z'; there is at, country, ms, region, s, user"),
-        ("using (country)", "using (contry)", "line 7: using: r has no column 'contry'; did you mean country?"),
+        ("using (country)", "using (contry)", "line 7: no column 'contry'; did you mean country?"),
         ("user string", "_source string", "line 4: schema: '_source' is a column that the pipeline itself adds"),
         ("user string", "_problem string", "line 4: schema: '_problem' is a column that the pipeline itself adds"),
         ("user string", "_corrupt_record string", "line 4: schema: '_corrupt_record' is a column that the pipeline "

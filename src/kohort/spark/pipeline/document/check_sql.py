@@ -1,33 +1,52 @@
 """Checks the SQL of a pipeline without Spark: that it parses, and that the columns it names are there.
 
-Steps in Python may make any columns: behind one, only what later SQL itself says is known.
+sqlglot resolves the names of a query against the columns of its tables. A false alarm is worse than a miss here, since
+Spark itself judges in ``dry-run``: nothing is refused where the columns of a table are not known, or come from its data
+(PIVOT). Steps in Python may make any columns: behind one, only the names that later SQL gives are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from kohort.extras import needs
+from kohort.nearest import did_you_mean
 from kohort.spark.pipeline.definition import Pipeline, Source, Step, Window
 from kohort.spark.pipeline.document.schema_text import parse_schema
 from kohort.spark.pipeline.document.sections import PipelineError
-from kohort.spark.pipeline.document.sql_names import Columns, Query, SqlProblem, check_expression, hint
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Columns = tuple[str, ...] | None
+"""Names, in order; None where they are not known."""
 LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
 """Columns of the dead letters that a test expects."""
-_RAW = (*RECORD_COLUMNS, "timestampType")
+_RAW: Final = (*RECORD_COLUMNS, "timestampType")
+_SHOWN: Final = 12
+_ROWS: Final = "_rows"
+_UNSURE: Final = re.compile(
+    r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
+)
+"""Spark's syntax that sqlglot may not know: Spark decides whether such a text parses."""
+_UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
+"""The name in an error of sqlglot's."""
+
+
+class SqlProblem(ValueError):
+    """A certain mistake in a query, in a sentence."""
 
 
 def check_sql(pipeline: Pipeline) -> None:
-    """Check schemas, SQL and columns. Raises PipelineError, with the line, for the first of what cannot be."""
-    nested = set(RECORD_COLUMNS) | {"redelivered"}
+    """Check schemas, SQL and columns. Raises PipelineError, with the line, for the first mistake."""
     tables: dict[str, Columns] = {}
     for source in pipeline.sources:
         tables[source.name.lower()] = columns_of_source(source)
-        if source.decode.schema:
-            nested |= {field for column in parse_schema(source.decode.schema) for field in column.fields}
         if source.watermark:
             with _at(pipeline, source.line):
                 _must_be(source.watermark[0], tables[source.name.lower()], "watermark")
@@ -38,49 +57,43 @@ def check_sql(pipeline: Pipeline) -> None:
             current, any_table = None, True
         else:
             with _at(pipeline, step.line):
-                current = _columns_of_step(step, tables, nested, any_table=any_table)
-    _check_rules(pipeline, current, nested)
+                current = _columns_of_step(step, tables, any_table=any_table)
+    for rule in pipeline.rules:
+        with _at(pipeline, rule.line):
+            check_expression(rule.condition, current)
     _check_sinks(pipeline, current)
     _check_tests(pipeline, current)
     written = {sink.name.lower(): current for sink in pipeline.sinks if sink.kind == "parquet"}
     for summary in pipeline.summaries:
         with _at(pipeline, summary.line):
-            Query(summary.sql, written, nested).check()
+            columns_of_query(summary.sql, written)
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return what steps see of a source: its columns, and where each row of a stream came from."""
-    names = tuple(c.name for c in parse_schema(source.decode.schema)) if source.decode.schema else _RAW
+    """Return the columns that steps see of a source, and of a stream the origin of each row."""
+    names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
 
-def _columns_of_step(step: Step, tables: dict[str, Columns], nested: Iterable[str], *, any_table: bool) -> Columns:
+def _columns_of_step(step: Step, tables: Mapping[str, Columns], *, any_table: bool) -> Columns:
     if step.window is not None:
-        return _columns_of_window(step.window, tables["input"], nested)
-    query = Query(step.text, tables, nested)
-    query.check(any_table=any_table)
-    columns = query.columns()
+        return _columns_of_window(step.window, tables["input"])
+    columns = columns_of_query(step.text, tables, any_table=any_table)
     reserved = {PROBLEM, FAILED} & {name.lower() for name in columns or ()}
     if reserved:
         raise SqlProblem(f"{reserved.pop()!r} is a column that the pipeline itself adds")
     return columns
 
 
-def _columns_of_window(window: Window, given: Columns, nested: Iterable[str]) -> Columns:
+def _columns_of_window(window: Window, given: Columns) -> Columns:
     for name in (window.time, *window.by):
         _must_be(name, given, "window")
     for name, text in window.agg:
         try:
-            check_expression(text, given, nested)
+            check_expression(text, given)
         except SqlProblem as problem:
             raise SqlProblem(f"agg: {name}: {problem}") from None
     return ("window_start", "window_end", *window.by, *(name for name, _ in window.agg))
-
-
-def _check_rules(pipeline: Pipeline, columns: Columns, nested: Iterable[str]) -> None:
-    for rule in pipeline.rules:
-        with _at(pipeline, rule.line):
-            check_expression(rule.condition, columns, nested)
 
 
 def _check_sinks(pipeline: Pipeline, columns: Columns) -> None:
@@ -106,13 +119,110 @@ def _check_tests(pipeline: Pipeline, columns: Columns) -> None:
 
 def _must_be(name: str, columns: Columns, key: str) -> None:
     if columns is not None and name.lower() not in {c.lower() for c in columns} and "." not in name:
-        raise SqlProblem(f"{key}: no column {name!r}{hint(name, {c.lower() for c in columns})}")
+        raise SqlProblem(f"{key}: no column {name!r}{_hint(name, columns)}")
 
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Say of what is wrong within the block that it is at this line."""
+    """Raise a SqlProblem of the block as a PipelineError at this line."""
     try:
         yield
     except SqlProblem as problem:
         raise PipelineError(str(pipeline.file), line, str(problem)) from None
+
+
+def check_expression(text: str, columns: Columns) -> None:
+    """Raise SqlProblem for an expression that does not parse, or names a column that is not among these."""
+    columns_of_query(f"select {text} from {_ROWS}", {_ROWS: columns})
+
+
+def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
+    """Return the columns of a query's result; None where Spark alone knows.
+
+    ``tables``: the columns of each readable table, by lower-case name; ``any_table``: there may be others. Raises
+    SqlProblem where the query does not parse, and for a table or a column that cannot be there.
+    """
+    tree = _parsed(text)
+    if tree is None:
+        return None
+    from sqlglot import errors, exp
+    from sqlglot.optimizer.qualify import qualify
+
+    if tree.find(exp.Pivot, exp.Command):
+        return None
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    read = [table for table in tree.find_all(exp.Table) if not table.find_ancestor(exp.Hint)]
+    if any(not isinstance(table.this, exp.Identifier) or table.db for table in read):
+        return None
+    for name in (table.name for table in read):
+        if name.lower() not in tables and name.lower() not in ctes:
+            if any_table:
+                return None
+            raise SqlProblem(f"no source is called {name!r}{_hint(name, {*tables, *ctes})}")
+    known = {name: tables[name] for name in {table.name.lower() for table in read} & tables.keys()}
+    if any(columns is None for columns in known.values()):
+        return None
+    schema = {name: dict.fromkeys(columns or (), "string") for name, columns in known.items()}
+    try:
+        resolved = qualify(tree.copy(), dialect="spark", schema=schema, quote_identifiers=False)
+    except errors.OptimizeError as error:
+        raise _unresolved(str(error), tree, [name for columns in known.values() for name in columns or ()]) from None
+    names = resolved.named_selects if isinstance(resolved, exp.Query) else []
+    is_known = names and not any(name in ("", "*") or name.startswith("_col_") for name in names)
+    return tuple(names) if is_known and not tree.find(exp.Lateral) else None
+
+
+def _unresolved(said: str, tree: exp.Query, columns: Iterable[str]) -> SqlProblem:
+    """Return the problem behind an error of sqlglot's, in our words and with the nearest name."""
+    from sqlglot import exp
+
+    found = _UNRESOLVED.search(said)
+    if found is None:
+        return SqlProblem(said.splitlines()[0])
+    name = found[1]
+    column = next((c for c in tree.find_all(exp.Column) if c.name.lower() == name.lower()), None)
+    table = column.table if column is not None else ""
+    aliases = {t.alias_or_name.lower() for t in tree.find_all(exp.Table)}
+    if table and table.lower() not in aliases:
+        return SqlProblem(f"no table or column {table!r}{_hint(table, columns)}")
+    there = [known for known in columns if known.lower() != name.lower()]
+    return SqlProblem(f"{f'{table} has no' if table else 'no'} column {name!r}{_hint(name, there)}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    """Return the nearest name, or all."""
+    there = sorted({other.lower() for other in known if not other.startswith("_")})
+    more = ", ..." if len(there) > _SHOWN else ""
+    return did_you_mean(name.lower(), there) or f"; there is {', '.join(there[:_SHOWN])}{more}"
+
+
+def _parsed(text: str) -> exp.Query | None:
+    """Return the parsed text; None where only Spark can judge."""
+    with needs("pipeline", "the check of SQL"):
+        import sqlglot
+        from sqlglot import errors, exp
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # no warnings of syntax that it skips
+    try:
+        trees = sqlglot.parse(text, dialect="spark")
+    except errors.SqlglotError as error:
+        if _UNSURE.search(text):
+            return None
+        raise SqlProblem(_said(error)) from None
+    except RecursionError:
+        return None
+    found = [tree for tree in trees if tree is not None]
+    if not found:
+        raise SqlProblem("it is empty")
+    if len(found) > 1:
+        raise SqlProblem("one query is expected, without ; between two")
+    return found[0] if isinstance(found[0], exp.Query) and "|>" not in text else None
+
+
+def _said(error: Exception) -> str:
+    details = getattr(error, "errors", None) or [{}]
+    near = str(details[0].get("highlight") or "")
+    context = str(details[0].get("start_context") or "")[-20:]
+    after = str(details[0].get("end_context") or "")[:20]
+    if not near:
+        return "it is not SQL that can be read"
+    return f"it is no SQL from {near!r} on, in: {' '.join((context + near + after).split())}"

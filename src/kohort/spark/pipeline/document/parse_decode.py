@@ -77,8 +77,8 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
     except SchemaProblem as problem:
         raise PipelineError(file, line, f"schema: {problem}") from None
     for column in columns:
-        if column.name.lower() in _OWN:
-            raise PipelineError(file, line, f"schema: {column.name!r} is a column that the pipeline itself adds")
+        if column.lower() in _OWN:
+            raise PipelineError(file, line, f"schema: {column!r} is a column that the pipeline itself adds")
     if decode.format != "avro":
         return
     try:
@@ -87,7 +87,7 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
     except ConfigError as error:
         raise PipelineError(file, avro_line, str(error).replace("value.avro.schema", "avro_schema")) from None
     for column in columns:
-        if column.name not in known:
+        if column not in known:
             raise PipelineError(
-                file, line, f"schema: {column.name!r} is no field of avro_schema, which has {', '.join(known)}"
+                file, line, f"schema: {column!r} is no field of avro_schema, which has {', '.join(known)}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.nearest import did_you_mean
 
@@ -20,22 +20,15 @@ class SchemaProblem(ValueError):
     """A text that is no schema, in a sentence."""
 
 
-class SchemaColumn(NamedTuple):
-    """A column and the names of the fields that are nested in it."""
+def parse_schema(text: str) -> list[str]:
+    """Return the names of the columns. Raises SchemaProblem for a text that Spark refuses.
 
-    name: str
-    fields: frozenset[str]
-
-
-def parse_schema(text: str) -> list[SchemaColumn]:
-    """Return the columns of a schema. Raises SchemaProblem for what Spark would not read either.
-
-    What follows a type (NOT NULL, COMMENT, DEFAULT, COLLATE) is passed over.
+    The words after a type (NOT NULL, COMMENT, DEFAULT, COLLATE) are skipped.
     """
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
     first: dict[str, str] = {}
-    for name in (column.name for column in columns):
+    for name in columns:
         other = first.get(name.lower())
         if other is not None:
             one = (
@@ -63,9 +56,9 @@ class _SchemaParser:
         self._at += 1
         return token
 
-    def columns(self, end: str) -> list[SchemaColumn]:
+    def columns(self, end: str) -> list[str]:
         """Take the columns up to ``end``, and ``end``."""
-        found: list[SchemaColumn] = []
+        found: list[str] = []
         if end and self._peek() == end:
             self._next()
             return []
@@ -77,8 +70,8 @@ class _SchemaParser:
                 self._next()
             if self._peek() in (",", end):
                 raise SchemaProblem(f"{name!r} has no type")
-            plain = name[1:-1].replace("``", "`") if name.startswith("`") else name
-            found.append(SchemaColumn(plain, frozenset(self._type())))
+            found.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
+            self._type()
             self._pass_over(end)
             token = self._next()
             if token == end:
@@ -86,37 +79,32 @@ class _SchemaParser:
             if token != ",":
                 raise SchemaProblem(f"expected a comma or the end, found {token!r}")
 
-    def _type(self) -> set[str]:
-        """Take a type and return the names that are nested in it."""
+    def _type(self) -> None:
         word = self._next()
         kind = word.lower()
         if kind not in _TYPES.split():
             raise SchemaProblem(f"{word!r} is no type of Spark's{did_you_mean(kind, _TYPES.split())}")
-        nested: set[str] = set()
         if kind == "struct" and self._peek() == "<":
             self._next()
-            for column in self.columns(end=">"):
-                nested |= {column.name, *column.fields}
+            self.columns(end=">")
         elif kind in ("array", "map"):
             self._expect("<", word)
-            nested |= self._type()
+            self._type()
             self._pass_over(">")
             if kind == "map":
                 self._expect(",", word)
-                nested |= self._type()
+                self._type()
                 self._pass_over(">")
             self._expect(">", word)
         elif self._peek() == "(":
             while self._peek() and self._next() != ")":
                 pass
-        return nested
 
     def _expect(self, token: str, of: str) -> None:
         if self._next() != token:
             raise SchemaProblem(f"{of} needs its types, such as array<string> or map<string, long>")
 
     def _pass_over(self, end: str) -> None:
-        """Take what may follow a type."""
         while self._peek() and self._peek() not in (",", end):
             word = self._next()
             if word.lower() in _BEHIND_A_TYPE.split() or word.startswith(("'", '"')):
