@@ -162,7 +162,7 @@ def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: boo
     known = {name: tables[name] for name in {table.name.lower() for table in read} & tables.keys()}
     if any(columns is None for columns in known.values()):
         return None
-    schema = {name: dict.fromkeys(columns or (), "string") for name, columns in known.items()}
+    schema: dict[str, object] = {name: dict.fromkeys(columns or (), "string") for name, columns in known.items()}
     try:
         resolved = qualify(tree.copy(), dialect="spark", schema=schema, quote_identifiers=False)
     except errors.OptimizeError as error:
