@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001, ARG005, E501 - a table of requests, each made by a function of the house and of the count
 """Longest event of one request: every API at every version, at large bodies; processor time and memory.
 
-    python bench/bench_stalls.py [NAME ...] [--elements 1000000] [--topics 10000] [--denied] [--highest] [--table]
+    python bench/bench_stalls.py [NAME ...] [--elements 100000] [--topics 10000] [--denied] [--highest] [--table]
 
 The bodies come from the declared cost of each API (``stall_bodies.py``), and further requests with preparations from the
 table in this file. A request is given to the machine in process, in pieces as a socket gives them, with its data on files
@@ -266,7 +266,7 @@ def runs(args: argparse.Namespace) -> Iterator[tuple[str, Cost]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only requests whose names begin so")
-    parser.add_argument("--elements", type=int, default=1_000_000)
+    parser.add_argument("--elements", type=int, default=100_000)
     parser.add_argument("--topics", type=int, default=10_000)
     parser.add_argument("--memory", action="store_true", help="in memory, without what files cost")
     parser.add_argument("--denied", action="store_true", help="with an authorizer, and without any right")

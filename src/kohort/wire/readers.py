@@ -31,7 +31,9 @@ Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 
 ELEMENTS_MAX: Final = 1_000_000
-"""Per array, as in Kafka since 4.4; per message when read in steps."""
+"""Elements of one array, as in Kafka since 4.4."""
+REQUEST_ELEMENTS_MAX: Final = 100_000
+"""Elements of all arrays of a message that is read in steps: decoded, 100,000 names take some 40 MB."""
 NUMBERS_AT_ONCE: Final = 50_000
 COPIED_AT_ONCE: Final = 4 << 20
 """A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""
@@ -178,17 +180,18 @@ class _ReaderSource(CodeText):
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, f"if l < 0 or l > (n - p) // {max(element, 1)}: raise short('count', l, n - p)")
         if self.in_steps:
+            most = REQUEST_ELEMENTS_MAX
             self.add(path, depth, "elements += l")
-            self.add(path, depth, f"if elements > {ELEMENTS_MAX}: raise crowded('elements', elements, {ELEMENTS_MAX})")
+            self.add(path, depth, f"if elements > {most}: raise crowded('elements', elements, {most})")
         else:
             self.add(path, depth, f"if l > {ELEMENTS_MAX}: raise crowded('elements', l, {ELEMENTS_MAX})")
         if isinstance(spec.of, FieldSpec) and spec.of.code in ARRAY_LAYOUTS:
             layouts = self.bind("L", ARRAY_LAYOUTS[spec.of.code])
             if self.in_steps:
-                items, most = self.new("a"), NUMBERS_AT_ONCE
-                self.add(path, depth, f"{items} = []", f"while l > {most}:")
-                self.add(path, depth, f"    {items} += {layouts}[{most}].unpack_from(b, p)")
-                self.add(path, depth, f"    p += {most * element}", f"    l -= {most}", "    yield")
+                items, step = self.new("a"), NUMBERS_AT_ONCE
+                self.add(path, depth, f"{items} = []", f"while l > {step}:")
+                self.add(path, depth, f"    {items} += {layouts}[{step}].unpack_from(b, p)")
+                self.add(path, depth, f"    p += {step * element}", f"    l -= {step}", "    yield")
                 self.add(path, depth, f"{items} += {layouts}[l].unpack_from(b, p)", f"{target} = {items}")
                 self.add(path, depth, f"p += l * {element}", "left -= l >> 4")
             else:

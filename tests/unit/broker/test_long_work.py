@@ -14,8 +14,6 @@ from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
 )
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -125,10 +123,10 @@ def test_what_cannot_be_read_ends_the_connection_however_late(stage, peer):
     assert "malformed Metadata version 9" in peer.closed
 
 
-def test_a_million_names_are_refused_at_once(stage, peer):
-    peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 1_000_001), 1)
+def test_metadata_request_of_more_names_than_a_request_may_have_ends_the_connection_at_once(stage, peer):
+    peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 100_001), 1)
 
-    assert "1000001 elements, more than the 1000000 accepted" in peer.closed
+    assert "100001 elements, more than the 100000 accepted" in peer.closed
     assert not stage.broker.long_work
 
 
@@ -328,7 +326,7 @@ def test_a_member_says_what_is_gathered_in_steps(stage, peer):
     assert [m.metadata for m in peer.take().members] == [blob]
 
 
-def test_members_offer_and_leaders_give_so_much(peer):
+def test_join_group_refuses_too_many_or_too_large_protocols(peer):
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -336,10 +334,6 @@ def test_members_offer_and_leaders_give_so_much(peer):
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name=f"p{i}") for i in range(10_001)],
     )
-    sync = SyncGroupRequest(
-        group_id="g", member_id="m", assignments=[SyncGroupRequestAssignment(member_id="x")] * 100_001
-    )
-
     large = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -350,7 +344,6 @@ def test_members_offer_and_leaders_give_so_much(peer):
 
     assert ask(peer, join, 3).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert ask(peer, large, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert ask(peer, sync, 3).error_code == ErrorCode.INVALID_REQUEST
 
 
 # ---------------------------------------------------------------- fetch, produce

@@ -15,7 +15,7 @@ from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsR
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kohort.wire.readers import COPIED_AT_ONCE, ELEMENTS_MAX, TAGS_MAX
+from kohort.wire.readers import COPIED_AT_ONCE, ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, TAGS_MAX
 from kohort.wire.schema import Message, array, int32
 from kohort.wire.varints import varint_bytes
 
@@ -87,28 +87,32 @@ def test_a_large_field_is_gathered_in_steps():
     assert type(message.protocols[1].metadata) is bytes
 
 
-def test_an_array_may_hold_as_much_as_in_kafka_and_no_more():
-    class Numbers(Message, versions="0", flexible="none"):
-        numbers: list[int] = array(int32())
-
-    most = encode_bytes(Numbers(numbers=[0] * ELEMENTS_MAX), 0)
-    assert len(decode(Numbers, 0, most)[0].numbers) == ELEMENTS_MAX
-    for read in (decode, lambda *given: at_once(decode_in_steps(*given))):
-        with pytest.raises(ProtocolError, match=r"numbers: 1000001 elements, more than the 1000000 accepted"):
-            read(Numbers, 0, encode_bytes(Numbers(numbers=[0] * (ELEMENTS_MAX + 1)), 0))
+class Numbers(Message, versions="0", flexible="none"):
+    numbers: list[int] = array(int32())
 
 
-def test_the_arrays_of_what_is_read_in_steps_are_counted_together():
-    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0] * 100_000) for _ in range(10)]
+@pytest.mark.parametrize(
+    ("read", "most"),
+    [(decode, ELEMENTS_MAX), (lambda *given: at_once(decode_in_steps(*given)), REQUEST_ELEMENTS_MAX)],
+    ids=["at once", "in steps"],
+)
+def test_array_of_the_most_elements_is_read_and_one_more_is_malformed(read, most):
+    assert len(read(Numbers, 0, encode_bytes(Numbers(numbers=[0] * most), 0))[0].numbers) == most
+    with pytest.raises(ProtocolError, match=rf"numbers: {most + 1} elements, more than the {most} accepted"):
+        read(Numbers, 0, encode_bytes(Numbers(numbers=[0] * (most + 1)), 0))
+
+
+def test_request_read_in_steps_counts_the_elements_of_all_arrays_together():
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0] * 10_000) for _ in range(10)]
     body = encode_bytes(OffsetFetchRequest(group_id="g", topics=topics), 5)
 
     assert decode(OffsetFetchRequest, 5, body)[1] == len(body)
-    with pytest.raises(ProtocolError, match="1000010 elements"):
+    with pytest.raises(ProtocolError, match="100010 elements"):
         at_once(decode_in_steps(OffsetFetchRequest, 5, body))
 
 
 def test_a_count_is_refused_before_anything_is_read_of_it():
-    body = encode_bytes(MetadataRequest(topics=[MetadataRequestTopic(name="")] * (ELEMENTS_MAX + 1)), 1)
+    body = encode_bytes(MetadataRequest(topics=[MetadataRequestTopic(name="")] * (REQUEST_ELEMENTS_MAX + 1)), 1)
 
     with pytest.raises(ProtocolError, match="elements"):
         next(decode_in_steps(MetadataRequest, 1, body))

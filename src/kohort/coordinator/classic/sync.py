@@ -32,10 +32,6 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 FIRST_WITH_PROTOCOL = 5
 
 
-ASSIGNMENTS_MAX = 100_000
-"""Given by one leader. Kafka has no bound, and sorts through as many as there are."""
-
-
 def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
     """Raise ApiError for what can be refused without looking at the group."""
     message = request.message
@@ -45,8 +41,6 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from v5")
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    if len(message.assignments) > ASSIGNMENTS_MAX:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{len(message.assignments)} assignments; at most {ASSIGNMENTS_MAX}")
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(assigned.assignment) for assigned in message.assignments) > most_bytes:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")

@@ -18,15 +18,6 @@ def test_a_member_may_offer_ten_thousand_protocols_and_no_more(stage):
     assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.heavy
-def test_a_leader_may_name_a_hundred_thousand_members_and_no_more(stage):
-    (a,), generation = stage.stable(1)
-    given = {str(number): b"" for number in range(100_000)}
-
-    assert stage.answer(stage.sync(a, generation, given)).error_code == ErrorCode.NONE
-    assert stage.answer(stage.sync(a, generation, given | {a: b""})).error_code == ErrorCode.INVALID_REQUEST
-
-
 def test_from_version_4_on_a_dynamic_member_comes_in_two_steps(stage):
     assert stage.answer(stage.join(version=3, group="three")).error_code == ErrorCode.NONE
     assert stage.answer(stage.join(version=4, group="four")).error_code == ErrorCode.MEMBER_ID_REQUIRED

@@ -1,7 +1,6 @@
 """What is kept of a round while it goes on: who leads, what was assigned, what members changed."""
 
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
-from kohort.coordinator.classic.sync import ASSIGNMENTS_MAX
 from kohort.coordinator.journal import RoundOpened
 from kohort.coordinator.records import GroupWritten, build_record, parse_record
 from kohort.errors import ErrorCode
@@ -106,13 +105,3 @@ def test_what_no_record_could_hold_is_refused_by_its_size_alone(stage):
 
     assert (joined(MOST), joined(MOST + b"1")) == (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (synced({a: MOST}), synced({a: MOST, "b": b"1"})) == (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def test_a_leader_may_name_so_many_and_no_more(stage):
-    (a,), generation = stage.stable(1)
-    given = {str(number): b"" for number in range(ASSIGNMENTS_MAX)}
-    assert stage.answer(stage.sync(a, generation, given)).error_code == ErrorCode.NONE
-
-    answer = stage.answer(stage.sync(a, generation, given | {a: b""}))
-
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
