@@ -24,7 +24,7 @@ from bench_coordinator import Bench, form_group
 
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.journal import Change, Move, Trigger, Vitals, Who, build_entry
-from kohort.coordinator.journal_base import JournalEntry
+from kohort.coordinator.journal_events import JournalEntry
 from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.offsets import (

@@ -17,15 +17,18 @@ from kohort.aio.serving.garbage import ShortCollections
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Received, Send, Tick
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState, target_value_of, value_of
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, target_value_of, value_of
+from kohort.coordinator.records import (
     CurrentWritten,
     EpochWritten,
+    GroupWritten,
     MemberWritten,
+    OffsetCommitted,
+    Record,
     TargetEpochWritten,
     TargetWritten,
+    build_record,
 )
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, Record, build_record
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import TopicPartition
 from kohort.security.acls import ANONYMOUS, CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 import kohort
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 from kohort.errors import StorageError
 from kohort.watch.store import WatchStore
 from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions, read_on_the_spot

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from kohort.coordinator.invariants import written_state
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
-from kohort.coordinator.replay import replay, replay_log
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.replay import Skipped, replay, replay_log
 from kohort.errors import CorruptLog, CorruptRecord
 from kohort.wire.compression import Codec
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from kohort.broker.cluster.log_items import slices_of
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.replay import Skipped
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -6,16 +6,19 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.journal import EpochRaised, JournalEntry, MemberReconciled, build_entry, parse_entry
+from kohort.coordinator.records import (
     CurrentWritten,
     EpochWritten,
+    GroupWritten,
+    KeyValue,
     MemberWritten,
+    OffsetCommitted,
     RegexResolved,
     TargetEpochWritten,
     TargetWritten,
+    build_record,
 )
-from kohort.coordinator.journal import EpochRaised, JournalEntry, MemberReconciled, build_entry, parse_entry
-from kohort.coordinator.records import GroupWritten, KeyValue, OffsetCommitted, build_record
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.observed.watching import ChangedState, CommitKept, ObservedGroups, WatchLimits
 from kohort.wire.messages import consumer_group_records as modern

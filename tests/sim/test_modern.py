@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue

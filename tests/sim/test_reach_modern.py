@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 from kohort_lab.sim.reach_modern import ModernReach, reachable_modern, reached_in_modern, recorded, told_of_modern

@@ -13,8 +13,8 @@ from functools import cache
 from types import CodeType
 from typing import Any, Final
 
-from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.journal_events import held_bytes
 from kohort.steps import Steps
 from kohort.wire.apis import APIS
 from kohort.wire.schema import Message

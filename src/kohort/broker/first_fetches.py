@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberReconciled, RoundClosed, RoundOpened, Who
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
-from kohort.coordinator.memorable_names import are_memorable
 from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.remembered import are_memorable
 from kohort.log.topics import Topics
 
 K = TypeVar("K")

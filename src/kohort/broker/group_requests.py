@@ -14,8 +14,7 @@ from kohort.broker.purgatory import Held
 from kohort.broker.request import Answer, AnswerInSteps, Refusal, ReplyTo, Request, Unanswered, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
-from kohort.coordinator.append_errors import APPEND_ERRORS
-from kohort.coordinator.outcome import GroupRequest, Reply, may_describe_all
+from kohort.coordinator.outcome import APPEND_ERRORS, GroupRequest, Reply, may_describe_all
 from kohort.errors import ErrorCode
 from kohort.log.partition import PartitionLog
 from kohort.security.acls import Operation, ResourceType

@@ -18,8 +18,8 @@ from kohort.broker.purgatory import Needed, Purgatory
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.records import LogItem
+from kohort.coordinator.replay import Skipped
 from kohort.coordinator.runtime import Coordinator
-from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic
 from kohort.model import ProducerIdAndEpoch

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.coordinator.by_protocol import (
-    decide_heartbeat_of_either,
-    decide_join_of_either,
-    decide_leave_of_either,
-    decide_sync_of_either,
-)
 from kohort.coordinator.classic.heartbeat import refuse_heartbeat
 from kohort.coordinator.classic.join import check_join_request
 from kohort.coordinator.classic.leave import refuse_leave
-from kohort.coordinator.classic.parked_requests import refuse_join, refuse_sync
+from kohort.coordinator.classic.round import refuse_join, refuse_sync
 from kohort.coordinator.classic.sync import check_sync_request
 from kohort.coordinator.consumer.heartbeat import (
     explain_refusal,
     refuse_consumer_heartbeat,
 )
-from kohort.coordinator.consumer.validation import check_consumer_heartbeat
+from kohort.coordinator.consumer.subscription import check_consumer_heartbeat
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
 from kohort.coordinator.memory_budget import added_by_join, added_by_sync
-from kohort.coordinator.migration.finding import decide_heartbeat_or_upgrade
+from kohort.coordinator.migration.classic_members import (
+    decide_heartbeat_of_either,
+    decide_join_of_either,
+    decide_leave_of_either,
+    decide_sync_of_either,
+)
+from kohort.coordinator.migration.upgrade import decide_heartbeat_or_upgrade
 from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
 from kohort.coordinator.offsets.commit_in_transaction import (
     decide_commit_in_transaction,

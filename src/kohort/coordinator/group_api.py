@@ -14,7 +14,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.memory_budget import NOTHING, Added
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
-from kohort.coordinator.shards import Shards
+from kohort.coordinator.shard import Shards
 from kohort.errors import ApiError, ErrorCode
 from kohort.steps import Steps
 

@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import msgspec
 
-from kohort.coordinator.journal_base import JournalEntry as JournalEntry  # noqa: PLC0414 - the door of the journal
-from kohort.coordinator.journal_base import Who as Who  # noqa: PLC0414
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
     MemberDisconnected,
+    MemberSaid,
     MemberTurnedAway,
     OffsetMove,
     OptionsChanged,
     PartitionsResumed,
 )
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import JournalEntry as JournalEntry  # noqa: PLC0414 - the door of the journal
+from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
 """Where the entries are kept; what a broker keeps there is documented with its writer."""

@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from kohort.coordinator.journal_base import JournalEntry, Who
+
+class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member as people know it."""
+
+    member_id: str
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    classic: bool = False
+    """It speaks the classic protocol, in a modern group, which may have members of both."""
+    principal: str = ""
+    """As whom it is logged in (``User:alice``); told of those who act on others."""
+
+
+class MemberSaid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the client of a member pushed last; null is what its library does not measure."""
+
+    at_ms: int
+    last_poll_ms_ago: int | None = None
+    """How long ago its user had polled, then."""
+    longest_poll_gap_ms: int | None = None
+    """The longest time between two polls, of those that it remembers."""
+    poll_idle_ratio: float | None = None
+    """The part of its time that its user waited for records."""
+    commit_latency_ms: float | None = None
+    rebalance_latency_ms: float | None = None
+    """How long its rebalances take: the longest that it remembers."""
+
+
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
+    """Something that happened to a group."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = False
+    """The entry says that records are on the log, so it goes when their append fails."""
+
+    QUIET: ClassVar[bool] = False
+    """It may wait to be written, with an entry that may not, or for somebody who asks for the journal."""
+
+    at_ms: int
+    group: str
+    observed: bool = False
+    """Whoever wrote it is not the coordinator: it has looked at the cluster from the outside (``kohort.watch``)."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,3 +133,25 @@ class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions
     generation: int
     """Or epoch, of the member."""
     partitions: tuple[ResumedPartition, ...]
+
+
+LEAST_BYTES: Final = 200
+ITEM_BYTES: Final = 100
+"""A value within a value, without its text."""
+
+
+def held_bytes(entry: JournalEntry) -> int:
+    """Return about how many bytes an entry holds; takes some microseconds, and more for large ones."""
+    return LEAST_BYTES + sum(_bytes_of(getattr(entry, name)) for name in entry.__struct_fields__)
+
+
+def _bytes_of(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, tuple):
+        first = value[0] if value else None
+        return 8 * len(value) if isinstance(first, int) else sum(ITEM_BYTES + _bytes_of(one) for one in value)
+    if isinstance(value, dict):
+        return sum(ITEM_BYTES + len(key) + _bytes_of(one) for key, one in value.items())
+    fields: tuple[str, ...] = getattr(value, "__struct_fields__", ())
+    return sum(_bytes_of(getattr(value, name)) for name in fields)

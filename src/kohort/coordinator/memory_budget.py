@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer_records import MemberWritten, RegexResolved
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.records import OffsetCommitted, Record
+from kohort.coordinator.records import MemberWritten, OffsetCommitted, Record, RegexResolved
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,

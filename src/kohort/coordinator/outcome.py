@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.records import Record
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
 
@@ -147,3 +148,23 @@ class TopicsView(Protocol):
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
 """Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` at ``now_ms``, as one batch, whole or not at
 all; in the transaction of a producer, if there is one. Raises ApiError or StorageError when it cannot."""
+
+
+APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""What members are told when an append fails with the code on the left (protocol/groups.md#storage-errors)."""
+
+
+def append_error(error: KohortError) -> ErrorCode:
+    """Return what members are told of ``error``; whatever is not a broker's answer is the storage's fault."""
+    code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
+    return APPEND_ERRORS.get(code, code)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kohort.coordinator.journal_base import JournalEntry
+from kohort.coordinator.journal_events import JournalEntry
 from kohort.coordinator.records import Record
 
 RECORD_TIMES: Final = (

@@ -1,6 +1,6 @@
-"""The records of ``__consumer_offsets``, and their bytes: offsets and classic groups here, consumer groups beside.
+"""The records of ``__consumer_offsets``, their bytes and their times, and the partition of a group.
 
-The rules: protocol/groups.md#records-of-groups.
+The rules: protocol/groups.md#records-of-groups, protocol/consumer-groups.md#records, protocol/groups.md#coordinator.
 
 A key is its record type as int16 followed by the key's fields; a value is its version as int16 followed by the
 value's fields; a tombstone has no value. What is written is what Kafka 4.4 writes; all older versions are read.
@@ -9,18 +9,184 @@ value's fields; a tombstone has no value. What is written is what Kafka 4.4 writ
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-from kohort.coordinator.consumer_records import (
-    ConsumerGroupRecord,
-    build_consumer_group_record,
-    is_consumer_group_record,
-    parse_consumer_group_record,
-)
 from kohort.errors import CorruptLog, ProtocolError
-from kohort.model import NO_UUID
+from kohort.model import NO_UUID, java_string_hash
 from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages import consumer_group_records as declared
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kohort.wire.schema import Message
+
+INT_MIN = -(2**31)
+NAMES_KEPT: Final = 16_384
+NAME_MAX: Final = 300
+"""What longer names come to is not kept: strangers make them up, of 32,767 letters each."""
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """Return ``abs(hash) mod partitions``; Java has no abs of its smallest integer, and Kafka takes it as 0."""
+    return _kept(group_id, partitions) if len(group_id) <= NAME_MAX else _computed(group_id, partitions)
+
+
+def _computed(group_id: str, partitions: int) -> int:
+    h = java_string_hash(group_id)
+    return 0 if h == INT_MIN else abs(h) % partitions
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def _kept(group_id: str, partitions: int) -> int:
+    return _computed(group_id, partitions)
+
+
+_INT16 = struct.Struct(">h")
+_VERSION_0 = _INT16.pack(0)
+
+
+class EpochWritten(NamedTuple):
+    """Type 3: the epoch of a group; its tombstone is the end of the group."""
+
+    group_id: str
+    value: ConsumerGroupMetadataValue | None
+
+
+class OldMetadataRemoved(NamedTuple):
+    """Type 4: what brokers before 4.1 knew of topics. The value is never read; what is written is its tombstone."""
+
+    group_id: str
+    value: None = None
+
+
+class MemberWritten(NamedTuple):
+    """Type 5: what a member said of itself."""
+
+    group_id: str
+    member_id: str
+    value: ConsumerGroupMemberMetadataValue | None
+
+
+class TargetEpochWritten(NamedTuple):
+    """Type 6: for which epoch the target is."""
+
+    group_id: str
+    value: ConsumerGroupTargetAssignmentMetadataValue | None
+
+
+class TargetWritten(NamedTuple):
+    """Type 7: a member's share of the target."""
+
+    group_id: str
+    member_id: str
+    value: ConsumerGroupTargetAssignmentMemberValue | None
+
+
+class CurrentWritten(NamedTuple):
+    """Type 8: what a member has."""
+
+    group_id: str
+    member_id: str
+    value: ConsumerGroupCurrentMemberAssignmentValue | None
+
+
+class RegexResolved(NamedTuple):
+    """Type 16: the topics that an expression matched."""
+
+    group_id: str
+    regex: str
+    value: ConsumerGroupRegularExpressionValue | None
+
+
+ConsumerGroupRecord = (
+    EpochWritten
+    | OldMetadataRemoved
+    | MemberWritten
+    | TargetEpochWritten
+    | TargetWritten
+    | CurrentWritten
+    | RegexResolved
+)
+
+
+class _Kind(NamedTuple):
+    number: int
+    key: Any
+    """A class of messages."""
+    fields: tuple[str, ...]
+    """The key's fields, in the order of the record's."""
+    value: type[Message] | None
+
+
+_KINDS: Final[dict[Callable[..., ConsumerGroupRecord], _Kind]] = {
+    EpochWritten: _Kind(3, declared.ConsumerGroupMetadataKey, ("group_id",), ConsumerGroupMetadataValue),
+    OldMetadataRemoved: _Kind(4, declared.ConsumerGroupPartitionMetadataKey, ("group_id",), None),
+    MemberWritten: _Kind(
+        5, declared.ConsumerGroupMemberMetadataKey, ("group_id", "member_id"), ConsumerGroupMemberMetadataValue
+    ),
+    TargetEpochWritten: _Kind(
+        6,
+        declared.ConsumerGroupTargetAssignmentMetadataKey,
+        ("group_id",),
+        ConsumerGroupTargetAssignmentMetadataValue,
+    ),
+    TargetWritten: _Kind(
+        7,
+        declared.ConsumerGroupTargetAssignmentMemberKey,
+        ("group_id", "member_id"),
+        ConsumerGroupTargetAssignmentMemberValue,
+    ),
+    CurrentWritten: _Kind(
+        8,
+        declared.ConsumerGroupCurrentMemberAssignmentKey,
+        ("group_id", "member_id"),
+        ConsumerGroupCurrentMemberAssignmentValue,
+    ),
+    RegexResolved: _Kind(
+        16,
+        declared.ConsumerGroupRegularExpressionKey,
+        ("group_id", "regular_expression"),
+        ConsumerGroupRegularExpressionValue,
+    ),
+}
+_BY_NUMBER: Final = {kind.number: (record, kind) for record, kind in _KINDS.items()}
+
+
+def is_consumer_group_record(number: int) -> bool:
+    """Tell whether records of this type are those of consumer groups."""
+    return number in _BY_NUMBER
+
+
+def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
+    """Return the key and the value of ``record`` as bytes."""
+    kind = _KINDS[type(record)]
+    *names, value = record
+    key = _INT16.pack(kind.number) + encode_bytes(kind.key(**dict(zip(kind.fields, names, strict=True))), 0)
+    return key, None if value is None else _VERSION_0 + encode_bytes(value, 0)
+
+
+def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
+    """Return what a record of type ``number`` says, or None where its value is of no interest (type 4).
+
+    Raises ProtocolError or ``struct.error`` for bytes that are no such record, or of a version yet unknown.
+    """
+    record, kind = _BY_NUMBER[number]
+    named: Any = decode(kind.key, 0, key, 2)[0]
+    names = [getattr(named, field) for field in kind.fields]
+    if value is None:
+        return record(*names, None)
+    if kind.value is None:
+        return None
+    return record(*names, decode(kind.value, _INT16.unpack_from(value)[0], value, 2)[0])
+
 
 LEGACY_OFFSET_COMMIT: Final = 0
 OFFSET_COMMIT: Final = 1
@@ -31,7 +197,6 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 """The only version that has ``expire_timestamp``: a commit of v2 to v4 that asked for a retention time."""
 GROUP_VALUE_VERSION: Final = 3
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF

@@ -7,16 +7,127 @@ restart.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from kohort.coordinator.counters import FencedCounters
-from kohort.coordinator.journal import (
-    Who,
-)
-from kohort.coordinator.journal_events import MemberDisconnected
-from kohort.coordinator.member_said import SaidByMembers
-from kohort.coordinator.memorable_names import are_memorable, beginning_of
+from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid, Who
+from kohort.coordinator.records import OffsetCommitted, Record
+
+MEMBERS: Final = 10_000
+SAME_MS: Final = 300_000
+"""Two clients that name no member, and push within this time from one host under one client id, cannot be told
+apart."""
+
+
+class SaidByMembers:
+    """The last words of the latest few thousand members."""
+
+    def __init__(self, limit: int = MEMBERS) -> None:
+        self._said: dict[tuple[str, str, str], tuple[str, MemberSaid | None]] = {}
+        self._limit = limit
+
+    def add(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
+        """Remember what a client said; ``who`` has no member id where it named none."""
+        key = who.client_id, who.client_host, who.member_id
+        if not are_memorable(*key):
+            return
+        other, before = self._said.pop(key, ("", None))
+        is_one = other in ("", client_instance_id) or (before is not None and said.at_ms - before.at_ms > SAME_MS)
+        self._said[key] = client_instance_id, said if is_one or who.member_id else None
+        if len(self._said) > self._limit:
+            del self._said[next(iter(self._said))]
+
+    def of(self, who: Who) -> MemberSaid | None:
+        """Return what a member said last, if it is known."""
+        for member_id in (who.member_id, ""):
+            _, said = self._said.get((who.client_id, who.client_host, member_id), ("", None))
+            if said is not None:
+                return said
+        return None
+
+
+LETTERS_MOST: Final = 1_000
+"""Of all names of one member, or of one who commits, together; of whoever has more nothing is remembered."""
+BEGINNING: Final = 300
+"""Letters by which those are told apart of whom something was told already."""
+
+
+def are_memorable(*names: str | None) -> bool:
+    """Tell whether names are short enough."""
+    return sum(len(name) for name in names if name) <= LETTERS_MOST
+
+
+def beginning_of(name: str) -> str:
+    """Return what a name is told apart by."""
+    return name[:BEGINNING]
+
+
+GROUPS_MOST: Final = 10_000
+NAMES_MOST_BYTES: Final = 4 << 20
+"""Of the names of groups together; above it, or above so many groups, those that were refused first are forgotten."""
+
+
+class OffsetCounters:
+    """Offsets that were committed, that expired, and that were deleted in another way."""
+
+    __slots__ = ("committed", "deleted", "expired")
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.expired = 0
+        self.deleted = 0
+
+    def written(self, records: Sequence[Record]) -> None:
+        """Count the offsets among records that are on the log."""
+        for record in records:
+            if type(record) is OffsetCommitted:
+                if record.value is None:
+                    self.deleted += 1
+                else:
+                    self.committed += 1
+
+    def expired_since(self, deleted: int) -> None:
+        """Count as expired what was deleted since there were ``deleted``."""
+        self.expired += self.deleted - deleted
+        self.deleted = deleted
+
+
+class FencedCounters:
+    """Requests that were refused because their sender is not, or no longer, what it believes to be.
+
+    Each request counts, however often it comes: the journal tells of a member once in a generation.
+    """
+
+    __slots__ = ("_names_bytes", "by_group", "by_kind")
+
+    def __init__(self) -> None:
+        self.by_kind: Counter[tuple[str, str]] = Counter()
+        """By API and error."""
+        self.by_group: dict[str, Counter[tuple[str, str]]] = {}
+        """The same of each group."""
+        self._names_bytes = 0
+
+    def refused(self, group: str, api: str, error: str) -> None:
+        """Count a request."""
+        self.by_kind[api, error] += 1
+        counted = self.by_group.get(group)
+        if counted is None:
+            counted = self.by_group[group] = Counter()
+            self._names_bytes += len(group)
+            while len(self.by_group) > GROUPS_MOST or self._names_bytes > NAMES_MOST_BYTES:
+                self._forget(next(iter(self.by_group)))
+        counted[api, error] += 1
+
+    def keep(self, groups: Container[str]) -> None:
+        """Forget all but the groups that there are."""
+        for name in [name for name in self.by_group if name not in groups]:
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        del self.by_group[name]
+        self._names_bytes -= len(name)
+
 
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer_records import ConsumerGroupRecord, EpochWritten
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.offsets.pending import PendingOffsets
-from kohort.coordinator.offsets.state import GroupOffsets, Kept
+from kohort.coordinator.offsets.state import GroupOffsets, Kept, PendingOffsets
 from kohort.coordinator.record_times import moved_record
 from kohort.coordinator.records import (
+    ConsumerGroupRecord,
+    EpochWritten,
     GroupWritten,
     InTransaction,
     LogItem,
@@ -21,8 +21,37 @@ from kohort.coordinator.records import (
     is_plain_offset,
     parse_record,
 )
-from kohort.coordinator.skipped import Skipped
 from kohort.errors import CorruptLog
+from kohort.notes import Note, warning
+
+SHOWN: Final = 3
+"""How many are told in words."""
+WORDS_MAX: Final = 200
+
+
+class Skipped:
+    """Records of one log that cannot be read."""
+
+    __slots__ = ("_first", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[str] = []
+
+    def add(self, what: object) -> None:
+        """Count one; ``what`` says which, and why it cannot be read."""
+        self.count += 1
+        if len(self._first) < SHOWN:
+            self._first.append(str(what)[:WORDS_MAX])
+
+    def told_of(self, log: str) -> list[Note]:
+        """Return the one note for the broker's log, or none where nothing was passed over."""
+        if not self.count:
+            return []
+        more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
+        words = "; ".join(self._first)
+        return [warning(f"{log}: passed over what cannot be read, {self.count} in all: {words}{more}")]
+
 
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)

@@ -12,26 +12,22 @@ from typing import Final
 from kohort.clock import Rng, Timers, WallTime
 from kohort.config import BrokerConfig
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
-from kohort.coordinator.append_errors import append_error
-from kohort.coordinator.classic.fencing import note_fenced, refusal_note
+from kohort.coordinator.classic.evidence import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
-from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
-from kohort.coordinator.consumer.invariants import check_consumer_group
-from kohort.coordinator.consumer_records import RegexResolved
+from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
-from kohort.coordinator.counters import OffsetCounters
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import (
     InvariantBroken,
     check_acknowledged,
+    check_consumer_group,
     check_group,
     check_groups,
     check_one_kind,
     check_replay,
 )
 from kohort.coordinator.journal import JournalEntry, Who
-from kohort.coordinator.journal_events import MemberTurnedAway
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import MemberSaid, MemberTurnedAway
 from kohort.coordinator.memory_budget import (
     Added,
     MemoryBudget,
@@ -51,15 +47,13 @@ from kohort.coordinator.outcome import (
     SetTimer,
     TimerKey,
     TopicsView,
+    append_error,
 )
-from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.record_times import moved_record
-from kohort.coordinator.records import LogItem, TransactionEnded, build_record
-from kohort.coordinator.remembered import Remembered, Stall
-from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
-from kohort.coordinator.shard import Availability, Shard
-from kohort.coordinator.shards import Shards
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.records import LogItem, RegexResolved, TransactionEnded, build_record, partition_of
+from kohort.coordinator.remembered import OffsetCounters, Remembered, Stall
+from kohort.coordinator.replay import NO_PRODUCER, Skipped, replay, replay_end, replay_log
+from kohort.coordinator.shard import Availability, Shard, Shards
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.notes import Note, warning
 from kohort.steps import Pace, Steps, at_once

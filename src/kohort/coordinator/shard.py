@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 
+from kohort.coordinator.classic.evidence import owners_of
 from kohort.coordinator.classic.heartbeat import on_pending_timer, on_session_timer
-from kohort.coordinator.classic.ownership import owners_of
-from kohort.coordinator.classic.parked_requests import refuse_parked
 from kohort.coordinator.classic.rebalance import (
     begin_sessions,
     forget_timers,
     on_round_timer,
     open_round,
 )
-from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.round import Round, refuse_parked
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.sync import on_sync_timer
-from kohort.coordinator.consumer.coming_and_going import begin_consumer_group, resign_consumer_group
-from kohort.coordinator.consumer.on_timer import TIMERS_OF_CONSUMER_GROUPS, on_timer
+from kohort.coordinator.consumer.on_timer import (
+    TIMERS_OF_CONSUMER_GROUPS,
+    begin_consumer_group,
+    on_timer,
+    resign_consumer_group,
+)
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
-from kohort.coordinator.offsets.delete import decide_topics_deleted
-from kohort.coordinator.offsets.expiry import decide_expiry, decide_expiry_in_consumer
+from kohort.coordinator.offsets.delete import decide_expiry, decide_expiry_in_consumer, decide_topics_deleted
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
-from kohort.coordinator.outcome import Outcome, TimerKey
-from kohort.errors import ErrorCode
+from kohort.coordinator.outcome import Outcome, Reply, TimerKey
+from kohort.coordinator.records import partition_of
+from kohort.errors import ApiError, ErrorCode
 
 
 class Availability(Enum):
@@ -107,3 +110,46 @@ class Shard:
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
         for group_id, offsets in list(self.groups.offsets.items()):
             yield group_id, decide_topics_deleted(group_id, offsets, names, ctx.topics)
+
+
+CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
+"""``carry_out(shard, group_id, outcome, ctx)``: append, replay, arm timers; returns the replies that may leave."""
+
+
+class Shards:
+    """All shards of a coordinator; ``carry_out`` is how a decision on one of their groups becomes real."""
+
+    def __init__(self, partitions: int, carry_out: CarryOut) -> None:
+        self.by_partition: dict[int, Shard] = {}
+        self.partitions = partitions
+        self.carry_out = carry_out
+
+    def __iter__(self) -> Iterator[Shard]:
+        return iter(self.by_partition.values())
+
+    def get(self, partition: int) -> Shard | None:
+        """Return the shard of a partition, whatever its availability; None if it is not coordinated here."""
+        return self.by_partition.get(partition)
+
+    def active(self) -> Iterator[Shard]:
+        """Yield those whose groups can be asked."""
+        return (shard for shard in self if shard.availability is Availability.ACTIVE)
+
+    def active_at(self, partition: int) -> Shard | None:
+        """Return the shard of a partition if its groups can be asked, else None."""
+        shard = self.by_partition.get(partition)
+        return shard if shard is not None and shard.availability is Availability.ACTIVE else None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the groups of some partition are still being read."""
+        return any(shard.availability is Availability.LOADING for shard in self)
+
+    def of_group(self, group_id: str) -> Shard:
+        """Return where the group lives. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self.by_partition.get(partition_of(group_id, self.partitions))
+        if shard is not None and shard.availability is Availability.ACTIVE:
+            return shard
+        if shard is None or shard.availability is Availability.FAILED:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from kohort.broker.state import BrokerState
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer.assignment import Held
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.reconcile import Held
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.errors import ProtocolError, StorageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import EpochRaised, GroupDeleted, JournalEntry, MemberRemoved, RequestFenced
+from kohort.coordinator.journal_events import held_bytes
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.health import RebalanceTimes

@@ -25,7 +25,7 @@ from kohort.watch.asking import ADMIN_MS
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
-    from kohort.coordinator.member_said import MemberSaid
+    from kohort.coordinator.journal_events import MemberSaid
     from kohort.insight.findings.model import MemberRef, RebalanceFinding
     from kohort.telemetry.report import ClientReport
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from kohort.aio.admin import Admin
 from kohort.aio.consuming.consumer import Consumer
 from kohort.coordinator.journal import JournalEntry
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.coordinator.consumer.assignment import Current, Held, ReconciliationState, Target, target_value_of, value_of
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import Current, Held, ReconciliationState, Target, target_value_of, value_of
+from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
     EpochWritten,
@@ -13,8 +13,8 @@ from kohort.coordinator.consumer_records import (
     RegexResolved,
     TargetEpochWritten,
     TargetWritten,
+    build_record,
 )
-from kohort.coordinator.records import build_record
 from kohort.wire.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,

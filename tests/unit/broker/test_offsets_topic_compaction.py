@@ -3,7 +3,7 @@
 from itertools import chain
 
 from kohort.broker.cluster.log_items import slices_of
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.replay import Skipped
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

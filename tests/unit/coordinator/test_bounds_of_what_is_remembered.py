@@ -3,10 +3,17 @@
 import pytest
 
 from kohort.coordinator.journal import Who
-from kohort.coordinator.journal_events import MemberDisconnected
-from kohort.coordinator.member_said import MemberSaid, SaidByMembers
-from kohort.coordinator.memorable_names import are_memorable, beginning_of
-from kohort.coordinator.remembered import BrokerStalls, ClosedConnections, Leavers, OutsideCommitters, Stall
+from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid
+from kohort.coordinator.remembered import (
+    BrokerStalls,
+    ClosedConnections,
+    Leavers,
+    OutsideCommitters,
+    SaidByMembers,
+    Stall,
+    are_memorable,
+    beginning_of,
+)
 
 WHO = Who("m", "app", "/h")
 

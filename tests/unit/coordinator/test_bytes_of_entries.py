@@ -2,9 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import AssignmentWritten, GroupUnloaded, MemberArrived, Move, RoundSettled, Who
-from kohort.coordinator.journal_events import OptionsChanged
+from kohort.coordinator.journal_events import OptionsChanged, held_bytes
 
 WHO = Who("m12", "app", "/h", "i")
 ENTRIES = {

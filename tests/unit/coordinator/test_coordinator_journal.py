@@ -22,8 +22,7 @@ from kohort.coordinator.journal import (
     build_entry,
     parse_entry,
 )
-from kohort.coordinator.journal_events import OffsetMove, ResumedPartition
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import MemberSaid, OffsetMove, ResumedPartition
 
 WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
 OPENED = RoundOpened(

@@ -7,7 +7,7 @@ import pytest
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
-from kohort.coordinator.classic.timers import session_timer
+from kohort.coordinator.classic.member import session_timer
 from kohort.coordinator.invariants import InvariantBroken, check_replay, check_written
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode

@@ -4,7 +4,7 @@ import tracemalloc
 from contextlib import contextmanager
 
 from kohort.coordinator.journal import RequestFenced, Who
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import MemberSaid
 from kohort.coordinator.remembered import Leavers, OutsideCommitters, SaidByMembers
 from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import CoordinatorStage

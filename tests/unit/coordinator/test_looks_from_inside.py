@@ -2,11 +2,10 @@
 
 import pytest
 
-from kohort.coordinator.classic.timers import session_timer
-from kohort.coordinator.consumer.timers import regex_timer
+from kohort.coordinator.classic.member import session_timer
+from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
-from kohort.coordinator.journal_events import MemberDisconnected
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid
 from kohort.notes import Level
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest

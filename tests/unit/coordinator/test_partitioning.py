@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 
 
 @pytest.mark.parametrize(

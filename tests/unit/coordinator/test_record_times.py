@@ -2,12 +2,17 @@
 
 import pytest
 
-from kohort.coordinator.consumer_records import RegexResolved, TargetEpochWritten
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.record_times import moved_record
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
-from kohort.coordinator.replay import replay_log
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.records import (
+    GroupWritten,
+    OffsetCommitted,
+    RegexResolved,
+    TargetEpochWritten,
+    build_record,
+    parse_record,
+)
+from kohort.coordinator.replay import Skipped, replay_log
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMetadataValue,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState, target_value_of, value_of
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, target_value_of, value_of
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.records import (
     CurrentWritten,
     EpochWritten,
     MemberWritten,
+    OffsetCommitted,
     OldMetadataRemoved,
     RegexResolved,
     TargetEpochWritten,
     TargetWritten,
+    build_record,
+    parse_record,
 )
-from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.records import OffsetCommitted, build_record, parse_record
 from kohort.coordinator.replay import replay
 from kohort.wire.messages.consumer_group_records import (
     ClassicMemberMetadata,

@@ -11,7 +11,7 @@ from kohort.coordinator.journal import (
     RoundSettled,
 )
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.replay import Skipped
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.notes import Level
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse

@@ -3,13 +3,13 @@
 import pytest
 
 from kohort.coordinator.context import SearchTurns
-from kohort.coordinator.counters import FencedCounters
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import RoundOpened, parse_entry
 from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_join, added_by_sync
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.remembered import FencedCounters
+from kohort.coordinator.replay import Skipped
 from kohort.wire.messages.group_classic import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,

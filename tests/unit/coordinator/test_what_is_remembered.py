@@ -3,11 +3,10 @@
 import pytest
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.counters import FencedCounters
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import Who
-from kohort.coordinator.member_said import MemberSaid, SaidByMembers
-from kohort.coordinator.remembered import Leavers
+from kohort.coordinator.journal_events import MemberSaid
+from kohort.coordinator.remembered import FencedCounters, Leavers, SaidByMembers
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.machines.coordinator_stage import CoordinatorStage

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.journal import (
     EpochRaised,
     GroupConverted,
@@ -14,7 +13,7 @@ from kohort.coordinator.journal import (
     StaticReplaced,
     TargetComputed,
 )
-from kohort.coordinator.records import build_record
+from kohort.coordinator.records import EpochWritten, build_record
 from kohort.insight.observed.watching import ObservedGroups
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import Topics

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families
 
-from kohort.coordinator.entry_sizes import held_bytes
 from kohort.coordinator.journal import (
     AssignmentWritten,
     GroupDeleted,
@@ -25,7 +24,7 @@ from kohort.coordinator.journal import (
     Trigger,
     Who,
 )
-from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition, held_bytes
 from kohort.metrics.exposition import OPENMETRICS, text_of
 from kohort.metrics.page import Page, label
 from kohort.metrics.rebalance_counts import (

@@ -12,20 +12,20 @@ from itertools import permutations
 from typing import Any, Final
 
 from kohort.coordinator import journal
-from kohort.coordinator.consumer.assignment import ReconciliationState
 from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
 from kohort.coordinator.consumer.on_timer import TIMERS_OF_CONSUMER_GROUPS
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import ReconciliationState
+from kohort.coordinator.outcome import TimerKind
+from kohort.coordinator.records import (
     CurrentWritten,
     EpochWritten,
     MemberWritten,
     RegexResolved,
     TargetEpochWritten,
     TargetWritten,
+    parse_record,
+    partition_of,
 )
-from kohort.coordinator.outcome import TimerKind
-from kohort.coordinator.partitioning import partition_of
-from kohort.coordinator.records import parse_record
 from kohort.errors import error_code
 from kohort.log.partition import PartitionLog
 from kohort.wire.apis import APIS

@@ -29,7 +29,7 @@ from kohort.config.listener_overrides import PREFIX
 from kohort.config.listeners import address_text, check_listeners, parse_listener
 from kohort.config.options import parse_config
 from kohort.config.server_properties import ADD_SCRAM, understand, with_mechanisms
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
 from kohort.log.topics import Topic
 from kohort.secret import Secret

@@ -10,7 +10,7 @@ from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Checking, De
 from kohort.broker.group_requests import group_request
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
-from kohort.coordinator.describe import FIRST_WITH_GROUP_ID_NOT_FOUND
+from kohort.coordinator.several_groups import FIRST_WITH_GROUP_ID_NOT_FOUND
 from kohort.security.acls import NOT_ASKED, Operation, ResourceType
 from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

@@ -14,7 +14,7 @@ from kohort.broker.authorization import unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.journal import Who
-from kohort.coordinator.member_said import MemberSaid
+from kohort.coordinator.journal_events import MemberSaid
 from kohort.errors import CorruptRecord, ErrorCode, ProtocolError
 from kohort.telemetry.instances import ClientInstance
 from kohort.telemetry.otlp import PushedMetrics, parse_metrics

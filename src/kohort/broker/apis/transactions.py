@@ -27,9 +27,8 @@ from kohort.broker.group_requests import group_request
 from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.coordinator.append_errors import APPEND_ERRORS
 from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
-from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.outcome import APPEND_ERRORS, GroupRequest
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch, TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.coordinator.records import InTransaction, LogItem, TransactionEnded
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.replay import Skipped
 from kohort.errors import ApiError, CorruptLog, CorruptRecord
 from kohort.log.partition import PartitionLog
 from kohort.wire.record_batch import BatchHeader, check_crc, parse_marker, read_pairs, split_batches

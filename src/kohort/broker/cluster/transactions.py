@@ -20,9 +20,8 @@ from kohort.broker.purgatory import Needed
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.memory_budget import NO_LIMIT, THOSE_THERE, bytes_of_long_names
-from kohort.coordinator.partitioning import partition_of
-from kohort.coordinator.records import LogItem, TransactionEnded
-from kohort.coordinator.skipped import Skipped
+from kohort.coordinator.records import LogItem, TransactionEnded, partition_of
+from kohort.coordinator.replay import Skipped
 from kohort.coordinator.transactions import decide
 from kohort.coordinator.transactions.states import AT_REST, DECIDED, TransactionState
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record

@@ -130,7 +130,7 @@ def _set_stopped(admin: Admin, node_ids: list[int]) -> None:
 
 
 def _partition_of_group(topics: dict[str, TopicDescription], group: str) -> TopicPartition:
-    from kohort.coordinator.partitioning import partition_of
+    from kohort.coordinator.records import partition_of
 
     if OFFSETS_TOPIC not in topics:
         raise NothingThere("no group has been coordinated yet: there is no __consumer_offsets")

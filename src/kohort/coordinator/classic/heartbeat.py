@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.groups import ClassicGroups
+from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
+from kohort.coordinator.classic.member import session_timer
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.timers import session_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Who
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer

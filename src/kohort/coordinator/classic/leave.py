@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.groups import ClassicGroups
-from kohort.coordinator.classic.ownership import places_in
+from kohort.coordinator.classic.evidence import places_in
+from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
+from kohort.coordinator.classic.member import pending_timer
 from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
-from kohort.coordinator.classic.timers import pending_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply

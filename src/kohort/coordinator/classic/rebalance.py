@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.parked_requests import refuse_join, refuse_parked, refuse_sync
-from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.member import Member, pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.classic.round import Round, refuse_join, refuse_parked, refuse_sync
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
     MemberArrived,

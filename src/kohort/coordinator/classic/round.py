@@ -15,8 +15,8 @@ from typing import Final
 from kohort.coordinator.classic.member import Member, Protocols
 from kohort.coordinator.classic.states import GroupState, may_follow
 from kohort.coordinator.journal import Who
-from kohort.coordinator.outcome import GroupRequest
-from kohort.errors import ProtocolError
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
+from kohort.errors import ErrorCode, ProtocolError
 from kohort.wire.consumer_protocol import (
     COUNT_BYTES,
     LENGTH_BYTES,
@@ -24,7 +24,36 @@ from kohort.wire.consumer_protocol import (
     parse_subscribed_topics,
     topics_field,
 )
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue
+
+FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
+"""From this version an answer may leave the protocol's name out (KIP-559)."""
+
+
+def refuse_join(asked: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
+    """Answer a JoinGroup with ``code``, naming the member id that the client should know: its own, unless given."""
+    message = asked.message
+    assert isinstance(message, JoinGroupRequest)
+    name = None if asked.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
+    told_id = message.member_id if member_id is None else member_id
+    return Reply(asked, JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id))
+
+
+def refuse_sync(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a SyncGroup with ``code``."""
+    return Reply(asked, SyncGroupResponse(error_code=code))
+
+
+def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> None:
+    """Refuse every JoinGroup and SyncGroup that waits."""
+    for member in members:
+        if member.join is not None:
+            out.replies.append(refuse_join(member.join, code, member.member_id))
+        if member.sync is not None:
+            out.replies.append(refuse_sync(member.sync, code))
+        member.join = member.sync = None
+
 
 FENCED_MAX: Final = 100
 """Most refusals of stale members that one round puts into the journal."""

@@ -11,16 +11,13 @@ from __future__ import annotations
 from functools import partial
 
 from kohort.config import BrokerConfig
-from kohort.coordinator.classic.group import ClassicGroup, generation_of
-from kohort.coordinator.classic.groups import ClassicGroups
+from kohort.coordinator.classic.evidence import moves_between, owners_of
+from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.ownership import moves_between, owners_of
-from kohort.coordinator.classic.parked_requests import refuse_sync
+from kohort.coordinator.classic.member import Member, sync_timer
 from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
-from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.round import Round, refuse_sync
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.classic.timers import sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, RoundSettled, Trigger
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply

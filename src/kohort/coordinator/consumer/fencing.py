@@ -1,32 +1,56 @@
-"""How members are taken out of a consumer group: by a leave, a timer, or a group that is converted.
+"""Members that leave a consumer group or are removed from it, static members that leave for a while, and tombstones.
 
-The rules: protocol/consumer-groups.md#timers, protocol/consumer-groups.md#group-epoch.
+The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup, check_consumer_group
 from kohort.coordinator.consumer.group_epoch import hash_without
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.sessions import forget_timers_of, vitals_of
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import NOTHING, Current, Held, value_of
+from kohort.coordinator.consumer.sessions import forget_timers_of, revocation_timer, vitals_of
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import EpochCause, EpochEvent, EpochRaised, StaticAway
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.records import (
+    ConsumerGroupRecord,
     CurrentWritten,
     EpochWritten,
     MemberWritten,
+    OldMetadataRemoved,
+    Record,
     RegexResolved,
     TargetEpochWritten,
     TargetWritten,
 )
-from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochCause, EpochEvent, EpochRaised
-from kohort.coordinator.outcome import Outcome
-from kohort.coordinator.records import Record
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kohort.wire.messages.group_consumer import (
+    JOINING_EPOCH,
+    LEAVING_FOR_A_WHILE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
+    """Return what takes everything of a group but its offsets from the log; the last one is the group's end.
+
+    ``member_ids`` are those that are written by then; None: those that the group has.
+    """
+    group_id = group.group_id
+    written = group.members if member_ids is None else member_ids
+    records: list[ConsumerGroupRecord] = [CurrentWritten(group_id, member_id, None) for member_id in written]
+    records += [TargetWritten(group_id, member_id, None) for member_id in written]
+    records.append(TargetEpochWritten(group_id, None))
+    records += [MemberWritten(group_id, member_id, None) for member_id in written]
+    records += [RegexResolved(group_id, regex, None) for regex in group.regexes]
+    return [*records, OldMetadataRemoved(group_id), EpochWritten(group_id, None)]
 
 
 def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
@@ -77,3 +101,42 @@ def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent,
     remove_members(
         group, [member], EpochCause(event=event, who=member.who, vitals=vitals_of(group, member, ctx)), ctx, out
     )
+
+
+def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Take a member out, or keep its place. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    message = request.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    group = check_consumer_group(groups, message.group_id)
+    if message.instance_id is None:
+        member = group.check_member(message.member_id)
+    else:
+        member = group.check_static(message.instance_id, message.member_id)
+    out = Outcome(round_changed=False)
+    if message.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
+        _keep_place(group, member, ctx, out)
+    else:
+        remove_member(group, member, "member_left", ctx, out)
+        ctx.remembered.leavers.add(request.connection, group.group_id, member.who, ctx.now_ms)
+    response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=message.member_epoch)
+    out.replies.append(Reply(request, response))
+    return out
+
+
+def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
+    """Let a static member go for a while. What it was yet to revoke it has let go of, for it is gone; its session goes
+    on."""
+    current = member.current
+    away = Current(
+        LEAVING_FOR_A_WHILE_EPOCH, current.previous_epoch, current.state, _from_the_start(current.assigned), NOTHING
+    )
+    out.records.append(CurrentWritten(group.group_id, member.member_id, value_of(away)))
+    out.timers.append(CancelTimer(revocation_timer(group.group_id, member.member_id)))
+    let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
+    group.soft.note_released(let_go, ctx.now_ms)
+    out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))
+
+
+def _from_the_start(assigned: Held) -> Held:
+    """Epochs of 0: whoever comes back has had them all along."""
+    return {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in assigned.items()}

@@ -14,10 +14,10 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from kohort.assignors.server.spec import MemberSpec
-from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target
+from kohort.coordinator.classic.group import ClassicGroups
 from kohort.coordinator.consumer.member import ConsumerMember, Presence
-from kohort.coordinator.consumer.subscribed_topics import TopicsOfGroup
-from kohort.coordinator.consumer.topic_search import TopicSearch
+from kohort.coordinator.consumer.reconcile import NO_TARGET, ReconciliationState, Target
+from kohort.coordinator.consumer.subscribed_topics import TopicSearch, TopicsOfGroup
 from kohort.coordinator.journal import Move
 from kohort.coordinator.outcome import MayDescribe, may_describe_all
 from kohort.errors import ApiError, ErrorCode
@@ -186,7 +186,49 @@ class ModernGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
+    def holder(self, instance_id: str | None) -> ConsumerMember | None:
+        """Return the static member with an instance id."""
+        member_id = None if instance_id is None else self.instances.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def check_static(self, instance_id: str, member_id: str) -> ConsumerMember:
+        """Return a static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for the id of another member."""
+        holder = self.holder(instance_id)
+        if holder is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if holder.member_id != member_id:
+            fenced = f"Static member {member_id} with instance id {instance_id} was fenced"
+            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{fenced} by member {holder.member_id}.")
+        return holder
+
     @property
     def is_blank(self) -> bool:
         """Nothing is written of it: it need not be remembered."""
         return not self.members and self.epoch == self.target_epoch == FIRST_EPOCH and not self.regexes
+
+
+class ConsumerGroups(ClassicGroups):
+    """A group is either in ``consumer`` or in ``by_id``, which has the classic groups, and those that only hold
+    offsets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.consumer: dict[str, ModernGroup] = {}
+
+
+def check_consumer_group(groups: ConsumerGroups, group_id: str) -> ModernGroup:
+    """Return a consumer group. Raises GROUP_ID_NOT_FOUND."""
+    group = groups.consumer.get(group_id)
+    if group is None:
+        raise not_found(other_kind(group_id) if group_id in groups.by_id else f"Group {group_id} not found.")
+    return group
+
+
+def other_kind(group_id: str) -> str:
+    """Return the words for a group that is there, and a classic one."""
+    return f"Group {group_id} is not a consumer group."
+
+
+def not_found(problem: str) -> ApiError:
+    """Return GROUP_ID_NOT_FOUND with these words."""
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, problem)

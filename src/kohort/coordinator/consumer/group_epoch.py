@@ -1,6 +1,6 @@
-"""When the epoch of a consumer group rises with a heartbeat, and the hash that tells that topics have changed.
+"""When the epoch of a consumer group rises with a heartbeat; the hash that changes with its topics; its options.
 
-The rules: protocol/consumer-groups.md#group-epoch.
+The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
 
 from __future__ import annotations
@@ -10,11 +10,35 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kohort.assignors.server.iteration import as_kafka_keeps
+from kohort.config.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, in_force
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.subscribed_topics import Found, TopicsOfGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+
+
+class GroupSettings(NamedTuple):
+    """Times in milliseconds."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+def settings_of(group_id: str, ctx: Context) -> GroupSettings:
+    """Return what holds for a group, whether it is there or not. Whoever asks for one of these asks here."""
+    config = ctx.config
+    if own := ctx.options_of_group(group_id):
+        return GroupSettings(
+            *(in_force(config, own, name) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL))
+        )
+    return GroupSettings(
+        config.group_consumer_session_timeout_ms,
+        config.group_consumer_heartbeat_interval_ms,
+        config.group_consumer_assignment_interval_ms,
+    )
+
 
 Said = ConsumerGroupMemberMetadataValue
 

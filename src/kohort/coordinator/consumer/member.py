@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.clock import Rng
-from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
 from kohort.model import uuid_to_text

@@ -1,4 +1,4 @@
-"""What the timers of a consumer group bring about.
+"""Timers of a consumer group; the group after its log is read, and when another broker takes it over.
 
 The rules: protocol/consumer-groups.md#timers.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.coordinator.consumer.evidence import by_name, places
 from kohort.coordinator.consumer.fencing import remove_member
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.resolving import resolve
-from kohort.coordinator.consumer.sessions import awaits_revocation
+from kohort.coordinator.consumer.sessions import awaits_revocation, begin_all, timers_of
 from kohort.coordinator.consumer.target import on_target_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import EpochEvent
-from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey, TimerKind
+from kohort.coordinator.journal import EpochEvent, GroupLoaded, GroupUnloaded
+from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer, TimerKey, TimerKind
 
 TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
     {"member_session", "revocation", "rejoin", "resync", "regex", "target"}
@@ -56,3 +57,23 @@ def _remove(
 ) -> None:
     remove_member(group, member, event, ctx, out)
     out.otherwise.append(SetTimer(key, ctx.now_ms + RETRY_MS))
+
+
+def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
+    """Have a group live on from what is written, after the log is read."""
+    members = group.members.values()
+    loaded = GroupLoaded(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        generation=group.epoch,
+        members=tuple(member.who for member in members),
+        partitions={member.member_id: by_name(places(member.current), ctx.topics) for member in members},
+    )
+    return Outcome(timers=[*begin_all(group, ctx)], journal=[loaded], round_changed=False)
+
+
+def resign_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
+    """Wait for nobody of the group any more. Nobody's request is left without an answer: none ever waits."""
+    out = Outcome(timers=[CancelTimer(key) for key in timers_of(group)], round_changed=False)
+    out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group.group_id, generation=group.epoch))
+    return out

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from sys import intern
 
-from kohort.coordinator.consumer.assignment import NEW_MEMBER, current_of, target_of
 from kohort.coordinator.consumer.group import FIRST_EPOCH, ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, current_of, target_of
+from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
     EpochWritten,

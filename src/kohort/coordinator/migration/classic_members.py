@@ -1,27 +1,98 @@
-"""SyncGroup and Heartbeat of members of the classic protocol in a modern group, from what is written of them.
+"""Requests of the classic protocol, for groups of both protocols: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
+A consumer group answers members of the classic protocol from its own state: the coordinator assigns, no member leads.
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.parked_requests import refuse_sync
-from kohort.coordinator.consumer.assignment import ReconciliationState
+from collections.abc import Iterable
+from functools import partial
+
+from kohort.coordinator.classic.heartbeat import decide_heartbeat
+from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID, decide_join, protocols_of, rebalance_timeout_of
+from kohort.coordinator.classic.leave import decide_leave
+from kohort.coordinator.classic.round import refuse_join, refuse_sync
+from kohort.coordinator.classic.sync import decide_sync
+from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
+from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
-from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.timers import rejoin_timer, resync_timer
+from kohort.coordinator.consumer.group_epoch import Said
+from kohort.coordinator.consumer.heartbeat import (
+    Arrival,
+    advance,
+    advance_without_target,
+    arrival_of,
+    check_room,
+    replacement_of,
+    with_software,
+)
+from kohort.coordinator.consumer.member import ConsumerMember, new_member_id
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, ReconciliationState
+from kohort.coordinator.consumer.resolving import refresh_timers
+from kohort.coordinator.consumer.sessions import begin_sessions_of, rejoin_timer, renew_session, resync_timer, vitals_of
+from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX, UNCHANGED
 from kohort.coordinator.context import Context
-from kohort.coordinator.migration.embedded import assignment_for
+from kohort.coordinator.journal import EpochCause
+from kohort.coordinator.migration.downgrade import downgraded_by, is_last_modern
+from kohort.coordinator.migration.embedded import assignment_for, partitions_by_id
+from kohort.coordinator.migration.policy import may_mix
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
-from kohort.errors import ApiError, ErrorCode
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE
-from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata
+from kohort.errors import ApiError, ErrorCode, ProtocolError
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription, topics_field
+from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+
+
+def decide_join_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a JoinGroup; a modern group without members goes, and the classic one begins in its place."""
+    modern = _modern(groups, request)
+    if modern is None:
+        return decide_join(groups, request, ctx)
+    if modern.members:
+        try:
+            return join_modern(groups, modern, request, ctx)
+        except ApiError as error:  # which tells no member id, unlike that of a classic group
+            out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
+            note_fenced_in_consumer_group(modern, request, error, ctx, out)
+            return out
+    out = decide_join(groups, request, ctx)
+    out.records[:0] = group_tombstones(modern)
+    return out
+
+
+def decide_sync_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a SyncGroup."""
+    modern = _modern(groups, request)
+    return decide_sync(groups, request, ctx) if modern is None else sync_in_modern(modern, request, ctx)
+
+
+def decide_heartbeat_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a Heartbeat."""
+    modern = _modern(groups, request)
+    return decide_heartbeat(groups, request, ctx) if modern is None else heartbeat_in_modern(modern, request, ctx)
+
+
+def decide_leave_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a LeaveGroup."""
+    modern = _modern(groups, request)
+    return decide_leave(groups, request, ctx) if modern is None else leave_modern(modern, request, ctx)
+
+
+def _modern(groups: Groups, request: GroupRequest) -> ModernGroup | None:
+    return groups.consumer.get(request.message.group_id)  # type: ignore[attr-defined]  # each of these names a group
 
 
 def sync_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
@@ -123,3 +194,176 @@ def _await_rejoin(group: ModernGroup, member: ConsumerMember, ctx: Context, out:
     if presence is not None and presence.rejoin_by_ms is None:
         presence.rejoin_by_ms = ctx.now_ms + member.said.rebalance_timeout_ms
         out.timers.append(SetTimer(rejoin_timer(group.group_id, member.member_id), presence.rejoin_by_ms))
+
+
+def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+    """Take a member of the classic protocol in, or a step further. Raises ApiError."""
+    message = request.message
+    assert isinstance(message, JoinGroupRequest)
+    if not may_mix(ctx.config):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "groups of both protocols are switched off")
+    check_room(group, message.member_id, message.group_instance_id, ctx)
+    _check_protocols(group, message)
+    out = Outcome(round_changed=False)
+    member_id = message.member_id or new_member_id(ctx.rng)
+    is_dynamic = message.group_instance_id is None
+    if is_dynamic and not message.member_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
+        out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        return out
+    arrival = _arrive(group, message, member_id)
+    subscription = _subscription(message)
+    said = _said(arrival.said, request, message, subscription)
+    arrival = with_software(arrival, said, request.software)
+    owned = partitions_by_id(subscription.owned_partitions, ctx.topics)
+    holder = group.members.get(group.instances.get(message.group_instance_id or "", ""))
+    if holder is not None and is_last_modern(group, holder, ctx):
+        current = advance_without_target(group, arrival, said, owned, ctx, out)
+        out.replies.append(_answer(request, message, member_id, current))
+        return downgraded_by(groups, group, holder, out, ctx)
+    current = advance(group, arrival, said, owned, ctx, out)
+    if arrival.said is None or arrival.replaces is not None:
+        out.then = partial(begin_sessions_of, groups, group.group_id, member_id, request.connection, ctx)
+    else:
+        group.presence[member_id].rejoin_by_ms = None
+        out.timers += renew_session(group, ConsumerMember(member_id, said, current), request.connection, ctx)
+    out.timers += refresh_timers(group, said, request, ctx)
+    out.timers.append(CancelTimer(rejoin_timer(group.group_id, member_id)))
+    sync_by_ms = ctx.now_ms + max(0, rebalance_timeout_of(request, message))
+    out.timers.append(SetTimer(resync_timer(group.group_id, member_id), sync_by_ms))
+    out.replies.append(_answer(request, message, member_id, current))
+    return out
+
+
+def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, current: Current) -> Reply:
+    answer = JoinGroupResponse(
+        generation_id=current.epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=message.protocols[0].name,
+        member_id=member_id,
+    )
+    return Reply(request, answer)
+
+
+def _check_protocols(group: ModernGroup, message: JoinGroupRequest) -> None:
+    """Raise INCONSISTENT_GROUP_PROTOCOL unless the member is a consumer that all others of its protocol understand."""
+    names = {protocol.name for protocol in message.protocols}
+    if message.protocol_type != PROTOCOL_TYPE or not names.intersection(_spoken_by_all(group, names)):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
+
+
+def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
+    return (name for name in names if group.classic_protocols[name] == group.classic_members)
+
+
+def _subscription(message: JoinGroupRequest) -> Subscription:
+    """Return the subscription, which is the same in each protocol. Raises INCONSISTENT_GROUP_PROTOCOL."""
+    metadata = bytes(message.protocols[0].metadata)
+    count, _ = topics_field(metadata)
+    if count > SUBSCRIBED_NAMES_MAX:
+        problem = f"{count} topics; a member of a consumer group may have {SUBSCRIBED_NAMES_MAX}"
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
+    try:
+        return parse_subscription(metadata)
+    except ProtocolError as error:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"malformed embedded consumer protocol: {error}"
+        ) from error
+
+
+def _arrive(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
+    """Return who joins. A static member takes its place back, whoever has it, if it comes without a member id."""
+    instance_id = message.group_instance_id
+    if instance_id is not None and message.member_id:
+        return arrival_of(group, group.check_static(instance_id, member_id))
+    holder = group.instances.get(instance_id or "")
+    if holder is not None:
+        return replacement_of(group, group.members[holder], member_id)
+    member = group.members.get(member_id)
+    return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
+
+
+def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription) -> Said:
+    """Return what is known of the member from now on; the very ``before`` where that is nothing new."""
+    instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
+    if before is not None:
+        instance_id = before.instance_id if instance_id is None else instance_id
+        rebalance_timeout_ms = (
+            before.rebalance_timeout_ms if rebalance_timeout_ms == UNCHANGED else rebalance_timeout_ms
+        )
+    said = Said(
+        instance_id=instance_id,
+        rack_id=subscription.rack_id or (None if before is None else before.rack_id),
+        client_id=request.client_id,
+        client_host=request.client_host,
+        subscribed_topic_names=sorted(set(subscription.topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        server_assignor=None if before is None else before.server_assignor,
+        classic_member_metadata=ClassicMemberMetadata(
+            session_timeout_ms=message.session_timeout_ms,
+            supported_protocols=[
+                ClassicProtocol(name=name, metadata=blob) for name, blob in protocols_of(message.protocols)
+            ],
+        ),
+    )
+    return before if before is not None and said == before else said
+
+
+FIRST_WITH_BATCH = 3
+
+
+def leave_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+    """Answer every entry for itself, and take out whom they name."""
+    message = request.message
+    assert isinstance(message, LeaveGroupRequest)
+    batch = request.api_version >= FIRST_WITH_BATCH
+    entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
+    out = Outcome(round_changed=False)
+    gone: dict[str, ConsumerMember] = {}
+    results = []
+    for entry in entries:
+        code = ErrorCode.NONE
+        try:
+            member = _named(group, entry)
+            gone[member.member_id] = member
+        except ApiError as error:
+            code = error.code
+        results.append(
+            MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
+        )
+    if gone:
+        remove_members(group, list(gone.values()), _cause(group, list(gone.values()), entries, request, ctx), ctx, out)
+    answer = LeaveGroupResponse(members=results) if batch else LeaveGroupResponse(error_code=results[0].error_code)
+    out.replies.append(Reply(request, answer))
+    return out
+
+
+def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
+    """Return whom an entry names. An administrator names an instance id alone. Raises UNKNOWN_MEMBER_ID or
+    FENCED_INSTANCE_ID."""
+    instance_id = entry.group_instance_id
+    if instance_id is None:
+        return group.check_member(entry.member_id)
+    return group.check_static(instance_id, entry.member_id or group.instances.get(instance_id, ""))
+
+
+def _cause(
+    group: ModernGroup,
+    gone: list[ConsumerMember],
+    entries: list[MemberIdentity],
+    request: GroupRequest,
+    ctx: Context,
+) -> EpochCause:
+    first = gone[0]
+    by_itself = any(entry.member_id for entry in entries) and request.client_id == first.said.client_id
+    if by_itself:
+        ctx.remembered.leavers.add(request.connection, group.group_id, first.who, ctx.now_ms)
+    reason = next((entry.reason for entry in entries if entry.reason), None)
+    return EpochCause(
+        event="member_left",
+        who=first.who,
+        others=tuple(member.who for member in gone[1:]),
+        vitals=vitals_of(group, first, ctx),
+        reason=reason,
+        by=None if by_itself else request.sender,
+    )

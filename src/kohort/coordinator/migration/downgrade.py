@@ -10,24 +10,23 @@ from typing import NamedTuple
 
 from kohort.assignors.server.iteration import as_kafka_keeps
 from kohort.coordinator.classic.group import generation_of
+from kohort.coordinator.classic.join import protocols_of
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.protocols import protocols_of
 from kohort.coordinator.classic.rebalance import begin_sessions, open_round
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_of
-from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer.fencing import group_tombstones
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.timers import timers_of
-from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, TargetWritten
+from kohort.coordinator.consumer.reconcile import NO_TARGET, Target, target_of
+from kohort.coordinator.consumer.sessions import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupConverted, Trigger
 from kohort.coordinator.migration.embedded import assignment_for
 from kohort.coordinator.migration.policy import may_downgrade
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, Outcome
-from kohort.coordinator.records import GroupWritten, Record
+from kohort.coordinator.records import EpochWritten, GroupWritten, MemberWritten, Record, TargetWritten
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 

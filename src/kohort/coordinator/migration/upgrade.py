@@ -5,31 +5,39 @@ The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.rebalance import forget_timers
+from kohort.coordinator.classic.round import refuse_parked
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
-from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.fencing import decide_departure
+from kohort.coordinator.consumer.group import ModernGroup, not_found, other_kind
+from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
 from kohort.coordinator.consumer.member import Presence, who_says
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer.sessions import member_session_timer
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.consumer.timers import member_session_timer
-from kohort.coordinator.consumer.validation import SUBSCRIBED_NAMES_MAX
-from kohort.coordinator.consumer_records import (
-    ConsumerGroupRecord,
-    CurrentWritten,
-    EpochWritten,
-    MemberWritten,
-    TargetEpochWritten,
-    TargetWritten,
-)
+from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupConverted, Who
 from kohort.coordinator.migration.embedded import partitions_by_id
 from kohort.coordinator.migration.policy import may_upgrade
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TopicsView
-from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    GroupWritten,
+    MemberWritten,
+    TargetEpochWritten,
+    TargetWritten,
+)
 from kohort.errors import ApiError, ErrorCode, ProtocolError
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import (
@@ -39,6 +47,7 @@ from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 
 
 def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
@@ -149,3 +158,56 @@ def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_h
         current = Current(epoch, epoch, ReconciliationState.STABLE, held)
         records.append(CurrentWritten(group_id, m.member_id, value_of(current)))
     return records
+
+
+def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a ConsumerGroupHeartbeat; one that joins a classic group converts it. Raises ApiError."""
+    message = request.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    group_id = message.group_id
+    if message.member_epoch < JOINING_EPOCH:
+        return decide_departure(groups, request, ctx)
+    group, classic = groups.consumer.get(group_id), groups.by_id.get(group_id)
+    if group is not None:
+        return decide_consumer_heartbeat(groups, group, request, ctx)
+    if message.member_epoch != JOINING_EPOCH:
+        raise not_found(f"Consumer group {group_id} not found." if classic is None else other_kind(group_id))
+    if classic is None:
+        founded = ModernGroup(group_id)
+        decided = decide_consumer_heartbeat(groups, founded, request, ctx)
+        return replace(decided, then=partial(_go_on, groups, founded, decided))
+    return _in_place_of(groups, classic, request, ctx)
+
+
+def _in_place_of(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on the heartbeat as if the group were a modern one already, and only then let the classic one go."""
+    converted = Outcome(round_changed=False)
+    if classic.round.members:
+        group = upgrade(classic, request, ctx, converted)
+    else:
+        group = ModernGroup(classic.group_id)
+        if classic.written is not None:
+            converted.records.append(GroupWritten(classic.group_id, None))
+    decided = decide_consumer_heartbeat(groups, group, request, ctx)
+    # From here on nothing is refused: what waits in the round is, and the round is dropped if nothing can be written.
+    refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
+    forget_timers(classic, converted)
+    classic.round.pending_join.clear()
+    return Outcome(
+        records=[*converted.records, *decided.records],
+        replies=[*converted.replies, *decided.replies],
+        timers=[*converted.timers, *decided.timers],
+        journal=[*converted.journal, *decided.journal],
+        then=partial(_go_on, groups, group, decided),
+    )
+
+
+def _go_on(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
+    """Keep what is known of the members beside what is written of them, now that the group is there."""
+    group = groups.consumer[was.group_id]
+    group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
+    group.soft = was.soft
+    if group.soft.topics is not None:
+        # A static member that is replaced may have been the last one to subscribe to a topic.
+        group.soft.topics.changed.update(group.subscribed_names(), group.soft.topics.found)
+    return Outcome(round_changed=False) if decided.then is None else decided.then()

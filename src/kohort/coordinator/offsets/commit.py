@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.coordinator.committing import Committer, Committing
 from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.committing import (
+    Committer,
+    Committing,
+    check_commit,
+    existing_places,
+    note_refused,
+    note_unfenced,
+)
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
-from kohort.coordinator.offsets.told_offsets import note_unfenced
-from kohort.coordinator.offsets.who_may import check_commit, existing_places, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode

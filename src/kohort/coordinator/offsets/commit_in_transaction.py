@@ -8,12 +8,10 @@ may commit.
 
 from __future__ import annotations
 
-from kohort.coordinator.committing import Committer, Committing
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.commit import committed_places, is_too_long, note_progress, own_code, value_of
+from kohort.coordinator.offsets.committing import Committer, Committing, check_commit, note_refused, note_unfenced
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.offsets.told_offsets import note_unfenced
-from kohort.coordinator.offsets.who_may import check_commit, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kohort.coordinator.committing import NO_EPOCH
+from kohort.coordinator.offsets.committing import NO_EPOCH
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
 from kohort.errors import ApiError, ErrorCode

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.groups import ConsumerGroups
+from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup
 from kohort.coordinator.offsets.state import GroupOffsets
 
 

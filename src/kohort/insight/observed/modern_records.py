@@ -13,15 +13,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from kohort.coordinator.consumer_records import (
-    ConsumerGroupRecord,
-    CurrentWritten,
-    EpochWritten,
-    MemberWritten,
-    RegexResolved,
-    TargetEpochWritten,
-    TargetWritten,
-)
 from kohort.coordinator.journal import (
     AwaitedPartition,
     EpochCause,
@@ -38,6 +29,15 @@ from kohort.coordinator.journal import (
     StaticReplaced,
     TargetComputed,
     Who,
+)
+from kohort.coordinator.records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    RegexResolved,
+    TargetEpochWritten,
+    TargetWritten,
 )
 from kohort.insight.observed.generation_records import BASELINE_MS, last_commits
 from kohort.insight.observed.state import WatchedGroup, WatchedMember, WatchedModernGroup

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kohort.coordinator.consumer_records import CurrentWritten, TargetWritten
 from kohort.coordinator.journal import JournalEntry
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
+from kohort.coordinator.records import CurrentWritten, GroupWritten, OffsetCommitted, TargetWritten, parse_record
 from kohort.errors import CorruptLog
 from kohort.insight.observed.generation_records import GenerationRecords, LooksKept, loaded_anew
 from kohort.insight.observed.modern_records import ModernRecords

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.classic.protocols import rebalance_timeout_of
+from kohort.coordinator.classic.join import rebalance_timeout_of
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.coordinator.classic.round import NAMES_PARSED_MAX
-from kohort.coordinator.consumer.validation import SUBSCRIBED_NAMES_MAX
+from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX
 from kohort.errors import ErrorCode
 from support.calls import calls_of
 from support.consumer_protocol import subscription

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.classic.ownership import EVIDENCE_BYTES
+from kohort.coordinator.classic.evidence import EVIDENCE_BYTES
 from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled

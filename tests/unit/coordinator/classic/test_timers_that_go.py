@@ -1,6 +1,6 @@
 """What nobody waits for any more has no timer."""
 
-from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.classic.member import pending_timer, round_timer, session_timer, sync_timer
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import MemberIdentity

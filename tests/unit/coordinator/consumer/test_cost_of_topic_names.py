@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.consumer.validation import OWNED_TOPICS_MAX, SUBSCRIBED_NAMES_MAX
-from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.consumer.subscription import OWNED_TOPICS_MAX, SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.records import EpochWritten
 from kohort.errors import ErrorCode, StorageError
 from kohort.wire.messages.group_consumer import (
     ConsumerGroupHeartbeatRequest,

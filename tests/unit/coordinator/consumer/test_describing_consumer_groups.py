@@ -2,14 +2,14 @@
 
 import pytest
 
-from kohort.coordinator.consumer_records import (
+from kohort.coordinator.journal import GroupDeleted
+from kohort.coordinator.records import (
     EpochWritten,
+    OffsetCommitted,
     OldMetadataRemoved,
     RegexResolved,
     TargetEpochWritten,
 )
-from kohort.coordinator.journal import GroupDeleted
-from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_consumer import (

@@ -4,8 +4,8 @@ epoch with the next heartbeat, and everybody would be dealt to once more."""
 import pytest
 
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.consumer_records import EpochWritten
 from kohort.coordinator.journal import EpochRaised, TargetComputed
+from kohort.coordinator.records import EpochWritten
 from kohort.errors import StorageError
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from kohort.clock import Timers
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
 from kohort.coordinator.consumer.member import Presence
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer.timers import member_session_timer, revocation_timer
+from kohort.coordinator.consumer.sessions import member_session_timer, revocation_timer
+from kohort.coordinator.invariants import ConsumerGroupBroken, check_consumer_group
 from support.machines.written_groups import T, epochs, member, resolved
 
 PARTITION = 3

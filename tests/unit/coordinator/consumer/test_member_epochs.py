@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.consumer_records import TargetWritten
 from kohort.coordinator.journal import EpochRaised, RequestFenced, StaticAway, StaticReplaced
+from kohort.coordinator.records import TargetWritten
 from kohort.errors import ErrorCode
 from kohort.model import uuid_from_text
 from support.machines.coordinator_stage import CoordinatorStage

@@ -7,15 +7,14 @@ from uuid import UUID
 import pytest
 
 from kohort.clock import Timers
-from kohort.coordinator.consumer.assignment import NEW_MEMBER
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.invariants import ConsumerGroupBroken, check_consumer_group
 from kohort.coordinator.consumer.member import new_member_id
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.consumer_records import CurrentWritten, EpochWritten, TargetEpochWritten
+from kohort.coordinator.invariants import ConsumerGroupBroken, check_consumer_group
 from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
-from kohort.coordinator.records import build_record
+from kohort.coordinator.records import CurrentWritten, EpochWritten, TargetEpochWritten, build_record
 from kohort.errors import ErrorCode
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,

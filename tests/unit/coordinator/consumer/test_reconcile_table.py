@@ -2,8 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState
-from kohort.coordinator.consumer.reconcile import Goal, reconciled
+from kohort.coordinator.consumer.reconcile import Current, Goal, ReconciliationState, reconciled
 
 T, U = b"t" * 16, b"u" * 16
 STABLE, UNREVOKED, UNRELEASED = ReconciliationState

@@ -1,6 +1,6 @@
 """The coordinator assigns and moves members one by one: nobody is given what another still has (KIP-848)."""
 
-from kohort.coordinator.consumer_records import CurrentWritten, EpochWritten, MemberWritten, TargetEpochWritten
+from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, TargetEpochWritten
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 

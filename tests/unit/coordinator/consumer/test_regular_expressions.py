@@ -2,10 +2,10 @@
 
 import pytest
 
-from kohort.coordinator.consumer.topic_search import NAMES_A_PATTERN, NAMES_A_STEP, TopicSearch
-from kohort.coordinator.consumer_records import EpochWritten, RegexResolved
+from kohort.coordinator.consumer.subscribed_topics import NAMES_A_PATTERN, NAMES_A_STEP, TopicSearch
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.outcome import may_describe_all
+from kohort.coordinator.records import EpochWritten, RegexResolved
 from kohort.errors import ErrorCode, StorageError
 from kohort.pattern import Pattern
 from support.machines.coordinator_stage import CoordinatorStage, Topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.consumer.timers import member_session_timer
+from kohort.coordinator.consumer.sessions import member_session_timer
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import StorageError

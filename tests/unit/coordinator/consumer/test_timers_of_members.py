@@ -10,18 +10,18 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import Presence, new_member_id
 from kohort.coordinator.consumer.on_timer import on_timer
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer.timers import (
+from kohort.coordinator.consumer.sessions import (
     member_session_timer,
     regex_timer,
     rejoin_timer,
     resync_timer,
     revocation_timer,
 )
-from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey
+from kohort.coordinator.records import CurrentWritten, MemberWritten
 from kohort.coordinator.remembered import Remembered
 from kohort.errors import StorageError
 from support.machines.coordinator_stage import CoordinatorStage, Topics

@@ -1,6 +1,6 @@
 """How far a search for the topics of expressions goes before others are served, and what it finds."""
 
-from kohort.coordinator.consumer.topic_search import TopicSearch
+from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.outcome import may_describe_all
 
 NAMES = 2_000

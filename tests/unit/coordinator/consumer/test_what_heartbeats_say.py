@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.coordinator.consumer_records import MemberWritten
 from kohort.coordinator.journal import EpochRaised, TargetComputed
+from kohort.coordinator.records import MemberWritten
 from kohort.errors import ErrorCode, UsageError
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeGroup, ConsumerGroupDescribeRequest
 from support.machines.coordinator_stage import CoordinatorStage, Topics

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, RegexResolved
 from kohort.coordinator.journal import GroupConverted, RequestFenced, RoundOpened, Trigger
-from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.records import EpochWritten, GroupWritten, MemberWritten, RegexResolved
 from kohort.errors import ErrorCode, StorageError
 from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.group_classic import MemberIdentity

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.coordinator.consumer_records import EpochWritten, MemberWritten
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.coordinator.records import EpochWritten, MemberWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import MemberIdentity
 from support.machines.coordinator_stage import CoordinatorStage

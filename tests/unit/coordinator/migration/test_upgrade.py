@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.consumer_records import EpochWritten, MemberWritten
 from kohort.coordinator.journal import EpochRaised, GroupConverted
-from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.records import EpochWritten, GroupWritten, MemberWritten
 from kohort.errors import ErrorCode, StorageError
 from kohort.wire.consumer_protocol import parse_assignment
 from support.consumer_protocol import assignment, subscription

@@ -4,9 +4,9 @@ have, and their signs of life; and how large a group may be for it."""
 import pytest
 
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.consumer_records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
 from kohort.coordinator.journal import EpochRaised, GroupConverted, MemberRemoved, RoundOpened, Who
 from kohort.coordinator.migration.embedded import assignment_for
+from kohort.coordinator.records import CurrentWritten, MemberWritten, TargetEpochWritten, TargetWritten
 from kohort.errors import ErrorCode, StorageError
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import parse_assignment

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.consumer_records import MemberWritten
 from kohort.coordinator.journal import EpochRaised, RequestFenced, StaticReplaced
+from kohort.coordinator.records import MemberWritten
 from kohort.errors import ErrorCode
 from kohort.wire.consumer_protocol import parse_assignment
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.coordinator.consumer.assignment import Current, ReconciliationState, value_of
-from kohort.coordinator.consumer_records import ConsumerGroupRecord, CurrentWritten
+from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, value_of
 from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.records import ConsumerGroupRecord, CurrentWritten
 from kohort.errors import ErrorCode
 from kohort.wire.consumer_protocol import parse_assignment
 from support.machines.coordinator_stage import CoordinatorStage

@@ -5,7 +5,7 @@ import pytest
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.offsets.expiry import has_expired
+from kohort.coordinator.offsets.delete import has_expired
 from kohort.coordinator.records import OffsetCommitted
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from support.consumer_protocol import subscription

@@ -5,16 +5,15 @@ import random
 import pytest
 
 from kohort.config import BrokerConfig
-from kohort.coordinator.consumer.ending import group_tombstones
-from kohort.coordinator.consumer.timers import regex_timer
-from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.consumer.fencing import group_tombstones
+from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
-from kohort.coordinator.offsets.expiry import decide_expiry_in_consumer
+from kohort.coordinator.offsets.delete import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.outcome import CancelTimer
-from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.records import EpochWritten, OffsetCommitted
 from kohort.coordinator.remembered import Remembered
 from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode

@@ -1,6 +1,6 @@
 """Which of the partitions that somebody names exist."""
 
-from kohort.coordinator.offsets.who_may import existing_places
+from kohort.coordinator.offsets.committing import existing_places
 from support.machines.coordinator_stage import Topics
 
 

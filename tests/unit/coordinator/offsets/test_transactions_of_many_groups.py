@@ -3,8 +3,7 @@
 import pytest
 
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.offsets.pending import PendingOffsets
-from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.state import GroupOffsets, PendingOffsets
 from kohort.coordinator.records import OffsetCommitted, TransactionEnded
 from kohort.coordinator.replay import replay, replay_end
 from kohort.wire.messages.group_records import OffsetCommitValue

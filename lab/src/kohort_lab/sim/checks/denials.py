@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kohort.broker.cluster.security_store import SecurityStore
-from kohort.coordinator.partitioning import partition_of
-from kohort.coordinator.records import OffsetCommitted, parse_record
+from kohort.coordinator.records import OffsetCommitted, parse_record, partition_of
 from kohort.errors import ErrorCode
 from kohort.log.topics import Topics
 from kohort.wire.messages.fetch import FetchResponse

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kohort.coordinator.consumer.assignment import Current
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.reconcile import Current
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort_lab.sim.checks.broken import CheckFailed

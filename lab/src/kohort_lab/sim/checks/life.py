@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kohort.coordinator.consumer_records import EpochWritten
-from kohort.coordinator.partitioning import partition_of
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
+from kohort.coordinator.records import EpochWritten, GroupWritten, OffsetCommitted, parse_record, partition_of
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition

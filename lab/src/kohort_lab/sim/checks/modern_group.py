@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kohort.coordinator.consumer.assignment import ReconciliationState
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.reconcile import ReconciliationState
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_consumer import (

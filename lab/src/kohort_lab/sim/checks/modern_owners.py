@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kohort.coordinator.consumer.assignment import Current
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.reconcile import Current
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse

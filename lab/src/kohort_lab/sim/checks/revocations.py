@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kohort.coordinator.consumer.assignment import Current
 from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.reconcile import Current
 from kohort.coordinator.consumer.sessions import awaits_revocation
 from kohort_lab.sim.checks.broken import CheckFailed
 

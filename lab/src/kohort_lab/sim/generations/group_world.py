@@ -15,7 +15,7 @@ from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.client.admin.topics import create_partitions
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.admins import AdminActor
 from kohort_lab.sim.actors.clients import ProducerActor

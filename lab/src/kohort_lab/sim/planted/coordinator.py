@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.coordinator.classic import heartbeat, join, rebalance, sync
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.groups import ClassicGroups
+from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
-from kohort.coordinator.offsets.expiry import decide_expiry
+from kohort.coordinator.offsets.delete import decide_expiry
 from kohort.coordinator.outcome import Outcome, SetTimer
 from kohort.coordinator.records import GroupWritten
 from kohort.coordinator.replay import replay_group

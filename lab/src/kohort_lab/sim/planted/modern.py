@@ -9,21 +9,18 @@ from kohort.client.group.membership_consumer import ConsumerMembership
 from kohort.client.group.reconciliation import Reconciliation
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import (
-    arrival,
-    committing,
     fencing,
     heartbeat,
-    leaving,
     reconcile,
     sessions,
     subscribed_topics,
     target,
 )
-from kohort.coordinator.consumer.assignment import value_of
-from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.consumer.reconcile import value_of
 from kohort.coordinator.migration import classic_members, downgrade, upgrade
+from kohort.coordinator.offsets import committing
 from kohort.coordinator.outcome import Outcome
-from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.records import EpochWritten, GroupWritten
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort_lab.sim.planted.bugs import bug
@@ -57,7 +54,7 @@ def pending_not_written(patch: Patch) -> None:
 
 @bug(AREA, "a heartbeat of any epoch is taken", WORLD)
 def any_epoch_taken(patch: Patch) -> None:
-    patch.function(arrival.check_epoch, lambda *_: None)
+    patch.function(heartbeat.check_epoch, lambda *_: None)
 
 
 @bug(AREA, "heartbeats do not renew the session", WORLD)
@@ -117,7 +114,7 @@ def any_earlier_epoch_taken(patch: Patch) -> None:
         if epoch >= member.epoch:
             real(member, epoch, owned)
 
-    patch.function(arrival.check_epoch, check)
+    patch.function(heartbeat.check_epoch, check)
 
 
 @bug(AREA, "a static member that says that it will be back is taken out", WORLD)
@@ -125,7 +122,7 @@ def place_not_kept(patch: Patch) -> None:
     def remove(_real: Any, group: Any, member: Any, ctx: Any, out: Outcome) -> None:
         fencing.remove_member(group, member, "member_left", ctx, out)
 
-    patch.function(leaving._keep_place, remove)
+    patch.function(fencing._keep_place, remove)
 
 
 @bug(AREA, "a member that does not revoke is waited for without end", WORLD)

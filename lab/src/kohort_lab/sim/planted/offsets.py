@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.coordinator.offsets import commit, expiry, fetch, who_may
+from kohort.coordinator.offsets import commit, committing, delete, fetch
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.records import OffsetCommitted
@@ -42,12 +42,12 @@ def fenced_member_commits(patch: Patch) -> None:
             return group.round.members[commit.member_id]
         return real(groups, group_id, commit, missing)
 
-    patch.function(who_may.check_commit, member)
+    patch.function(committing.check_commit, member)
 
 
 @bug("offsets", "a stranger's commit is taken while the group has members")
 def strangers_commit(patch: Patch) -> None:
-    patch.function(who_may.check_commit, lambda *_: None)
+    patch.function(committing.check_commit, lambda *_: None)
 
 
 @bug("offsets", "an OffsetFetch finds nothing")
@@ -99,4 +99,4 @@ def working_offsets_expire(patch: Patch) -> None:
     def expired(_real: Any, _group: Any, _topic: str, value: Any, now_ms: int, retention_ms: int) -> bool:
         return bool(now_ms - value.commit_timestamp >= retention_ms)
 
-    patch.function(expiry.has_expired, expired)
+    patch.function(delete.has_expired, expired)

@@ -16,7 +16,7 @@ from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ProducerConfig
 from kohort.coordinator.outcome import TimerKind
-from kohort.coordinator.partitioning import partition_of
+from kohort.coordinator.records import partition_of
 from kohort.model import TopicPartition
 from kohort_lab.sim.actors.clients import ProducerActor
 from kohort_lab.sim.actors.faults import Faults, OwnFaults, Victims

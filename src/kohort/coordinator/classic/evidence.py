@@ -1,26 +1,124 @@
-"""Journal entries for refused requests: those of stale members, and joins that the group cannot accept."""
+"""Journal entries of a classic group: owners and moves, changes of a rejoining member, refused requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
 import msgspec
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.round import FENCED_MAX
+from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.round import FENCED_MAX, Round
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
+    Change,
+    Move,
     RequestFenced,
     Who,
 )
 from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
-from kohort.coordinator.memorable_names import beginning_of
 from kohort.coordinator.outcome import GroupRequest, Outcome
-from kohort.errors import ApiError, ErrorCode
+from kohort.coordinator.remembered import beginning_of
+from kohort.errors import ApiError, ErrorCode, ProtocolError
 from kohort.notes import Note, warning
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_partitions_by_topic, parse_subscription
 from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort.wire.messages.group_records import GroupMetadataValue
+
+Owners = dict[str, dict[str, tuple[int, ...]]]
+"""Member id to topic to partitions."""
+EVIDENCE_BYTES: Final = 128 << 10
+"""Largest assignments of one generation that the journal records by partition."""
+
+
+def owners_of(written: GroupMetadataValue | None) -> Owners | None:
+    """Return the assignment of every member; None for other protocols, unreadable assignments, and too large ones."""
+    if written is None:
+        return {}
+    if written.protocol_type != PROTOCOL_TYPE:
+        return None if written.members else {}
+    if sum(len(m.assignment) for m in written.members) > EVIDENCE_BYTES:
+        return None
+    try:
+        return {m.member_id: _by_topic(m.assignment) for m in written.members}
+    except ProtocolError:
+        return None
+
+
+def places_in(assignment: bytes) -> Iterable[tuple[str, int]]:
+    """Return topic and partition of an assignment; nothing of an unreadable or too large one."""
+    try:
+        by_topic = parse_partitions_by_topic(assignment) if len(assignment) <= EVIDENCE_BYTES else {}
+    except ProtocolError:
+        return []
+    return [(topic, partition) for topic, partitions in by_topic.items() for partition in partitions]
+
+
+def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
+    by_topic = parse_partitions_by_topic(blob)
+    return {topic: tuple(sorted(partitions)) for topic, partitions in sorted(by_topic.items())}
+
+
+def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
+    """Return every partition whose owner changed, in order; nothing if either side is not known."""
+    if before is None or after is None:
+        return ()
+    was, now = _owner_by_partition(before), _owner_by_partition(after)
+    moves = []
+    for topic in sorted(was.keys() | now.keys()):
+        were, are = was.get(topic, {}), now.get(topic, {})
+        moves += [
+            Move(topic, p, were.get(p), are.get(p))
+            for p in sorted(were.keys() | are.keys())
+            if were.get(p) != are.get(p)
+        ]
+    return tuple(moves)
+
+
+def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> dict[str, dict[int, str]]:
+    by_topic: dict[str, dict[int, str]] = {}
+    for member_id, assigned in owners.items():
+        for topic, partitions in assigned.items():
+            by_topic.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
+    return by_topic
+
+
+def change_of(this: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
+    """Compare what ``member`` said for the selected protocol with what it says now, and the topics then and now."""
+    before = after = None
+    topics = ctx.topics
+    if this.protocol_type == PROTOCOL_TYPE:
+        before = _subscription(member.metadata_of(this.protocol_name))
+        after = _subscription(dict(protocols).get(this.protocol_name or "", b""))
+    was, now = set(before.topics if before else ()), set(after.topics if after else ())
+    known = before is not None and after is not None
+    counts = {topic: (count, topics.partition_count(topic) or 0) for topic, count in this.partition_counts.items()}
+    added, removed = (sorted(now - was), sorted(was - now)) if known else ([], [])
+    racks = (before.rack_id, after.rack_id) if before is not None and after is not None else (None, None)
+    return Change(
+        was_leader=this.leader == member.member_id,
+        protocols_before=tuple(name for name, _ in member.protocols),
+        protocols_after=tuple(name for name, _ in protocols),
+        topics_added=tuple(added),
+        topics_removed=tuple(removed),
+        owned_changed=before is not None
+        and after is not None
+        and sorted(before.owned_partitions) != sorted(after.owned_partitions),
+        partitions_changed={topic: (was, now) for topic, (was, now) in counts.items() if was != now},
+        topics_made=tuple(t for t in added if (at := topics.made_at_ms(t)) is not None and at >= this.opened_at_ms),
+        topics_gone=tuple(t for t in removed if topics.partition_count(t) is None),
+        racks=racks if racks[0] != racks[1] else None,
+    )
+
+
+def _subscription(blob: bytes) -> Subscription | None:
+    try:
+        return parse_subscription(blob)
+    except ProtocolError:
+        return None
+
 
 FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
