@@ -25,8 +25,7 @@ from kohort.coordinator.classic import states as group_states
 from kohort.coordinator.transactions import states as transaction_states
 from kohort.errors import ErrorCode, KohortError
 from kohort.spark.options.sink import SINK_REFUSED, SINK_TABLE
-from kohort.spark.options.table import REFUSED, TABLE
-from kohort.spark.options.text import SparkOption
+from kohort.spark.options.table import REFUSED, TABLE, SparkOption
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by `make docs` from the tables in the code -->\n"

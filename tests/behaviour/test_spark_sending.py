@@ -12,8 +12,13 @@ pytest.importorskip("numba")
 from kohort import Admin, Broker, Consumer, NewTopic  # noqa: E402 - behind importorskip
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError  # noqa: E402 - behind importorskip
 from kohort.model import Record, TopicPartition  # noqa: E402 - behind importorskip
-from kohort.spark.sending.dead_letters import LetterSender  # noqa: E402 - behind importorskip
-from kohort.spark.sending.send import RowSender, drop_producer, kept_producer, send_rows  # noqa: E402
+from kohort.spark.sending.send import (  # noqa: E402
+    LetterSender,
+    RowSender,
+    drop_producer,
+    kept_producer,
+    send_rows,
+)
 
 
 def rows(*pairs: tuple[str | None, bytes]) -> pa.RecordBatch:

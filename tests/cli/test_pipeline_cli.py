@@ -104,7 +104,7 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
 
 def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.running.only_run import as_the_only_run
+    from kohort.spark.pipeline.running.process import as_the_only_run
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
@@ -276,7 +276,7 @@ def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
 def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_path: Path) -> None:
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
-    from kohort.spark.pipeline.running.group_owner import check_groups
+    from kohort.spark.pipeline.sources import check_groups
 
     with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(["clicks"])

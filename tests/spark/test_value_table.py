@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from kohort.spark.pipeline.decoding import decode_records, load_decoded
 from kohort.spark.pipeline.definition import Decode, Pipeline
 from kohort.spark.pipeline.document.parse import parse_pipeline
-from kohort.spark.pipeline.frames import PROBLEM
-from kohort.spark.pipeline.running.source_options import stream_options, table_options
+from kohort.spark.pipeline.file_tests import raw_frame
+from kohort.spark.pipeline.frames import PROBLEM, decode_records, load_decoded
 from kohort.spark.pipeline.running.stateful import stream_frame
-from kohort.spark.pipeline.testing.given_rows import raw_frame
+from kohort.spark.pipeline.sources import stream_options, table_options
 from kohort.spark.records_frame import to_records
 from support.spark.finite_query import run_to_end
 from support.values.csv_values import CSV_PAIRS, CSV_VALUES, PAIR

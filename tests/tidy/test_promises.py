@@ -13,8 +13,7 @@ from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.options import Option
 from kohort.errors import KohortError
 from kohort.spark.options.sink import SINK_TABLE
-from kohort.spark.options.table import TABLE
-from kohort.spark.options.text import SparkOption
+from kohort.spark.options.table import TABLE, SparkOption
 from kohort_lab.sim.planted.catalogue import all_bugs
 
 ROOT = Path(__file__).parents[2]

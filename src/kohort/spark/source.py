@@ -3,21 +3,32 @@ write is planned, not when a task runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource
 
+from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
-from kohort.spark.options.names import check_names
-from kohort.spark.options.sink import SinkOptions, parse_sink_options
+from kohort.spark.options.sink import SINK_TABLE, SinkOptions, parse_sink_options
 from kohort.spark.options.source import parse_source_options
+from kohort.spark.options.table import BY_LOWER_NAME, REFUSED, TABLE
 from kohort.spark.reading.batch import KohortBatchReader
 from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
 from kohort.spark.values.columns import ddl
 from kohort.spark.values.row_builders import row_builder_of
+
+_OF_SPARK: Final = ("path", "checkpointlocation", "queryname")
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raise ConfigError for an option that neither the source nor the sink has; Kafka's own are checked later."""
+    known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_OF_SPARK}
+    for name in given:
+        if name.lower() not in known and not name.lower().startswith("kafka."):
+            raise unknown_option(name, [o.name for o in (*TABLE, *SINK_TABLE)] + ["kafka.bootstrap.servers"])
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow

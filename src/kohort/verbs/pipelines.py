@@ -21,9 +21,9 @@ _SHOWN: Final = 5
 def pipeline_stands(file: Path) -> PipelineStands:
     """Return where the pipeline of a file stands. Raises ConfigError for a file that is none, MissingExtra."""
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.lag import source_lag
     from kohort.spark.pipeline.ledger import last_run
-    from kohort.spark.pipeline.running.only_run import current_run
+    from kohort.spark.pipeline.running.process import current_run
+    from kohort.spark.pipeline.sources import source_lag
 
     found = load_pipeline(file)
     now, problem, sources = current_run(found), None, []

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kohort import Admin, Producer
 from kohort.errors import ErrorCode
-from kohort.spark.reading.commit_marks import parse_mark
+from kohort.spark.reading.group_commits import parse_mark
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

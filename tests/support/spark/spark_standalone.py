@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kohort.spark.runtime.java import find_java
+from kohort.spark.runtime.environment import find_java
 from support.processes.member_process import eventually
 from support.processes.process_session import kill_family
 from support.spark.quick_jvm import QUICK_JVM

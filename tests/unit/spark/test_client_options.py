@@ -13,8 +13,8 @@ from kohort.spark.options.client import as_spark_options, connecting
 from kohort.spark.options.sink import parse_sink_options
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.pipeline.definition import Source
-from kohort.spark.pipeline.running.source_options import lookup_options, stream_options
-from kohort.spark.values.bad_records import BadRecords
+from kohort.spark.pipeline.sources import lookup_options, stream_options
+from kohort.spark.values.row_builders import BadRecords
 
 PASSWORD = "planted-7f3a"
 JAAS = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{PASSWORD}";'

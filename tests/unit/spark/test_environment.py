@@ -14,8 +14,7 @@ pytest.importorskip("grpc")
 
 from kohort.errors import KohortError
 from kohort.spark.runtime.connect_server import connect_server
-from kohort.spark.runtime.environment import spark_environ
-from kohort.spark.runtime.python import worker_python
+from kohort.spark.runtime.environment import spark_environ, worker_python
 
 
 def java_that(does: str, folder: Path) -> str:

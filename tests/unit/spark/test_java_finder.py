@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.runtime import java
-from kohort.spark.runtime.java import JavaNotFound, find_java, make_shim, parse_version
+from kohort.spark.runtime import environment
+from kohort.spark.runtime.environment import JavaNotFound, find_java, make_shim, parse_version
 
 
 def java_that_says(folder: Path, version: str) -> Path:
@@ -53,7 +53,7 @@ def test_a_java_home_that_is_too_old_is_passed_over_for_the_one_on_path(tmp_path
 
 def test_without_any_java_the_wheel_brings_one_behind_a_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = java_that_says(tmp_path / "wheel", "25.0.2") / "bin" / "java"
-    monkeypatch.setattr(java, "_java_of_wheel", lambda: wheel)
+    monkeypatch.setattr(environment, "_java_of_wheel", lambda: wheel)
 
     found = find_java({"PATH": str(tmp_path / "empty")}, shim_root=tmp_path / "shim")
 
@@ -79,7 +79,7 @@ def test_a_java_that_warns_of_the_module_at_each_start_is_behind_the_shim_too(
     home = java_that_says(tmp_path / "home", "21.0.1")
     (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
 
-    quiet = java.Java(home, 21, "JAVA_HOME").without_incubator()
+    quiet = environment.Java(home, 21, "JAVA_HOME").without_incubator()
     said = subprocess.run(
         [quiet.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
@@ -94,7 +94,7 @@ def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
-    monkeypatch.setattr(java, "_java_of_wheel", lambda: None)
+    monkeypatch.setattr(environment, "_java_of_wheel", lambda: None)
 
     with pytest.raises(JavaNotFound) as refused:
         find_java({"JAVA_HOME": str(old), "PATH": ""})

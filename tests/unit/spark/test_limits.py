@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 
 from kohort.model import TopicPartition
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.reading.limits import BatchLimits
+from kohort.spark.reading.bounds import BatchLimits
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

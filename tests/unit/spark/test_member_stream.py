@@ -15,9 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.reading.commit_marks import parse_mark
-from kohort.spark.reading.member_stream import MemberStreamReader
-from kohort.spark.reading.membership import GiveUp
+from kohort.spark.reading.group_commits import parse_mark
+from kohort.spark.reading.member_stream import GiveUp, MemberStreamReader
 from kohort.spark.reading.ranges import DataLost
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.row_builders import RecordRowBuilder

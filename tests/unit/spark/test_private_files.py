@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.runtime import private_files
-from kohort.spark.runtime.private_files import private_folder, write_whole
+from kohort.spark.runtime import environment
+from kohort.spark.runtime.environment import private_folder, write_whole
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    private_files._temporary_folder.cache_clear()
+    environment._temporary_folder.cache_clear()
     yield place
-    private_files._temporary_folder.cache_clear()
+    environment._temporary_folder.cache_clear()
 
 
 def mode(folder: Path) -> int:
@@ -63,7 +63,7 @@ def test_a_folder_or_link_of_somebody_else_is_not_taken(
     assert linked.parent == temporary
     assert mode(linked) == 0o700
 
-    private_files._temporary_folder.cache_clear()
+    environment._temporary_folder.cache_clear()
     own = private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")})
     assert own.is_relative_to(tmp_path / "other")
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)

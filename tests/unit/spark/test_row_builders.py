@@ -9,8 +9,11 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from kohort.spark.values.bad_records import BadRecords  # noqa: E402
-from kohort.spark.values.row_builders import ERROR, ValueRowBuilder  # noqa: E402
+from kohort.spark.values.row_builders import (  # noqa: E402
+    ERROR,
+    BadRecords,
+    ValueRowBuilder,
+)
 from kohort.spark.values.value_format import ValueFormat  # noqa: E402
 
 VALUE = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ConfigError
-from kohort.spark.options.names import check_names
 from kohort.spark.options.source import ByTime, parse_source_options
+from kohort.spark.source import check_names
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

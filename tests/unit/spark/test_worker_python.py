@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from kohort.spark.runtime.python import make_launcher
+from kohort.spark.runtime.environment import make_launcher
 
 
 def test_the_zipped_sources_are_left_out_and_the_rest_of_the_path_stays_in_order(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def rows_waiting(pipeline: Pipeline) -> int | None:
     """Return how many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError
     where the brokers do not answer, or do not have a topic."""
-    from kohort.spark.pipeline.lag import source_lag
+    from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
     fresh = not (pipeline.state / "spark").exists()
@@ -170,7 +170,7 @@ EVERY = "1 second"
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
     """Make a session for this command alone. Ctrl-C ends it at once; a run heeds it in its own way."""
     from kohort.cli.terminal.exits import ExitCode
-    from kohort.spark.pipeline.running.stop_signal import ends_at_once
+    from kohort.spark.pipeline.running.process import ends_at_once
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
@@ -227,7 +227,7 @@ def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
 
 
 def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
-    from kohort.spark.pipeline.testing.file_tests import run_test
+    from kohort.spark.pipeline.file_tests import run_test
 
     outcomes = []
     for each in tests:
@@ -265,12 +265,12 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
-    from kohort.spark.pipeline.lag import source_lag
+    from kohort.spark.pipeline.sources import source_lag
 
     found = _checked(file)
     sources = [source_lag(source) for source in found.sources]  # before Spark is started: this may fail at once
+    from kohort.spark.pipeline.file_tests import analysed
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
-    from kohort.spark.pipeline.testing.file_tests import analysed
 
     if found.stateful:
         check_dead_letters(found)
@@ -305,7 +305,7 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_goes_on(found)  # before Spark is started
-    from kohort.spark.pipeline.running.only_run import as_the_only_run
+    from kohort.spark.pipeline.running.process import as_the_only_run
     from kohort.spark.pipeline.running.run import claim, run_under_lock
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once

@@ -19,8 +19,8 @@ from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
-    from kohort.spark.pipeline.lag import SourceLag
     from kohort.spark.pipeline.outputs.folder_claim import OwnRows
+    from kohort.spark.pipeline.sources import SourceLag
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -31,9 +31,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.lag import source_lag
     from kohort.spark.pipeline.ledger import last_run
-    from kohort.spark.pipeline.running.only_run import current_run
+    from kohort.spark.pipeline.running.process import current_run
+    from kohort.spark.pipeline.sources import source_lag
 
     found = load_pipeline(file)
     batches, last, now = batches_of(found), last_run(found), current_run(found)
@@ -109,7 +109,7 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     pipelines in the same folder stay.
     """
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.running.only_run import current_run
+    from kohort.spark.pipeline.running.process import current_run
 
     found = load_pipeline(file)
     now = current_run(found)
@@ -152,7 +152,7 @@ def compact(file: Path, size: str) -> None:
     """Merge small files of the Parquet sinks of FILE into large ones, in each folder of partition_by. The pipeline may
     run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
     merged file takes the place of small ones may see rows twice, or miss a file."""
-    from kohort.spark.options.text import size_bytes
+    from kohort.spark.options.table import size_bytes
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.outputs.folder_claim import claim_sink
     from kohort.spark.pipeline.outputs.parquet_folder import committed_upto

@@ -10,7 +10,7 @@ from kohort.config.client import ProducerConfig
 from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.client import client_options
-from kohort.spark.options.text import SparkOption, flag, text
+from kohort.spark.options.table import SparkOption, flag, text
 
 SINK_TABLE: Final = (
     SparkOption("profile", "profile", "", "a cluster of the driver's clusters.toml; kafka.* wins over it", text),

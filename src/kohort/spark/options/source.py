@@ -16,8 +16,7 @@ from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.client import SERVERS, client_options
 from kohort.spark.options.offsets import OffsetsByTopic
-from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE
-from kohort.spark.options.text import Start
+from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE, Start
 
 
 class ByTime(NamedTuple):

@@ -18,7 +18,18 @@ from urllib.parse import quote, unquote
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.durable_file import write_durably
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replace the content of a file, and flush it to the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(f".{os.getpid()}")
+    with fresh.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(path)
+
 
 _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")

@@ -11,9 +11,9 @@ from pyspark.sql.datasource import DataSourceReader
 from kohort.errors import ConfigError
 from kohort.spark.options.offsets import PartitionOffsets, find_losses, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.bounds import resolve_end, resolve_start
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
 from kohort.spark.reading.ranges import data_lost, read_ranges
-from kohort.spark.reading.starts import resolve_end, resolve_start
 from kohort.spark.reading.stream import ReadTask
 from kohort.spark.values.row_builders import RowBuilder
 

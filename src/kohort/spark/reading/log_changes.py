@@ -1,20 +1,55 @@
-"""What may happen to a log under a query: records deleted before they were read, topics deleted or created again.
+"""Changes of a log under a query: records deleted before they were read, topics deleted or created again.
 
-``failOnDataLoss=true``: each of these ends the query, saying what was lost. Else it is said once, and reading goes on:
-past the deleted records, and from the beginning of a topic that was created again. The ids of topics are in the
-offsets (topic_ids.py), so a topic that was replaced between two runs is noticed too.
+``failOnDataLoss=true``: each of these ends the query, with an error that names the loss. Else it is logged once, and
+reading goes on: past the deleted records, and from the beginning of a topic that was created again. A topic that was
+created again has the same name and another id (KIP-516). So the ids of topics are in the offsets of a query, in Spark's
+checkpoint, and a topic that was replaced between two runs is noticed too. Offsets of earlier versions, and of brokers
+without topic ids, have none.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any, Final
 
 from kohort.model import TopicPartition
-from kohort.spark.options.offsets import PartitionOffsets, find_losses, missing_partitions
+from kohort.spark.options.offsets import PartitionOffsets, by_partition, find_losses, missing_partitions
 from kohort.spark.reading.cluster import SourceCluster
 from kohort.spark.reading.ranges import DataLost, data_lost
-from kohort.spark.reading.topic_ids import TopicIds, known_ids, other_topics
+
+IDS_KEY: Final = "kohort:topics"
+"""Stands among the topics of a query's offsets; no topic can have this name."""
+
+TopicIds = dict[str, str]
+"""The id of each topic, in hexadecimal."""
+
+
+def known_ids(found: Mapping[str, bytes]) -> TopicIds:
+    """Return the ids that a cluster gave; a broker without ids gives zeros."""
+    return {topic: number.hex() for topic, number in sorted(found.items()) if any(number)}
+
+
+def with_ids(offsets: Mapping[str, Mapping[str, int]], ids: Mapping[str, str]) -> dict[str, Any]:
+    """Return offsets as Spark keeps them, with the ids of their topics."""
+    known = {topic: ids[topic] for topic in offsets if topic in ids}
+    return {IDS_KEY: known, **offsets} if known else dict(offsets)
+
+
+def ids_of(offsets: Mapping[str, Mapping[str, Any]]) -> TopicIds:
+    """Return the ids of the topics when these offsets were planned."""
+    return dict(offsets.get(IDS_KEY, {}))
+
+
+def other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the names of topics whose ids differ."""
+    return {topic for topic, number in now.items() if before.get(topic, number) != number}
+
+
+def partitions_of(offsets: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
+    """Return the offsets alone, by partition."""
+    return by_partition({topic: by for topic, by in offsets.items() if ":" not in topic})
+
 
 log = logging.getLogger(__name__)
 

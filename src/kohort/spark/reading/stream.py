@@ -26,14 +26,19 @@ from pyspark.sql.streaming.datasource import (
 from kohort.errors import KohortError
 from kohort.spark.options.offsets import PartitionOffsets, Range, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.bounds import BatchLimits, resolve_start
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
-from kohort.spark.reading.commit_marks import query_of
-from kohort.spark.reading.group_commits import GroupCommits, query_mark
-from kohort.spark.reading.limits import BatchLimits
-from kohort.spark.reading.log_changes import LogChanges
+from kohort.spark.reading.group_commits import GroupCommits, query_mark, query_of
+from kohort.spark.reading.log_changes import (
+    LogChanges,
+    TopicIds,
+    ids_of,
+    known_ids,
+    other_topics,
+    partitions_of,
+    with_ids,
+)
 from kohort.spark.reading.ranges import read_ranges
-from kohort.spark.reading.starts import resolve_start
-from kohort.spark.reading.topic_ids import TopicIds, ids_of, known_ids, other_topics, partitions_of, with_ids
 from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:

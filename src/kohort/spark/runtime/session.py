@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.extras import needs
-from kohort.spark.runtime.environment import PANDAS_WARNING, spark_environ
-from kohort.spark.runtime.private_files import private_folder, write_whole
+from kohort.spark.runtime.environment import PANDAS_WARNING, private_folder, spark_environ, write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.sink import SinkOptions
-from kohort.spark.sending.delivery_headers import Origin, add_headers, delivery_headers
-from kohort.spark.sending.send import RowSender, send_by_topic
+from kohort.spark.sending.send import Origin, RowSender, add_headers, delivery_headers, send_by_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa

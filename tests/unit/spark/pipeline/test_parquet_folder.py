@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
-from kohort.spark.pipeline.outputs.parquet_files import rows_in
-from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge
+from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge, rows_in
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner
 from kohort.spark.pipeline.running.batches import BatchRunner
 

@@ -20,7 +20,7 @@ from kohort.spark.pipeline.definition import (
 )
 from kohort.spark.pipeline.document.parse import load_pipeline, parse_pipeline
 from kohort.spark.pipeline.document.sections import PipelineError
-from kohort.spark.pipeline.running.source_options import lookup_options, stream_options
+from kohort.spark.pipeline.sources import lookup_options, stream_options
 
 WHOLE = """\
 version: 1

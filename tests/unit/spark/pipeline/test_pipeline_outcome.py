@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kohort.spark.pipeline.testing.outcome import compare_rows, same
+from kohort.spark.pipeline.file_tests import compare_rows, same
 
 
 def test_rows_are_compared_as_a_set_by_the_columns_that_are_named() -> None:

@@ -15,7 +15,7 @@ import pytest
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.running.batches import BatchRunner, RunEnds
-from kohort.spark.pipeline.running.stop_signal import StopSignal
+from kohort.spark.pipeline.running.process import StopSignal
 from support.waiting import eventually
 
 ORDERS = """\
@@ -70,7 +70,7 @@ def test_sigterm_is_noted_whether_ctrl_c_is_ignored_or_not(of_ctrl_c: Any) -> No
 def test_second_sigterm_ends_a_program_that_has_no_handler_of_it() -> None:
     program = """
 import signal
-from kohort.spark.pipeline.running.stop_signal import StopSignal
+from kohort.spark.pipeline.running.process import StopSignal
 with StopSignal("ending"):
     signal.raise_signal(signal.SIGTERM)
     print("goes on", flush=True)
@@ -104,7 +104,7 @@ import signal
 if {ignored}:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 from kohort.cli.terminal.exits import sigterm_interrupts
-from kohort.spark.pipeline.running.stop_signal import StopSignal, ends_at_once
+from kohort.spark.pipeline.running.process import StopSignal, ends_at_once
 with sigterm_interrupts(), ends_at_once(130) as install:
     signal.signal(signal.SIGINT, lambda *_: print("pyspark's"))
     install()

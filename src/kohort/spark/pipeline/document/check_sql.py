@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.extras import needs
 from kohort.nearest import did_you_mean
 from kohort.spark.pipeline.definition import Pipeline, Source, Step, Window
-from kohort.spark.pipeline.document.schema_text import parse_schema
+from kohort.spark.pipeline.document.parse_sources import parse_schema
 from kohort.spark.pipeline.document.sections import PipelineError
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 

@@ -12,13 +12,17 @@ from typing import Final
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
-from kohort.spark.options.text import size_bytes
+from kohort.spark.options.table import size_bytes
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Sink, Source, Summary
 from kohort.spark.pipeline.document.check_whole import check_whole
-from kohort.spark.pipeline.document.parse_cluster import KafkaCluster, cluster_of, connection_of, default_cluster
-from kohort.spark.pipeline.document.parse_decode import parse_decode
-from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step
-from kohort.spark.pipeline.document.parse_tests import parse_test
+from kohort.spark.pipeline.document.parse_sources import (
+    KafkaCluster,
+    cluster_of,
+    connection_of,
+    default_cluster,
+    parse_decode,
+)
+from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step, parse_test
 from kohort.spark.pipeline.document.sections import PipelineError, YamlSection, parse_document
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

@@ -27,8 +27,7 @@ def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = Fals
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from kohort.spark.sending.dead_letters import LetterSender
-        from kohort.spark.sending.send import RowSender, send_rows
+        from kohort.spark.sending.send import LetterSender, RowSender, send_rows
 
         sent = send_rows(batches, settings, LetterSender if letters else RowSender)
         yield pa.RecordBatch.from_pydict({"sent": pa.array([sent], pa.int64())})

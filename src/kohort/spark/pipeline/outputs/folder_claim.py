@@ -16,13 +16,13 @@ from typing import Final
 
 from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
 from kohort.spark.pipeline.ledger import LedgerStore, last_run
-from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import (
     DataFile,
     ParquetFolder,
     SinkRefused,
     committed_upto,
     folder_of,
+    rows_in,
 )
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, parse_owner
 

@@ -12,8 +12,7 @@ from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule, Sin
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
 from kohort.spark.pipeline.outputs.deliver import deliver, ensure_topic
 from kohort.spark.pipeline.outputs.folder_claim import claim_sink, claim_summary
-from kohort.spark.pipeline.outputs.parquet_files import rows_in
-from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused
+from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused, rows_in
 from kohort.spark.records_frame import json_bytes
 
 if TYPE_CHECKING:

@@ -19,22 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
-from kohort.spark.pipeline.decoding import load_decoded
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.document.check_whole import check_goes_on
+from kohort.spark.pipeline.file_tests import analysed
+from kohort.spark.pipeline.frames import load_decoded
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
-from kohort.spark.pipeline.outputs.parquet_files import rows_in
-from kohort.spark.pipeline.outputs.parquet_folder import folder_of
+from kohort.spark.pipeline.outputs.parquet_folder import folder_of, rows_in
 from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
-from kohort.spark.pipeline.running.group_owner import check_groups
-from kohort.spark.pipeline.running.only_run import as_the_only_run
-from kohort.spark.pipeline.running.source_options import lookup_options, stream_options, table_options
+from kohort.spark.pipeline.running.process import StopSignal, as_the_only_run
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
-from kohort.spark.pipeline.running.stop_signal import StopSignal
-from kohort.spark.pipeline.testing.file_tests import analysed
+from kohort.spark.pipeline.sources import check_groups, lookup_options, stream_options, table_options
 from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
 if TYPE_CHECKING:

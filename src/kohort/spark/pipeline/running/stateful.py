@@ -13,14 +13,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.decoding import RAW_SCHEMA, decode_options, decoded_schema
 from kohort.spark.pipeline.definition import Pipeline, Source
-from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
+from kohort.spark.pipeline.frames import (
+    FAILED,
+    RAW_SCHEMA,
+    RECORD_COLUMNS,
+    SOURCE,
+    counts_by,
+    decode_options,
+    decoded_schema,
+    judge,
+)
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.outputs.sinks import counted
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
-from kohort.spark.pipeline.running.source_options import stream_options
+from kohort.spark.pipeline.sources import stream_options
 from kohort.spark.pipeline.steps import StepFailed, run_steps
 from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import ERROR

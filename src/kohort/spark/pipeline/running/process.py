@@ -1,20 +1,78 @@
-"""Ctrl-C and SIGTERM while Spark runs: noted, and obeyed between two micro-batches.
+"""The process that runs a pipeline: a lock beside the checkpoint, and the signals that end the run.
+
+The lock is on a file and goes with the process, however that ends: two runs are never on one checkpoint, and ``status``
+can tell a run from the file of a killed one.
 
 pyspark's own handler of Ctrl-C cancels jobs and raises in the main thread, which mostly waits for the JVM: a run would
-end in tracebacks of PySpark. So the first signal is only noted here. The second does what it did before: in a program
-Ctrl-C raises KeyboardInterrupt, in the command both end the process. SIGTERM is noted even where Ctrl-C is ignored, as
-in a process that a shell script put into the background.
+end in tracebacks of PySpark. So the first Ctrl-C or SIGTERM is only noted here, and obeyed between two micro-batches.
+The second does what it did before: in a program Ctrl-C raises KeyboardInterrupt, in the command both end the process.
+SIGTERM is noted even where Ctrl-C is ignored, as in a process that a shell script put into the background.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Final, NamedTuple
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline
+
+_FILE = "running.json"
+
+
+class CurrentRun(NamedTuple):
+    """A run that goes on."""
+
+    host: str
+    pid: int
+    since_ms: int
+
+
+@contextmanager
+def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
+    """Hold the pipeline's lock within the block: this process runs it. Raises KohortError where another does."""
+    target = pipeline.state / _FILE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("a+") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            other = current_run(pipeline)
+            who = f": process {other.pid} on {other.host}" if other else ""
+            raise KohortError(
+                f"pipeline {pipeline.name} is running already{who}. Two runs cannot share the checkpoint "
+                f"{pipeline.state}"
+            ) from None
+        held.truncate(0)
+        json.dump(CurrentRun(socket.gethostname(), os.getpid(), int(time.time() * 1000))._asdict(), held)
+        held.flush()
+        try:
+            yield
+        finally:
+            target.unlink(missing_ok=True)
+
+
+def current_run(pipeline: Pipeline) -> CurrentRun | None:
+    """Return the run that goes on, if there is one."""
+    try:
+        with (pipeline.state / _FILE).open() as found:
+            try:
+                fcntl.flock(found, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return CurrentRun(**json.load(found))
+    except (FileNotFoundError, ValueError, TypeError):
+        pass
+    return None
+
 
 Handler = Callable[[int, FrameType | None], None]
 _STDERR: Final = 2

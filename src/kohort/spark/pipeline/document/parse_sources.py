@@ -1,0 +1,319 @@
+"""Reads the parts of a source in a pipeline file: how its values become columns, and where its topics are.
+
+``profile``, ``brokers`` and ``kafka`` at the top are for all sources, sinks and dead letters. A section that names
+other brokers than the top says how to get in there itself: passwords do not go to brokers that they were not meant for.
+A schema of Spark's (``id long, place struct<x: int>``) is checked without Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.config.client import AdminConfig, ConsumerConfig, parse_address
+from kohort.config.client_files import read_profile
+from kohort.config.security_names import is_hidden, translated
+from kohort.errors import ConfigError
+from kohort.nearest import did_you_mean
+from kohort.secret import Secret
+from kohort.spark.options.client import SERVERS, as_spark_options, client_options, connecting
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.options.table import separator
+from kohort.spark.pipeline.definition import ClientSettings, Decode, Source
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
+from kohort.spark.values.avro import compile_schema, field_names
+
+_TYPES: Final = """
+boolean tinyint byte smallint short int integer bigint long float real double decimal dec numeric date time timestamp
+timestamp_ntz timestamp_ltz string char character varchar binary void interval array map struct variant geometry
+geography
+"""
+_BEHIND_A_TYPE: Final = "not null comment default collate to year month day hour minute second"
+_TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\w.]+|\S)")
+
+
+class SchemaProblem(ValueError):
+    """A text that is no schema, in a sentence."""
+
+
+def parse_schema(text: str) -> list[str]:
+    """Return the names of the columns. Raises SchemaProblem for a text that Spark refuses.
+
+    The words after a type (NOT NULL, COMMENT, DEFAULT, COLLATE) are skipped.
+    """
+    reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
+    columns = reader.columns(end="")
+    first: dict[str, str] = {}
+    for name in columns:
+        other = first.get(name.lower())
+        if other is not None:
+            one = (
+                f"two columns are called {name!r}"
+                if name == other
+                else f"SQL takes {other!r} and {name!r} for one column"
+            )
+            raise SchemaProblem(one)
+        first[name.lower()] = name
+    return columns
+
+
+class _SchemaParser:
+    """Tokens, one after the other."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def columns(self, end: str) -> list[str]:
+        """Take the columns up to ``end``, and ``end``."""
+        found: list[str] = []
+        if end and self._peek() == end:
+            self._next()
+            return []
+        while True:
+            name = self._next()
+            if not name:
+                raise SchemaProblem("a column is missing at the end" if found else "it is empty")
+            if self._peek() == ":":
+                self._next()
+            if self._peek() in (",", end):
+                raise SchemaProblem(f"{name!r} has no type")
+            found.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
+            self._type()
+            self._pass_over(end)
+            token = self._next()
+            if token == end:
+                return found
+            if token != ",":
+                raise SchemaProblem(f"expected a comma or the end, found {token!r}")
+
+    def _type(self) -> None:
+        word = self._next()
+        kind = word.lower()
+        if kind not in _TYPES.split():
+            raise SchemaProblem(f"{word!r} is no type of Spark's{did_you_mean(kind, _TYPES.split())}")
+        if kind == "struct" and self._peek() == "<":
+            self._next()
+            self.columns(end=">")
+        elif kind in ("array", "map"):
+            self._expect("<", word)
+            self._type()
+            self._pass_over(">")
+            if kind == "map":
+                self._expect(",", word)
+                self._type()
+                self._pass_over(">")
+            self._expect(">", word)
+        elif self._peek() == "(":
+            while self._peek() and self._next() != ")":
+                pass
+
+    def _expect(self, token: str, of: str) -> None:
+        if self._next() != token:
+            raise SchemaProblem(f"{of} needs its types, such as array<string> or map<string, long>")
+
+    def _pass_over(self, end: str) -> None:
+        while self._peek() and self._peek() not in (",", end):
+            word = self._next()
+            if word.lower() in _BEHIND_A_TYPE.split() or word.startswith(("'", '"')):
+                continue
+            if self._tokens[self._at - 2].lower() not in ("collate", "default"):
+                raise SchemaProblem(f"expected a comma or the end, found {word!r}")
+
+
+TOMBSTONES: Final = ("row", "drop", "bad")
+FORMATS: Final = ("json", "csv", "avro", "raw")
+_OWN: Final = ("_source", "_problem", "_failed", "_error", "_redelivered", "_corrupt_record")
+_ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
+
+
+def parse_decode(section: YamlSection | None, root: Path) -> Decode:
+    """Read the section ``decode``; raw where there is none. Raises PipelineError."""
+    if section is None:
+        return Decode()
+    line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))
+    said = section.text_of("format")
+    if said in _ELSEWHERE:
+        there = f"not decoded here (there is {', '.join(FORMATS)})"
+        raise PipelineError(
+            section.file, line, f"format: {said}: {there}: read the value raw, and decode it in a python: step"
+        )
+    kind = section.choice("format", FORMATS, "raw")
+    decode = Decode(
+        kind,
+        section.take("schema", str, ""),
+        separator=_separator(section) if kind == "csv" else ",",
+        avro_schema=_avro_text(section.take("avro_schema", str, ""), root, section, avro_line)
+        if kind == "avro"
+        else "",
+        framing=section.choice("framing", ("none", "confluent"), "none") if kind == "avro" else "none",
+        tombstones=section.choice("tombstones", TOMBSTONES, "row") if kind != "raw" else "row",
+    )
+    section.close()
+    if kind != "raw" and not decode.schema:
+        raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
+    if kind == "raw" and decode.schema:
+        raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
+    _check_schema(decode, section.file, schema_line, avro_line)
+    return decode
+
+
+def _separator(section: YamlSection) -> str:
+    line = section.line_of("separator")
+    try:
+        return separator("separator", section.take("separator", str, ","))
+    except ConfigError as error:
+        raise PipelineError(section.file, line, str(error)) from None
+
+
+def _avro_text(said: str, root: Path, section: YamlSection, line: int) -> str:
+    """Return the schema that values were written with: JSON, or a file that holds it."""
+    if not said:
+        raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")
+    if said.lstrip()[:1] == "{":
+        return said
+    try:
+        return (root / said).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(section.file, line, f"avro_schema: {said}: cannot be read: {error}") from None
+
+
+def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
+    if not decode.schema:
+        return
+    try:
+        columns = parse_schema(decode.schema)
+    except SchemaProblem as problem:
+        raise PipelineError(file, line, f"schema: {problem}") from None
+    for column in columns:
+        if column.lower() in _OWN:
+            raise PipelineError(file, line, f"schema: {column!r} is a column that the pipeline itself adds")
+    if decode.format != "avro":
+        return
+    try:
+        compile_schema(decode.avro_schema)
+        known = field_names(decode.avro_schema)
+    except ConfigError as error:
+        raise PipelineError(file, avro_line, str(error).replace("value.avro.schema", "avro_schema")) from None
+    for column in columns:
+        if column not in known:
+            raise PipelineError(
+                file, line, f"schema: {column!r} is no field of avro_schema, which has {', '.join(known)}"
+            )
+
+
+ANYWHERE: Final = "localhost:9092"
+SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
+"""Settings of the client that a source has keys of its own for."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCluster:
+    """Brokers, and the settings of clients for them."""
+
+    brokers: str
+    kafka: ClientSettings = ()
+
+
+def default_cluster(top: YamlSection) -> KafkaCluster:
+    """Return what the top of a file says for all of it; no brokers where it names none."""
+    line, name = top.line_of("profile"), top.take("profile", str, "")
+    by_profile: dict[str, Any] = {}
+    if name:
+        try:
+            by_profile = translated(read_profile(name, os.environ).options)
+        except ConfigError as error:
+            raise PipelineError(top.file, line, str(error)) from None
+    servers = by_profile.pop(SERVERS, "")
+    brokers = top.take("brokers", str, ",".join(servers) if isinstance(servers, list) else str(servers))
+    said = _settings(top, AdminConfig)
+    return KafkaCluster(brokers, tuple({**connecting(by_profile), **dict(said)}.items()))
+
+
+def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
+    """Return where a section's topics are: what it says itself, over what the top says of the same brokers."""
+    line = section.line_of("brokers")
+    brokers = section.take("brokers", str, default.brokers)
+    if not brokers:
+        raise section.error(f"{section.name} needs 'brokers', here or at the top of the file")
+    try:
+        for address in brokers.split(","):
+            parse_address(address)
+    except ConfigError:
+        raise PipelineError(
+            section.file, line, f"brokers: {brokers!r}: expected HOST:PORT, or several with commas"
+        ) from None
+    said = _settings(section, config)
+    same = not default.brokers or brokers == default.brokers
+    inherited = default.kafka if same else ()
+    return KafkaCluster(brokers, _merged(inherited, said))
+
+
+def connection_of(source: Source) -> ClientSettings:
+    """Return how the clients of a source get in, for sinks of a file that names no brokers at its top."""
+    return tuple(connecting(translated(dict(source.kafka))).items())
+
+
+def _merged(below: ClientSettings, above: ClientSettings) -> ClientSettings:
+    if not below:
+        return above
+    said = translated(dict(above))
+    return (*((name, value) for name, value in below if name not in said), *above)
+
+
+def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
+    """Read the section ``kafka``, Kafka's own settings; they are checked together, which needs neither brokers nor
+    Spark."""
+    kafka = section.section("kafka")
+    if kafka is None:
+        return ()
+    found: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    for name in kafka.names():
+        line, value = kafka.line_of(name), kafka.take(name, object)
+        if name in SAID_ELSEWHERE and (name == SERVERS or config is ConsumerConfig):
+            raise PipelineError(kafka.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
+        if isinstance(value, YamlSection | list) or value is None:
+            raise PipelineError(kafka.file, line, f"{name}: expected text, a number, or true or false")
+        found[name], lines[name] = _hidden(name, value), line
+    try:
+        _check(config, found)
+    except ConfigError as error:
+        problem = str(error)
+        raise PipelineError(kafka.file, _line_of(problem, lines, kafka.line), problem) from None
+    return tuple(found.items())
+
+
+def _check(config: type[Any], found: dict[str, Any]) -> None:
+    """Raise ConfigError for what a client of this kind does not take."""
+    if config is ConsumerConfig:
+        given = as_spark_options(found.items())
+        parse_source_options({f"kafka.{SERVERS}": ANYWHERE, "subscribe": "any", **given}, streaming=True)
+    else:
+        client_options(config, {**found, SERVERS: ANYWHERE})
+
+
+def _hidden(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Secret):
+        return value
+    return Secret(str(value)) if is_hidden(name) else str(value)
+
+
+def _line_of(problem: str, lines: dict[str, int], otherwise: int) -> int:
+    """Return the line of the setting that a problem names first."""
+    named: Iterable[str] = (name for name in lines if name in problem)
+    return lines.get(min(named, key=problem.index, default=""), otherwise)

@@ -1,0 +1,211 @@
+"""Runs a pipeline without a broker: the tests in its file, and the dry run of its steps over no rows at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, RAW_SCHEMA, SOURCE, decode_records, failed_rules, judge
+from kohort.spark.pipeline.outputs.sinks import quarantines
+from kohort.spark.pipeline.steps import run_steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+Cells = Mapping[str, Any]
+_CLOSE: Final = 1e-9
+
+
+@dataclass(slots=True)
+class TestOutcome:
+    """What one test found: nothing, or sentences saying what is missing and what is too much."""
+
+    __test__ = False  # pytest: no test class
+
+    name: str
+    line: int
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
+    """Find every expected row, once, and nothing else; return what differs. Columns that a row does not name may hold
+    anything."""
+    left = list(found)
+    missing = []
+    for row in expected:
+        match = next((other for other in left if _agrees(row, other)), None)
+        if match is None:
+            missing.append(row)
+        else:
+            left.remove(match)
+    problems = []
+    for row in missing:
+        near = _nearest(row, left)
+        hint = f"; nearest: {shown(near, row)}" if near is not None else ""
+        problems.append(f"{what}: missing {shown(row)}{hint}")
+    named = sorted({column for row in expected for column in row})
+    too_much = left if not missing else []
+    problems += [f"{what}: not expected {shown(row, named or None)}" for row in too_much]
+    return problems
+
+
+def shown(row: Cells, only: Any = None) -> str:
+    """Return a row as JSON, with the columns ``only`` where given."""
+    kept = {k: v for k, v in row.items() if only is None or k in only}
+    return json.dumps(kept, default=lambda v: bytes(v).decode(errors="replace") if isinstance(v, bytes) else str(v))
+
+
+def _agrees(expected: Cells, found: Cells) -> bool:
+    return all(column in found and same(value, found[column]) for column, value in expected.items())
+
+
+def _nearest(row: Cells, found: Sequence[Cells]) -> Cells | None:
+    def score(other: Cells) -> int:
+        return sum(column in other and same(value, other[column]) for column, value in row.items())
+
+    return max(found, key=score, default=None)
+
+
+def same(expected: Any, found: Any) -> bool:
+    """Tell whether a value of the file means a value of Spark's: numbers by value, times as instants, structs by
+    name."""
+    if isinstance(found, datetime) or isinstance(expected, datetime):
+        return _instant(expected) == _instant(found)
+    if isinstance(found, date) or isinstance(expected, date):
+        return str(expected) == str(found)
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, int | float | Decimal) and isinstance(found, int | float | Decimal):
+        return math.isclose(expected, found, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        return _agrees(expected, found)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(same, expected, found))
+    if isinstance(found, bytes | bytearray):
+        return bool(expected == bytes(found).decode(errors="replace"))
+    return bool(expected == found)
+
+
+def _instant(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        return None
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Return the records as the source gives them: all in partition 0 of its first topic, offsets from 0 on."""
+    rows = []
+    for offset, record in enumerate(records):
+        value = record["raw"] if "raw" in record else record["value"]
+        headers = [(str(name), as_bytes(text)) for name, text in (record.get("headers") or {}).items()]
+        at = record.get("timestamp") or datetime(1970, 1, 1, tzinfo=UTC)
+        rows.append((as_bytes(record.get("key")), as_bytes(value), source.topics[0], 0, offset, at, 0, headers, False))
+    return spark.createDataFrame(rows, RAW_SCHEMA)
+
+
+def as_bytes(value: Any) -> bytearray | None:
+    """Return a value as a producer of JSON would send it: objects as JSON, text as it is, nothing as a tombstone."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
+    return bytearray(text.encode())
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{value!r} has no JSON form")
+
+
+def decoded_views(
+    spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
+) -> dict[str, DataFrame]:
+    """Decode every source, with its problems; all but the first stream are views of their good rows already."""
+    frames = {s.name: decode_records(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
+    for source in pipeline.sources:
+        if source.name != pipeline.stream.name:
+            good_rows(frames[source.name], table=source.table).createOrReplaceTempView(source.name)
+    return frames
+
+
+def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
+    """Return the rows that could be decoded, as steps see them; a table's do not say where they came from."""
+    return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, *((SOURCE,) if table else ()))
+
+
+def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
+    """Run one test: records go through decoding, steps and rules, as one batch; nothing is written anywhere."""
+    outcome = TestOutcome(test.name, test.line)
+    frames = decoded_views(spark, pipeline, test.given)
+    letters: list[Mapping[str, Any]] = []
+    for source in pipeline.sources:
+        bad = frames[source.name].where(f"{PROBLEM} is not null")
+        letters += [_letter("decode", row[PROBLEM], row) for row in bad.select(PROBLEM, SOURCE).collect()]
+    judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
+    passed, dropped = [], 0
+    for row in judged.collect():
+        verdict = row[FAILED]
+        if verdict is None:
+            passed.append({k: _value(v) for k, v in row.asDict().items() if k not in (FAILED, SOURCE)})
+            continue
+        failed = failed_rules(verdict, pipeline.rules)
+        fatal = next((rule for rule in failed if rule.otherwise == "fail"), None)
+        if fatal is not None:
+            outcome.problems.append(f"a row fails {fatal.name!r}, which ends the run: {fatal.reason}")
+        elif quarantines(verdict, pipeline.rules):
+            letters.append(_letter("expect", "; ".join(rule.reason for rule in failed), row))
+        else:
+            dropped += 1
+    if test.rows is not None:
+        outcome.problems += compare_rows("rows", test.rows, passed)
+    outcome.problems += compare_rows("dlq", test.dead_letters, letters)
+    if dropped != test.dropped:
+        outcome.problems.append(f"dropped: {dropped} rows, expected {test.dropped}")
+    return outcome
+
+
+def analysed(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
+    """Return the frame that the sinks would get, over no rows. Raises StepFailed where Spark refuses a step."""
+    frames = decoded_views(spark, pipeline, {})
+    judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
+    return judged.drop(FAILED, SOURCE)
+
+
+def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
+    source = row.asDict().get(SOURCE)
+    where = {n: _value(source[n]) for n in ("topic", "partition", "offset", "key", "value")} if source else {}
+    return {"stage": stage, "reason": reason, **where}
+
+
+def _value(value: Any) -> Any:
+    """Return a value of Spark's as the file would say it. Spark hands times over in the zone of this machine."""
+    from datetime import datetime
+
+    from pyspark.sql import Row
+
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, Row):
+        return {k: _value(v) for k, v in value.asDict().items()}
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return value

@@ -1,0 +1,149 @@
+"""Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
+
+Commits without membership overwrite each other: the lag of the group would be that of the last commit. Members
+(``group_mode: member``) share a group on purpose. Commits of pipelines name their owner, so the next run of
+another pipeline can be refused. A commit of any other program names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kohort.config.client import ConsumerConfig
+from kohort.errors import KohortError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.client import SERVERS, as_spark_options, client_options
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.pipeline.definition import Pipeline, Source
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, parse_owner
+from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
+
+
+def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
+    """Return the options of a stream. ``owner``: the pipeline and checkpoint that its commits to the group name."""
+    options = _options(source) | {"includeHeaders": "true"}
+    if source.group and owner is not None:
+        options["groupOwner"] = owner.text
+    if source.member:
+        options["group.mode"] = "member"
+        if source.start != "group":
+            options["groupFallback"] = source.start
+    else:
+        options["startingOffsets"] = source.start
+    if source.max_rows:
+        options["maxOffsetsPerTrigger"] = str(source.max_rows)
+    if source.max_bytes:
+        options["maxBytesPerTrigger"] = source.max_bytes
+    return options
+
+
+def table_options(source: Source) -> dict[str, str]:
+    """Return the options of a source that is read whole."""
+    return _options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
+
+
+def lookup_options(source: Source) -> SourceOptions:
+    """Return what is needed to ask the brokers where a source stands, outside of Spark."""
+    client = client_options(ConsumerConfig, {**dict(source.kafka), SERVERS: source.brokers})
+    del client[SERVERS]
+    return SourceOptions(source.brokers, client, group_id=source.group, subscribe=source.topics)
+
+
+def _options(source: Source) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": source.brokers,
+        "subscribe": ",".join(source.topics),
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+    }
+    options |= as_spark_options(source.kafka)
+    return options | ({"group.id": source.group} if source.group else {})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One partition: the log from ``earliest`` to ``latest``, and what the group committed (None: nothing)."""
+
+    earliest: int
+    latest: int
+    committed: int | None
+
+    @property
+    def lag(self) -> int:
+        """What the group has not read: all that is there, where it has committed nothing."""
+        return self.latest - (self.earliest if self.committed is None else max(self.committed, self.earliest))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """A source and its partitions."""
+
+    name: str
+    group: str
+    partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        return sum(p.lag for p in self.partitions.values())
+
+    def sentence(self) -> str:
+        topics = sorted({tp.topic for tp in self.partitions})
+        what = f"{', '.join(topics)}, {len(self.partitions)} partitions"
+        if not self.group:
+            return f"{what}, no group, {self.waiting:,} rows there"
+        return f"{what}, group {self.group}, lag {self.waiting:,}"
+
+    def as_json(self) -> dict[str, Any]:
+        partitions = {
+            str(tp): {"earliest": p.earliest, "latest": p.latest, "committed": p.committed, "lag": p.lag}
+            for tp, p in sorted(self.partitions.items())
+        }
+        return {"name": self.name, "group": self.group, "lag": self.waiting, "partitions": partitions}
+
+
+def source_lag(source: Source) -> SourceLag:
+    """Ask the brokers. Raises ApiError for a topic that does not exist, ConnectionFailed where nobody answers."""
+    options = lookup_options(source)
+    cluster = KohortCluster(options)
+    try:
+        partitions = wanted_partitions(cluster, options)
+        held = cluster.committed(partitions) if source.group else {}
+        earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
+    finally:
+        cluster.close()
+    found = {tp: PartitionLag(earliest[tp], latest[tp], held[tp].offset if tp in held else None) for tp in partitions}
+    return SourceLag(source.name, source.group, found)
+
+
+def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
+    """Raise KohortError for a group of a stream in which another pipeline committed last."""
+    for source in pipeline.streams:
+        if not source.group or source.member:
+            continue
+        options = lookup_options(source)
+        cluster = KohortCluster(options)
+        try:
+            held = cluster.committed(wanted_partitions(cluster, options, absent_ok=True))
+        finally:
+            cluster.close()
+        refuse_other_owner(source, held, owner)
+
+
+def refuse_other_owner(source: Source, held: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner) -> None:
+    """Raise KohortError where the offsets of a group name another pipeline or checkpoint than ``owner``. A checkpoint
+    that was reset has the name and the place of the one before it, and goes on with its group."""
+    for tp, other in _owners(held.items()):
+        if other.id != owner.id and not other.same_place(owner):
+            raise KohortError(
+                f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
+                f"{owner}. Give it a group of its own. If the other pipeline is gone, take its offsets over with "
+                f"kohort group reset-offsets {source.group} --to-current --execute"
+            )
+
+
+def _owners(held: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> Iterable[tuple[TopicPartition, PipelineOwner]]:
+    for tp, offset in sorted(held):
+        found = parse_owner(offset.metadata.rpartition(":")[2])
+        if found is not None:
+            yield tp, found

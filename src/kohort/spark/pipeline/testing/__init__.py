@@ -1,1 +1,0 @@
-"""Run the tests that a pipeline file declares."""
