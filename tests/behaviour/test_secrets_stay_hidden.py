@@ -221,7 +221,10 @@ def test_commands_and_their_tracebacks_say_none(options, certificates, tmp_path)
             file.write_text("".join(f"{name}={value}\n" for name, value in named.items()))
             address = ["--bootstrap", broker.bootstrap_of("SASLS"), "--config", str(file)]
             said += [run("--debug", *command, *address) for command in (["topics", "list"], ["users", "list"])]
-        said.append(run("users", "add", "dave", "--password", SCRAM, "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
+        secret = tmp_path / "scram"
+        secret.write_text(SCRAM)
+        address = ("--bootstrap", broker.bootstrap_of("PLAINTEXT"))
+        said.append(run("users", "add", "dave", "--password-file", str(secret), *address))
         said.append(run("users", "list", "--output", "json", "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
         broken = tmp_path / "broken.properties"
         broken.write_text(f"sasl.username=alice\n{PLAIN}\n")

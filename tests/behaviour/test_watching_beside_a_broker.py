@@ -148,7 +148,6 @@ def test_serve_watches_another_cluster_and_shows_it_on_its_page(tmp_path):
     [
         (("--watch-config", "{file}"), "names no bootstrap.servers: add --watch HOST:PORT"),
         (("--watch", "nowhere"), "nowhere"),
-        (("--watch", "a:1", "--watch-days", "0"), "--watch-days"),
     ],
 )
 def test_options_that_do_not_fit_are_told_before_anything_is_served(words, said, tmp_path):

@@ -164,7 +164,7 @@ def test_several_groups_are_described_and_what_is_not_there_is_told_after_them(r
     shown = run("group", "describe", "--all-groups")
     rows = [line.split()[0] for line in shown.stdout.splitlines() if line]
     assert rows == [*("GROUP", "g"), *("GROUP", "h", "h"), *("GROUP", "m")]
-    assert "group 'g' has no active members" in shown.stderr
+    assert "g is Empty, no members" in shown.stderr
     states = run("group", "describe", "h", "--group", "g", "--state").stdout
     assert states.count("ASSIGNMENT-STRATEGY") == 2
     about = ask("group", "describe", "--all-groups")

@@ -93,7 +93,7 @@ def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
 
 def test_a_list_for_a_name_shows_all_that_hold_for_it(call, told):
     call("acls", "add", "--allow-principal", "User:a", "--topic", "etl-", "--resource-pattern-type", "prefixed")
-    call("acls", "add", "--deny-principal", "User:b", "--host", "10.0.0.7", "--operation", "Write", "--topic", "*")
+    call("acls", "add", "--deny-principal", "User:b", "--deny-host", "10.0.0.7", "--operation", "Write", "--topic", "*")
     call("acls", "add", "--allow-principal", "User:c", "--topic", "etl-in")
 
     found = told("acls", "list", "--topic", "etl-in")["acls"]
@@ -164,9 +164,8 @@ def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\r\nnot this\n")
     call("users", "add", "dave", "--password-file", str(file))
-    call("users", "add", "dave", "--password", "seen by all")
 
-    assert "choose one" in call("users", "add", "d", "--password", "x", "--password-env", "X", code=2).stderr
+    assert "choose one" in call("users", "add", "d", "--password-file", "x", "--password-env", "X", code=2).stderr
     assert "NOPE: not set" in call("users", "add", "d", "--password-env", "NOPE", code=1).stderr
     assert "No such file" in call("users", "add", "d", "--password-file", str(tmp_path / "no"), code=1).stderr
     assert "give --password-env or --password-file" in call("users", "add", "d", code=2).stderr

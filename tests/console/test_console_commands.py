@@ -79,18 +79,15 @@ def read_twenty(bootstrap, group="billing"):
 
 
 def test_a_console_beside_a_broker_shows_its_groups_and_ends_with_it():
-    with_changes = ("--console", ANYWHERE, "--console-allow-changes", "--set", "group.initial.rebalance.delay.ms=0")
-    served = Served(*with_changes)
+    served = Served("--console", ANYWHERE, "--set", "group.initial.rebalance.delay.ms=0")
     try:
         console = Asked(served.ready["console"])
         about = console.get("/cluster")
-        assert (about["kind"], about["address"], about["allow_changes"]) == ("live", served.bootstrap, True)
+        assert (about["kind"], about["address"], about["allow_changes"]) == ("live", served.bootstrap, False)
         read_twenty(served.bootstrap)
         eventually(lambda: [row["group"] for row in console.get("/groups")["groups"]] == ["billing"])
         eventually(lambda: console.get("/cluster")["journal"]["kind"] == "journal topic")
         assert console.get("/groups/billing/rebalances")["rebalances"][0]["cause"] == "GROUP_FORMING"
-        status, plan = console.post("/groups/billing/offsets:plan", {"to": "earliest"})
-        assert (status, [one["new_offset"] for one in plan["partitions"]]) == (200, [0, 0])
         status, page = console.ask("GET", "/")
         assert (status, b'src="/static/app.js"' in page) == (200, True)
         wire, stream = console.stream()
@@ -102,10 +99,12 @@ def test_a_console_beside_a_broker_shows_its_groups_and_ends_with_it():
     assert "Traceback" not in served.log
 
 
-def test_options_of_a_console_that_is_not_wanted_are_refused():
-    told = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-allow-changes"])
+def test_serve_rejects_console_config_without_console(tmp_path):
+    file = tmp_path / "client.properties"
+    file.touch()
+    told = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-config", str(file)])
 
-    assert (told.exit_code, "--console-... goes with --console" in told.output) == (2, True)
+    assert (told.exit_code, "--console-config goes with --console" in told.output) == (2, True)
 
 
 @pytest.mark.parametrize("world", ["group", "modern"])

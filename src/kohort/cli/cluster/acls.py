@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
-from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
-from kohort.cli.terminal.show import print_table
+from kohort.cli.terminal.options import ADMIN_MS, confirm, with_options, yes_option
+from kohort.cli.terminal.output import output_of, report, report_lines
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.results.cluster import AclRow, AclsAdded, AclsListed, AclsRemoved
 from kohort.verbs.refusals import NothingThere
@@ -25,7 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CLUSTER: Final = "kafka-cluster"
 ANYONE: Final = "*"
-COLUMNS: Final = ("PRINCIPAL", "PERMISSION", "OPERATION", "RESOURCE", "NAME", "PATTERN", "HOST")
+COLUMNS: Final = {
+    "PRINCIPAL": "principal",
+    "PERMISSION": "permission",
+    "OPERATION": "operation",
+    "RESOURCE": "resource_type",
+    "NAME": "resource_name",
+    "PATTERN": "pattern_type",
+    "HOST": "host",
+}
 PRODUCES: Final = ("write", "describe", "create")
 CONSUMES: Final = ("read", "describe")
 
@@ -121,53 +128,50 @@ def acl_options(command: F) -> F:
     def with_chosen(*args: Any, **options: Any) -> Any:
         return command(*args, chosen=_chosen(options), **options)
 
-    decorated: Any = with_chosen
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+    return with_options(*_RESOURCES, *_OPTIONS)(with_chosen)  # type: ignore[return-value]
 
 
-_OPTIONS: Final = (
+_RESOURCES: Final = (
     click.option("--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics, help="Topics."),
     click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Groups."),
     click.option("--cluster", "on_cluster", is_flag=True, help="The cluster itself."),
     click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional ids."),
+)
+_OPTIONS: Final = (
     click.option(
         "--resource-pattern-type",
         "pattern",
         type=click.Choice(["literal", "prefixed"]),
-        help="Whether a name is meant as it is [literal], or every name that begins so.",
+        help="Whole names [literal], or the beginnings of names.",
     ),
-    click.option("--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Who may: User:alice."),
     click.option(
-        "--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Who may not, whatever allows."
+        "--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principals to allow, as User:alice."
     ),
-    click.option("--host", "hosts", metavar="ADDRESS", multiple=True, help="From where [anywhere]."),
-    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="The same, for who may."),
-    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="The same, for who may not."),
+    click.option("--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Denied, as User:alice."),
+    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Hosts to allow [all]."),
+    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Hosts to deny [all]."),
     click.option("--operation", "operations", metavar="NAME", multiple=True, help="Read, Write, Describe, ... [All]."),
-    click.option("--producer", "produces", is_flag=True, help="What producing to a --topic takes."),
-    click.option("--consumer", "consumes", is_flag=True, help="What consuming a --topic in a --group takes."),
-    click.option("--idempotent", is_flag=True, help="With --producer: what idempotence took before Kafka 3.0."),
+    click.option("--producer", "produces", is_flag=True, help="All that a producer to --topic needs."),
+    click.option("--consumer", "consumes", is_flag=True, help="All that a consumer of --topic in --group needs."),
+    click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, for brokers before 3.0."),
 )
 
 
 def _chosen(options: dict[str, Any]) -> Chosen:
-    resources = [("topic", name) for name in options.pop("topics")]
-    resources += [("group", name) for name in options.pop("groups")]
-    resources += [("cluster", CLUSTER)] * options.pop("on_cluster")
-    resources += [("transactional_id", name) for name in options.pop("transactional_ids")]
-    hosts = options.pop("hosts")
-    for side in ("allowed", "denied"):
-        for who in options[side]:
-            check_principal(who)
-    return Chosen(
-        resources=tuple(resources),
-        allow_hosts=options.pop("allow_hosts") + hosts,
-        deny_hosts=options.pop("deny_hosts") + hosts,
-        **{name: options.pop(name) for name in ("pattern", "allowed", "denied", "operations")},
-        **{name: options.pop(name) for name in ("produces", "consumes", "idempotent")},
-    )
+    for principal in (*options["allowed"], *options["denied"]):
+        check_principal(principal)
+    resources = _resources(options)
+    names = [field.name for field in fields(Chosen) if field.name != "resources"]
+    return Chosen(resources=tuple(resources), **{name: options.pop(name) for name in names})
+
+
+def _resources(options: dict[str, Any]) -> list[Resource]:
+    return [
+        *(("topic", name) for name in options.pop("topics")),
+        *(("group", name) for name in options.pop("groups")),
+        *[("cluster", CLUSTER)] * options.pop("on_cluster"),
+        *(("transactional_id", name) for name in options.pop("transactional_ids")),
+    ]
 
 
 def check_principal(text: str) -> None:
@@ -210,10 +214,7 @@ Examples:
 
 
 @acls.command("list", help=LIST_HELP, short_help="List ACLs.")
-@click.option("--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics, help="For topics.")
-@click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="For groups.")
-@click.option("--cluster", "on_cluster", is_flag=True, help="For the cluster itself.")
-@click.option("--transactional-id", "ids", metavar="NAME", multiple=True, help="For transactional ids.")
+@with_options(*_RESOURCES)
 @click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Of these principals.")
 @click.option(
     "--resource-pattern-type", "pattern", type=click.Choice(["any", "match", "literal", "prefixed"]), help="[match]"
@@ -221,32 +222,22 @@ Examples:
 @cluster_options
 @output_of(AclsListed)
 def list_acls(
-    topics: tuple[str, ...],
-    groups: tuple[str, ...],
-    on_cluster: bool,
-    ids: tuple[str, ...],
-    principals: tuple[str, ...],
-    pattern: str | None,
-    cluster: ClusterAccess,
-    output: str,
+    principals: tuple[str, ...], pattern: str | None, cluster: ClusterAccess, output: str, **resources: Any
 ) -> None:
     from kohort.client.admin.acls import AclBindingFilter
 
-    for who in principals:
-        check_principal(who)
-    resources: list[tuple[str, str | None]] = [("topic", name) for name in topics]
-    resources += [("group", name) for name in groups]
-    resources += [("cluster", CLUSTER)] * on_cluster
-    resources += [("transactional_id", name) for name in ids]
-    kind = pattern or ("match" if resources else "any")
-    wanted = [
-        AclBindingFilter(of, name, who, pattern_type=kind)
-        for of, name in resources or [("any", None)]
-        for who in principals or (None,)
+    for principal in principals:
+        check_principal(principal)
+    named: list[tuple[str, str | None]] = [*_resources(resources)]
+    kind = pattern or ("match" if named else "any")
+    filters = [
+        AclBindingFilter(of, name, principal, pattern_type=kind)
+        for of, name in named or [("any", None)]
+        for principal in principals or (None,)
     ]
     with authorizer_needed(cluster), cluster.admin() as admin:
-        found = [acl for each in wanted for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
-    show(list(dict.fromkeys(found)), output)
+        found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
+    report(output, AclsListed(acls=[row_of(acl) for acl in dict.fromkeys(found)]), COLUMNS, none="no ACLs")
 
 
 ADD_HELP = """Add ACLs: each principal gets each operation on each resource. What is there already stays.
@@ -257,7 +248,7 @@ Examples:
   kohort acls add --allow-principal User:bob --consumer --topic t --group g
   kohort acls add --allow-principal User:etl --operation Read \\
       --topic etl- --resource-pattern-type prefixed
-  kohort acls add --deny-principal 'User:*' --host 10.0.0.7 --topic orders
+  kohort acls add --deny-principal 'User:*' --deny-host 10.0.0.7 --topic t
 """
 
 
@@ -270,11 +261,7 @@ def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
     with authorizer_needed(cluster), cluster.admin() as admin:
         results = admin.create_acls(bindings, check=False, timeout_ms=ADMIN_MS)
         done = [acl for acl in results if acl not in results.errors]
-        if output != "table":
-            print_result(AclsAdded(added=[row_of(acl) for acl in done]), output)
-        else:
-            for acl in done:
-                click.echo(f"added: {acl}")
+        report_lines(output, AclsAdded(added=[row_of(acl) for acl in done]), [f"added: {acl}" for acl in done])
         results.check()
 
 
@@ -309,34 +296,9 @@ def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> No
         confirm(f"Remove {len(going)} ACL{'s' * (len(going) != 1)}?", yes=yes)
         results = admin.delete_acls(going, check=False, timeout_ms=ADMIN_MS)
         gone = [acl for each in results if each not in results.errors for acl in results[each]]
-        if output != "table":
-            print_result(AclsRemoved(removed=[row_of(acl) for acl in gone]), output)
-        else:
-            for acl in gone:
-                click.echo(f"removed: {acl}")
+        report_lines(output, AclsRemoved(removed=[row_of(acl) for acl in gone]), [f"removed: {acl}" for acl in gone])
         results.check()
 
 
-def show(found: list[AclBinding], output: str) -> None:
-    """Print ACLs, by resource."""
-    if output != "table":
-        print_result(AclsListed(acls=[row_of(acl) for acl in found]), output)
-        return
-    rows = [
-        (a.principal, a.permission, a.operation, a.resource_type, a.resource_name, a.pattern_type, a.host)
-        for a in found
-    ]
-    print_table(COLUMNS, rows, none="no ACLs")
-
-
 def row_of(acl: AclBinding) -> AclRow:
-    """Return an ACL for programs."""
-    return AclRow(
-        principal=acl.principal,
-        permission=acl.permission,
-        operation=acl.operation,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        host=acl.host,
-    )
+    return AclRow(**{field: getattr(acl, field) for field in COLUMNS.values()})

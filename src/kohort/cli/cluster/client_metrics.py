@@ -9,10 +9,9 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, DURATION, Duration, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import print_table
 from kohort.cli.terminal.wording import HEADINGS, of_client, rounded, vitals_of
-from kohort.notes import printable
 from kohort.results.cluster import (
     ClientsShown,
     PushedValue,
@@ -141,10 +140,7 @@ def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
             raise NothingThere(f"there is no subscription {name!r} (kohort client-metrics list shows all)")
         confirm(f"Remove subscription {name!r}?", yes=yes)
         admin.alter_configs({resource: dict.fromkeys(OPTIONS)}, timeout_ms=ADMIN_MS)
-    if output != "table":
-        print_result(SubscriptionRemoved(removed=name), output)
-    else:
-        click.echo(printable(f"removed {name}"))
+    report_lines(output, SubscriptionRemoved(removed=name), [f"removed {name}"])
 
 
 SHOW_HELP = """Show what clients pushed last: a line for each; of one CLIENT, by its client id or its client instance

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users, pairs
-from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.options import ADMIN_MS, confirm, with_options, yes_option
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import print_table
 from kohort.results.cluster import QuotaRow, QuotasListed, QuotasRemoved, QuotasSet
 from kohort.verbs.refusals import NothingThere
@@ -38,10 +38,7 @@ def entity_options(command: F) -> F:
         entity = ClientQuotaEntity(found["user"], found["client"], found["ip"])
         return command(*args, entity=entity, **options)
 
-    decorated: Any = with_entity
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+    return with_options(*_OPTIONS)(with_entity)  # type: ignore[return-value]
 
 
 _OPTIONS: Final = (
@@ -116,11 +113,8 @@ def set_quotas(values: tuple[str, ...], entity: ClientQuotaEntity, cluster: Clus
             raise click.BadParameter(f"{key}={text}: expected a number", param_hint="QUOTA=VALUE") from None
     with cluster.admin() as admin:
         admin.alter_client_quotas({entity: wanted}, timeout_ms=ADMIN_MS)
-    if output != "table":
-        print_result(QuotasSet(entity=as_json(entity), values=wanted), output)
-    else:
-        for key, value in wanted.items():
-            click.echo(f"{entity}: {key}={value:.12g}")
+    lines = [f"{entity}: {key}={value:.12g}" for key, value in wanted.items()]
+    report_lines(output, QuotasSet(entity=as_json(entity), values=wanted), lines)
 
 
 REMOVE_HELP = """Remove quotas: those named, or all, of a user, a client id, both together, or an address.
@@ -147,15 +141,11 @@ def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster:
             raise NothingThere(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
         confirm(f"Remove {', '.join(going)} of {entity}?", yes=yes)
         admin.alter_client_quotas({entity: dict.fromkeys(going)}, timeout_ms=ADMIN_MS)
-    if output != "table":
-        print_result(QuotasRemoved(entity=as_json(entity), removed=going), output)
-    else:
-        for key in going:
-            click.echo(f"{entity}: removed {key}")
+    lines = [f"{entity}: removed {key}" for key in going]
+    report_lines(output, QuotasRemoved(entity=as_json(entity), removed=going), lines)
 
 
 def check_entity(entity: ClientQuotaEntity) -> None:
-    """Raise UsageError where nobody is named, or an address together with somebody."""
     if entity.user is None and entity.client_id is None and entity.ip is None:
         raise click.UsageError("say whose: --user, --client, --ip, or one of them with -default")
     if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
@@ -163,7 +153,6 @@ def check_entity(entity: ClientQuotaEntity) -> None:
 
 
 def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
-    """Return the parts of an entity for a table."""
     parts = (entity.user, entity.client_id, entity.ip)
     return tuple(part if part is None or isinstance(part, str) else "<default>" for part in parts)
 

@@ -14,7 +14,7 @@ from kohort.cli.terminal.cluster import (
     pairs,
 )
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, print_result, report, report_lines
 from kohort.cli.terminal.show import print_table
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import uuid_to_text
@@ -68,19 +68,9 @@ def create(
     new = [NewTopic(name, partitions or -1, replication_factor or -1, options) for name in dict.fromkeys(names)]
     with cluster.admin() as admin:
         results = admin.create_topics(new, check=False, timeout_ms=ADMIN_MS)
-        created = [results[name] for name in results if name not in results.errors]
-        if output != "table":
-            rows = [
-                CreatedTopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions)
-                for t in created
-            ]
-            print_result(TopicsCreated(created=rows), output)
-        else:
-            for topic in created:
-                counted = (
-                    f" with {topic.partitions} partition{'s' * (topic.partitions != 1)}" if topic.partitions > 0 else ""
-                )
-                click.echo(printable(f"created {topic.name}{counted}"))
+    created = [results[name] for name in results if name not in results.errors]
+    rows = [CreatedTopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions) for t in created]
+    report_lines(output, TopicsCreated(created=rows), [f"created {t.name}{_counted(t.partitions)}" for t in created])
     existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
     for name in existing:
         click.echo(printable(f"{name} exists"), err=True)
@@ -101,14 +91,11 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
     """
     with cluster.admin() as admin:
         found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
-    if output != "table":
-        rows = [
-            TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
-            for t in found
-        ]
-        print_result(TopicsListed(topics=rows), output)
-    else:
-        print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found], none="no topics")
+    rows = [
+        TopicRow(name=t.name, topic_id=uuid_to_text(t.topic_id), partitions=t.partitions, internal=t.internal)
+        for t in found
+    ]
+    report(output, TopicsListed(topics=rows), {"TOPIC": "name", "PARTITIONS": "partitions"}, none="no topics")
 
 
 @topics.command(short_help="Show partitions, offsets and options of topics.")
@@ -162,12 +149,12 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: st
     with cluster.admin() as admin:
         results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
-    if output != "table":
-        print_result(TopicsDeleted(deleted=deleted), output)
-    else:
-        for name in deleted:
-            click.echo(printable(f"deleted {name}"))
+    report_lines(output, TopicsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
     raise_all(results.errors)
+
+
+def _counted(partitions: int) -> str:
+    return f" with {partitions} partition{'s' * (partitions != 1)}" if partitions > 0 else ""
 
 
 def raise_all(errors: dict[str, Any]) -> None:

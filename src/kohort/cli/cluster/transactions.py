@@ -11,7 +11,7 @@ import msgspec
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.options import ADMIN_MS, confirm, partition_in, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, print_result, report
 from kohort.cli.terminal.show import harmless, print_prose, print_table
 from kohort.model import TopicPartition
 from kohort.notes import printable
@@ -71,13 +71,10 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
         found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
     for text in dict.fromkeys(str(error) for error in found.errors):  # a broker that is too old says one thing of all
         click.echo(harmless(f"kohort transactions: not seen: {text}"), err=True)
-    if output != "table":
-        print_result(HangingTransactionsFound(transactions=found.transactions), output)
-    else:
-        rows = [[getattr(row, key) for key in HANGING_COLUMNS.values()] for row in found.transactions]
-        print_table(tuple(HANGING_COLUMNS), rows, none="no transaction hangs")
-        if not rows:
-            print_prose(f"no transaction hangs in {found.partitions} partitions", err=True)
+    result = HangingTransactionsFound(transactions=found.transactions)
+    report(output, result, HANGING_COLUMNS, none="no transaction hangs")
+    if output == "table" and not found.transactions:
+        print_prose(f"no transaction hangs in {found.partitions} partitions", err=True)
     if found.errors:
         click.get_current_context().exit(exit_code_of(found.errors[-1]))
 

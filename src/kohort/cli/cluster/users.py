@@ -11,10 +11,9 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_users
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import print_table
 from kohort.errors import KohortError
-from kohort.notes import printable
 from kohort.results.cluster import MechanismRow, RemovedPassword, UserAdded, UserRow, UsersListed, UsersRemoved
 from kohort.secret import Secret
 
@@ -59,8 +58,8 @@ def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> N
 
 ADD_HELP = """Add USER with a password, or give USER a new one; for both mechanisms unless one is named.
 
-The password is asked for. Programs give it in a variable of the environment, in a file, or through stdin as the file -;
-on the command line (--password) everyone on this machine can see it.
+The terminal asks for the password. Programs give it in a variable of the environment, in a file, or as the file - on
+stdin.
 
 \b
 Examples:
@@ -76,7 +75,6 @@ Examples:
 @click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="How often it is hashed [4096].")
 @click.option("--password-env", metavar="NAME", help="The variable that holds the password.")
 @click.option("--password-file", metavar="FILE", help="The file whose first line is the password; - for stdin.")
-@click.option("--password", metavar="TEXT", help="The password itself, for all to see.")
 @cluster_options
 @output_of(UserAdded)
 def add(
@@ -85,36 +83,31 @@ def add(
     iterations: int,
     password_env: str | None,
     password_file: str | None,
-    password: str | None,
     cluster: ClusterAccess,
     output: str,
 ) -> None:
     from kohort.client.admin.scram_users import UserScramCredentialUpsertion
 
-    secret = password_of(user, password_env, password_file, password)
+    secret = password_of(user, password_env, password_file)
     wanted = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     with cluster.admin() as admin:
         for mechanism in wanted:  # a request names a user once
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
-    if output != "table":
-        print_result(UserAdded(user=user, mechanisms=wanted), output)
-    else:
-        click.echo(printable(f"{user} has a password for {' and '.join(wanted)}"))
+    line = f"{user} has a password for {' and '.join(wanted)}"
+    report_lines(output, UserAdded(user=user, mechanisms=wanted), [line])
 
 
-def password_of(user: str, env: str | None, file: str | None, text: str | None) -> Secret:
+def password_of(user: str, env: str | None, file: str | None) -> Secret:
     """Return the password from where it was said to be, or ask for it. Raises UsageError, KohortError."""
-    if sum(given is not None for given in (env, file, text)) > 1:
-        raise click.UsageError("--password-env, --password-file, --password: choose one")
+    if env is not None and file is not None:
+        raise click.UsageError("--password-env, --password-file: choose one")
     if env is not None:
         if env not in os.environ:
             raise KohortError(f"--password-env {env}: not set in the environment")
         return Secret(os.environ[env])
     if file is not None:
         return Secret(_first_line(file))
-    if text is not None:
-        return Secret(text)
     if not sys.stdin.isatty():
         raise click.UsageError("nobody can be asked for the password here: give --password-env or --password-file")
     return Secret(click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True))
@@ -156,9 +149,6 @@ def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, clust
                 deletion = UserScramCredentialDeletion(user, mechanism)
                 admin.alter_user_scram_credentials([deletion], timeout_ms=ADMIN_MS)
                 removed.append((user, mechanism))
-    if output != "table":
-        about = [RemovedPassword(user=user, mechanism=mechanism) for user, mechanism in removed]
-        print_result(UsersRemoved(removed=about), output)
-    else:
-        for user, mechanism in removed:
-            click.echo(printable(f"removed {user}'s password for {mechanism}"))
+    about = [RemovedPassword(user=user, mechanism=mechanism) for user, mechanism in removed]
+    lines = [f"removed {user}'s password for {mechanism}" for user, mechanism in removed]
+    report_lines(output, UsersRemoved(removed=about), lines)

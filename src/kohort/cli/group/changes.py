@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any, Final
 
 import click
@@ -16,8 +16,8 @@ from kohort.cli.terminal.cluster import (
     complete_members,
     complete_topics,
 )
-from kohort.cli.terminal.options import ADMIN_MS, Duration, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.options import ADMIN_MS, Duration, confirm, with_options, yes_option
+from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import cell, harmless, print_prose, print_table
 from kohort.errors import KohortError, UsageError
 from kohort.results.groups import MembersRemoved, OffsetsDeleted, OffsetsReset, RefusedGroup
@@ -59,42 +59,38 @@ Examples:
   kohort group reset-offsets my-group --to-current --export > offsets.csv
   kohort group reset-offsets my-group --from-file offsets.csv --execute
 """
+TARGETS: Final = (
+    "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"
+)  # fmt: skip
 WAYS: Final = (
-    click.option("--to-earliest", is_flag=True, help="To the first record there is."),
-    click.option("--to-latest", is_flag=True, help="Behind the last record."),
-    click.option("--to-current", is_flag=True, help="To where it is; behind the last record where it is nowhere."),
+    click.option("--to-earliest", is_flag=True, help="To the first record."),
+    click.option("--to-latest", is_flag=True, help="To the log end."),
+    click.option("--to-current", is_flag=True, help="To the committed offset, else the log end."),
     click.option("--to-offset", type=click.IntRange(min=0, max=2**63 - 1), help="To this offset."),
-    click.option("--shift-by", type=int, help="Forward by so many offsets, or back."),
+    click.option("--shift-by", type=int, help="Forward by N offsets, or back by -N."),
     click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601, UTC)."),
+    click.option("--by-duration", type=Duration(least_ms=0), metavar="P1DT2H", help="To a time ago, also as 90m."),
     click.option(
-        "--by-duration",
-        type=Duration(least_ms=0),
-        metavar="P1DT2H",
-        help="To the first record of so long ago; also 90m.",
+        "--from-file",
+        type=click.File(encoding="utf-8"),
+        metavar="CSV",
+        help="To offsets that --export wrote.",
     ),
-    click.option("--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As --export has written it."),
 )
 
 
-def ways(command: Any) -> Any:
-    """Give a command every option that says where to."""
-    for option in reversed(WAYS):
-        command = option(command)
-    return command
+def topics_option(*, required: bool) -> Callable[[Any], Any]:
+    return click.option(
+        "--topic", "topics", metavar="TOPIC[:P,P]", multiple=True, required=required, shell_complete=complete_topics,
+        help="Only this topic, or these partitions; may be repeated.",
+    )  # fmt: skip
 
 
 @click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
 @several_groups
-@click.option(
-    "--topic",
-    "topics",
-    metavar="TOPIC[:P,P]",
-    multiple=True,
-    shell_complete=complete_topics,
-    help="Only this topic, or these partitions.",
-)
+@topics_option(required=False)
 @click.option("--all-topics", is_flag=True, help="All that it has committed (the default).")
-@ways
+@with_options(*WAYS)
 @click.option("--dry-run", is_flag=True, help="Show what would happen (the default).")
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
@@ -129,12 +125,11 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
 
 def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
     """Return where to. Raises UsageError unless it is said once."""
-    names = [str(option.name) for option in map(_option, WAYS)]
-    said = [name for name in names if given[name] is not None and given[name] is not False]
-    if len(said) != 1:
-        told = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-        raise click.UsageError(f"say where to, once: {told}")
-    name, value = said[0].replace("_", "-"), given[said[0]]
+    values = {name: given[name.replace("-", "_")] for name in TARGETS}
+    chosen = [name for name, value in values.items() if value is not None and value is not False]
+    if len(chosen) != 1:
+        raise click.UsageError(f"say where to, once: {', '.join(f'--{name}' for name in TARGETS)}")
+    name, value = chosen[0], values[chosen[0]]
     if name == "to-datetime":
         return Way(name, parse_time(value))
     if name == "by-duration":
@@ -145,17 +140,6 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
         except UsageError as error:
             raise click.BadParameter(str(error), param_hint="--from-file") from None
     return Way(name, 0 if value is True else value)
-
-
-def _option(decorator: Any) -> click.Option:
-    """Return the option that a decorator of click adds."""
-
-    def nothing() -> None:
-        pass
-
-    (option,) = decorator(nothing).__click_params__
-    assert isinstance(option, click.Option)
-    return option
 
 
 def text_of_file(file: IO[str]) -> str:
@@ -215,15 +199,7 @@ Examples:
 
 @click.command("delete-offsets", help=DELETE_HELP, short_help="Forget what a group has committed for topics.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "topics",
-    metavar="TOPIC[:P,P]",
-    multiple=True,
-    required=True,
-    shell_complete=complete_topics,
-    help="Of this topic, or of these partitions; may be repeated.",
-)
+@topics_option(required=True)
 @yes_option
 @cluster_options
 @output_of(OffsetsDeleted)
@@ -238,11 +214,8 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
         confirm(f"Forget what {cell(group_id)} has committed for {cell(in_ranges(wanted))}?", yes=yes)
         results = admin.delete_group_offsets(group_id, wanted, check=False, timeout_ms=ADMIN_MS)
     gone = [tp for tp in wanted if tp not in results.errors]
-    if output != "table":
-        print_result(OffsetsDeleted(group=group_id, deleted=deleted_rows(gone, committed)), output)
-    else:
-        for tp in gone:
-            click.echo(harmless(f"{tp}: forgot {committed[tp]}"))
+    lines = [f"{tp}: forgot {committed[tp]}" for tp in gone]
+    report_lines(output, OffsetsDeleted(group=group_id, deleted=deleted_rows(gone, committed)), lines)
     results.check()
 
 
@@ -314,9 +287,6 @@ def remove_member(
         told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
         confirm(f"Take {told} out of {cell(group_id)}?", yes=yes)
         gone, results = remove_members(admin, group_id, chosen, reason)
-    if output != "table":
-        print_result(MembersRemoved(group=group_id, removed=removed_rows(gone)), output)
-    else:
-        for m in gone:
-            click.echo(harmless(f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}"))
+    lines = [f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}" for m in gone]
+    report_lines(output, MembersRemoved(group=group_id, removed=removed_rows(gone)), lines)
     results.check()

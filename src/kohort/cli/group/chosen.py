@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kohort.cli.terminal.cluster import complete_groups
-from kohort.cli.terminal.options import ADMIN_MS
+from kohort.cli.terminal.options import ADMIN_MS, with_options
 from kohort.cli.terminal.show import harmless
 from kohort.errors import KohortError
 from kohort.model import TopicPartition, by_topic
@@ -17,21 +17,13 @@ from kohort.model import TopicPartition, by_topic
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def several_groups(command: F) -> F:
-    """Give a command ``names``, ``more`` and ``all_groups``."""
-    decorated: Any = command
-    for option in (
-        click.option("--all-groups", is_flag=True, help="Every group of consumers."),
-        click.option(
-            "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="The same as GROUP."
-        ),
-        click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+several_groups = with_options(
+    click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
+    click.option("--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="As GROUP."),
+    click.option("--all-groups", is_flag=True, help="Every group of consumers."),
+)
+"""Gives a command ``names``, ``more`` and ``all_groups``."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:

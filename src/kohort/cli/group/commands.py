@@ -17,9 +17,8 @@ from kohort.cli.group.what_if import what_if
 from kohort.cli.group.why import why
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
-from kohort.cli.terminal.output import output_of, print_result
+from kohort.cli.terminal.output import output_of, report_lines
 from kohort.errors import KohortError
-from kohort.notes import printable
 from kohort.results.groups import GroupsDeleted
 from kohort.verbs.groups import check_inactive, describe
 from kohort.verbs.refusals import NothingThere, RefusedByState
@@ -62,23 +61,12 @@ def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None
         confirm(f"Delete {', '.join(wanted)} with all committed offsets?", yes=yes)
         results = admin.delete_groups(wanted, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
-    if output != "table":
-        print_result(GroupsDeleted(deleted=deleted), output)
-    else:
-        for name in deleted:
-            click.echo(printable(f"deleted {name}"))
+    report_lines(output, GroupsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
     raise_last([*refused, *results.errors.values()])
 
 
-group.add_command(describe_group)
-group.add_command(why)
-group.add_command(timeline)
-group.add_command(events)
-group.add_command(fenced)
-group.add_command(peek)
-group.add_command(reset_offsets)
-group.add_command(delete_offsets)
-group.add_command(clone)
-group.add_command(remove_member)
-group.add_command(wait)
-group.add_command(what_if)
+for command in (
+    describe_group, why, timeline, events, fenced, peek, reset_offsets, delete_offsets, clone, remove_member, wait,
+    what_if,
+):  # fmt: skip
+    group.add_command(command)

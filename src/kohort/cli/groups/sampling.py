@@ -15,7 +15,7 @@ import click
 
 from kohort.cli.groups.journal import journal_of, store_option, tell, tell_if_stale
 from kohort.cli.terminal.cluster import ClusterAccess
-from kohort.cli.terminal.options import ADMIN_MS, DURATION
+from kohort.cli.terminal.options import ADMIN_MS, DURATION, with_options
 from kohort.cli.terminal.show import harmless
 from kohort.errors import ApiTimeout, ConfigError, KohortError
 from kohort.verbs.groups import is_missing, no_such_group
@@ -130,21 +130,18 @@ def look_options(command: F) -> F:
         )
         return command(*args, looks=looks, **options)
 
-    decorated: Any = with_looks
-    for option in (
-        store_option,
-        click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
-        click.option(
-            "--append-times", type=click.IntRange(min=0), metavar="N",
-            help="At how many offsets; 0 for no times. [5000, of over 1000 groups 0]",
-        ),
-        click.option(
-            "--watch-for", "watch_ms", type=DURATION,
-            help="Look several times, which tells rates; 20s tell who is stuck.",
-        ),
-    ):  # fmt: skip
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(*_LOOK_OPTIONS)(with_looks)  # type: ignore[return-value]
+
+
+_LOOK_OPTIONS: Final = (
+    click.option("--watch-for", "watch_ms", type=DURATION, help="Take several samples, for rates and health; as 20s."),
+    click.option(
+        "--append-times", type=click.IntRange(min=0), metavar="N",
+        help="Look up at most N timestamps (0: none). [5000, of over 1000 groups 0]",
+    ),
+    click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
+    store_option,
+)  # fmt: skip
 
 
 def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bool]) -> GroupsSeen:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,6 +17,7 @@ import click
 
 from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
+from kohort.cli.terminal.options import with_options
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import AuthenticationFailed, ConfigError, KohortError
 from kohort.results.console import ConsoleReady
@@ -36,7 +37,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class ConsoleWanted:
-    """What was said of a console."""
+    """Options of a console."""
 
     allow_changes: bool = False
     allow_host: tuple[str, ...] = ()
@@ -47,43 +48,23 @@ class ConsoleWanted:
     pipelines: tuple[Path, ...] = ()
 
 
-def console_options(prefix: str = "") -> Callable[[F], F]:
-    """Give a command these options, with a prefix to their names, and it the argument ``wanted``."""
-    options = (
-        click.option(
-            f"--{prefix}allow-changes", "c_allow_changes", is_flag=True, help="Let the console reset and remove."
-        ),
-        click.option(
-            f"--{prefix}allow-host", "c_allow_host", metavar="NAME", multiple=True, help="A name that the console has."
-        ),
-        click.option(
-            f"--{prefix}login",
-            "c_login",
-            type=click.Choice(["cluster"]),
-            help="Let the cluster's users in: name and password are tried there (SASL).",
-        ),
-        click.option(
-            f"--{prefix}password-file", "c_password_file", type=_FILE, help="Let in who has the password in this file."
-        ),
-        click.option(f"--{prefix}tls-cert", "c_tls_cert", type=_FILE, help="Serve over TLS, with this chain (PEM)."),
-        click.option(f"--{prefix}tls-key", "c_tls_key", type=_FILE, help="The key of it (PEM)."),
-        click.option(
-            f"--{prefix}pipeline", "c_pipelines", type=_FILE, multiple=True, help="Show this pipeline and its ledger."
-        ),
-    )
+def console_options(command: F) -> F:
+    """Give a command the options of a console, as the argument ``wanted``."""
 
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def with_wanted(*args: Any, **given: Any) -> Any:
-            said = {name.removeprefix("c_"): given.pop(name) for name in list(given) if name.startswith("c_")}
-            return command(*args, wanted=ConsoleWanted(**said), **given)
+    @wraps(command)
+    def with_wanted(*args: Any, **given: Any) -> Any:
+        wanted = ConsoleWanted(**{field.name: given.pop(field.name) for field in fields(ConsoleWanted)})
+        return command(*args, wanted=wanted, **given)
 
-        decorated: Any = with_wanted
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
-
-    return decorate
+    return with_options(
+        click.option("--allow-changes", is_flag=True, help="Allow resets and removals."),
+        click.option("--allow-host", metavar="NAME", multiple=True, help="Host name of the console."),
+        click.option("--login", type=click.Choice(["cluster"]), help="Log in users of the cluster (SASL)."),
+        click.option("--password-file", type=_FILE, help="File with the password of the console."),
+        click.option("--tls-cert", type=_FILE, help="Certificate chain for TLS (PEM)."),
+        click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM)."),
+        click.option("--pipeline", "pipelines", type=_FILE, multiple=True, help="Pipeline file to show."),
+    )(with_wanted)  # type: ignore[return-value]
 
 
 def served_as(
@@ -218,7 +199,7 @@ Examples:
 
 @click.command(help=HELP, short_help="Show groups live in a browser, and what happened.")
 @click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Where to serve; port 0 is any.")
-@console_options()
+@console_options
 @click.option(
     "--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Show this recording, no cluster."
 )

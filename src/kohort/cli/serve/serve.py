@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from kohort.cli.serve.beside import ConsoleBeside, console_beside_options, watch_options
+from kohort.cli.groups.watch import line_about
+from kohort.cli.serve.console import LISTEN, ConsoleWanted, needs_console, served_as
+from kohort.cli.terminal.cluster import SERVERS, ClusterAccess
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import ConfigError, KohortError
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
     from kohort.config.broker import BrokerConfig
     from kohort.watch.background import BackgroundWatch
 
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+CONSOLE_INTERVAL_S: Final = 5.0
+CONSOLE_END_S: Final = 0.2
+"""Most time to end the console; the broker's loop waits for it."""
 HELP = """Run a broker that any Kafka client can connect to.
 
 Without --data everything is kept in memory and ends with the process. With --data it is kept in DIR, in Kafka's own
@@ -58,47 +66,34 @@ Examples:
     "--listen",
     metavar="[NAME://]HOST:PORT",
     multiple=True,
-    help="Address to listen on [PLAINTEXT://127.0.0.1:9092]; port 0 takes a free one. May be given for several names.",
+    help="Listener [PLAINTEXT://127.0.0.1:9092]; port 0 is a free one. May be repeated for several names.",
 )
 @click.option(
-    "--allow-anyone",
-    is_flag=True,
-    help="Let other computers reach a listener without TLS and logins: whoever reaches it may do everything.",
+    "--allow-anyone", is_flag=True, help="Let other computers use a listener without TLS and logins, with all rights."
 )
 @click.option(
-    "--nodes",
-    type=click.IntRange(min=1, max=100),
-    default=1,
-    help="How many nodes to run over the same data, on ports counted up from that of --listen.",
+    "--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on ports counted up from --listen."
 )
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read options from a server.properties.",
-)
+@click.option("--config", "config_file", type=FILE, help="Broker options from a server.properties.")
 @click.option(
     "--add-scram",
     metavar="MECHANISM=[name=...,...]",
     multiple=True,
-    help="Add a user who logs in by SCRAM, unless it is there: SCRAM-SHA-256=[name=alice,password=...]. To keep the "
-    "password out of the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
+    help="Add a SCRAM user, unless it exists: SCRAM-SHA-256=[name=alice,password=...]. To keep the password out of "
+    "the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
 )
-@click.option(
-    "--metrics",
-    metavar="HOST:PORT",
-    help="Serve /metrics for Prometheus there (docs/guides/metrics.md); 127.0.0.1:9308 is usual.",
-)
-@click.option(
-    "--metrics-compat",
-    metavar="NAMES",
-    help="By whose names groups are shown, too: kafka_exporter, jmx [kafka_exporter,jmx].",
-)
+@click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus; 127.0.0.1:9308 is usual.")
+@click.option("--metrics-compat", metavar="NAMES", help="Sets of names: kafka_exporter, jmx [kafka_exporter,jmx].")
 @click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers, by any name.")
-@watch_options
-@console_beside_options
-@click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
+@click.option("--watch", metavar="HOST:PORT", help="Watch the groups of another cluster, as kohort watch does.")
+@click.option("--watch-config", type=FILE, help="Client options for that cluster, from a client.properties.")
+@click.option("--watch-store", type=NEW_FILE, help="File for its journal.")
+@click.option(
+    "--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show the groups in a browser."
+)
+@click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
+@click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when ready.")
 @output_of(BrokerReady)
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(
@@ -110,27 +105,28 @@ def serve(
     settings: tuple[str, ...],
     config_file: Path | None,
     add_scram: tuple[str, ...],
-    metrics: str | None,
-    metrics_compat: str | None,
     metrics_allow_anyone: bool,
-    port_file: Path | None,
-    output: str,
     quiet: bool,
-    watching: BackgroundWatch | None,
-    beside: ConsoleBeside | None,
+    **given: Any,
 ) -> None:
+    if given["console_config"] is not None and given["console"] is None:
+        raise click.UsageError("--console-config goes with --console")
     start_logging(quiet=quiet)
     try:
         if add_scram:
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
-        if metrics is not None:
-            settings = (*settings, f"kohort.metrics.listen={metrics}")
-        if metrics_compat is not None:
-            settings = (*settings, f"kohort.metrics.compat={metrics_compat}")
+        for name in ("listen", "compat"):
+            value = given["metrics" if name == "listen" else "metrics_compat"]
+            if value is not None:
+                settings = (*settings, f"kohort.metrics.{name}={value}")
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
-        _run(config, nodes, folder, Besides(port_file, output, watching, beside))
+        watching = watch_of(given["watch"], given["watch_config"], given["watch_store"])
+        if given["console"] is not None:
+            needs_console()
+        console = given["console"], given["console_config"]
+        _run(config, nodes, folder, Besides(given["port_file"], given["output"], watching, *console))
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -205,13 +201,58 @@ def start_logging(*, quiet: bool) -> None:
 
 
 class Besides(NamedTuple):
-    """What is wanted besides brokers: the port in a file, how it is said that they are ready, another
-    cluster watched."""
+    """Things beside the broker: the ready message, a watcher, a console."""
 
     port_file: Path | None
     output: str
     watching: BackgroundWatch | None
-    console: ConsoleBeside | None = None
+    console: str | None
+    console_config: Path | None
+
+
+@contextmanager
+def console_beside(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
+    """Serve a console of the broker at ``bootstrap``, on a thread with own clients, and yield its address."""
+    from kohort.config.client_files import read_client_file
+    from kohort.console.app import ConsoleApp
+    from kohort.console.live import LiveSettings, LiveSource
+    from kohort.console.serving import console_served
+    from kohort.watch.opening import WatchClients
+
+    options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
+    cluster = ClusterAccess({**options, SERVERS: bootstrap}, where=str(config_file or ""))
+    place, limits = served_as(ConsoleWanted(), listen, "--console", cluster)
+    settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)  # the broker has a journal
+    source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
+    with console_served(source, ConsoleApp(source, limits), place) as url:
+        yield url
+
+
+def watch_of(address: str | None, config_file: Path | None, store: Path | None) -> BackgroundWatch | None:
+    """Return a watcher that has not started. Raises UsageError without an address, ConfigError for bad options."""
+    import logging
+
+    from kohort.config.client_files import read_client_file
+    from kohort.watch.background import BackgroundWatch
+    from kohort.watch.opening import WatchClients, WatchSettings
+
+    if address is None and config_file is None:
+        return None
+    options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
+    if address is not None:
+        options[SERVERS] = address
+    if SERVERS not in options:
+        raise click.UsageError("--watch-config names no bootstrap.servers: add --watch HOST:PORT")
+    cluster = ClusterAccess(options, where=str(config_file or ""))
+    cluster.admin().close()  # checks the options
+    logger = logging.getLogger("kohort.watch")
+    return BackgroundWatch(
+        WatchClients(cluster.admin, cluster.consumer),
+        cluster.address,
+        WatchSettings(store=store),
+        tell=lambda text: logger.warning("%s", text),
+        told=lambda rebalance: logger.info("%s", line_about(rebalance)),
+    )
 
 
 def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides) -> None:
@@ -231,7 +272,8 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
                 stack.callback(watching.end)
             if wanted.console is not None:
                 bootstrap = next(iter(server.addresses.values()))
-                consoles.append(stack.enter_context(wanted.console.begun(bootstrap)))
+                started = console_beside(wanted.console, wanted.console_config, bootstrap)
+                consoles.append(stack.enter_context(started))
             if config.metrics_listen is not None:
                 from kohort.metrics.beside_a_broker import metrics_beside
 

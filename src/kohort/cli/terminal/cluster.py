@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from kohort.cli.terminal.options import with_options
 from kohort.errors import ConfigError, KohortError
 
 if TYPE_CHECKING:
@@ -149,10 +150,8 @@ def _with_cluster(command: F, *config_names: str) -> F:
             options.pop(name)
         return command(*args, cluster=cluster, **options)
 
-    decorated: Any = with_cluster
-    for option in (set_option, profile_option, config_option(*config_names), bootstrap_option):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+    options = (bootstrap_option, config_option(*config_names), profile_option, set_option)
+    return with_options(*options)(with_cluster)  # type: ignore[return-value]
 
 
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:

@@ -23,6 +23,18 @@ PARTITION_DIGITS: Final = 9
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Give a command several options, in this order in its help."""
+
+    def decorate(command: F) -> F:
+        decorated: Any = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+
+    return decorate
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; where nobody can be asked, --yes must have been given."""
     if yes:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from kohort.cli.terminal.show import escaped
+from kohort.cli.terminal.show import escaped, print_table
+from kohort.notes import printable
 from kohort.results.result import Result, lines_of_result, schema_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,6 +65,24 @@ def print_result(result: Result, output: str) -> None:
     else:
         indent = 2 if sys.stdout.isatty() else None
         click.echo(escaped(json.dumps(msgspec.to_builtins(result), indent=indent, ensure_ascii=False)))
+
+
+def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
+    """Print a result as JSON, or its rows as a table: headings, each with the field below it."""
+    if output != "table":
+        print_result(result, output)
+        return
+    rows = [[getattr(row, field) for field in columns.values()] for row in getattr(result, result.LINES)]
+    print_table(tuple(columns), rows, none=none)
+
+
+def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
+    """Print a result as JSON, or these lines."""
+    if output != "table":
+        print_result(result, output)
+        return
+    for line in lines:
+        click.echo(printable(line))
 
 
 def print_lines(lines: Iterable[dict[str, Any]]) -> None:
