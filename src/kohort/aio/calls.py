@@ -9,17 +9,20 @@ No call yields while it holds the machine's guard: an interrupt (Ctrl-C) that en
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, Protocol, TypeVar, cast
+from functools import wraps
+from inspect import GEN_CLOSED, getgeneratorstate, isfunction, signature
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 
+F = TypeVar("F", bound=type)
+P = ParamSpec("P")
 R = TypeVar("R")
 W = TypeVar("W")
 
@@ -57,6 +60,50 @@ async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awa
                     return cast("R", error.value)
                 raise
             failed = error
+
+
+def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """Return the method of a blocking face that runs ``call``: same arguments, types and docstring."""
+
+    @wraps(call)
+    def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        return cast("R", face._run(call(face._calls, *args, **options)))
+
+    return _with_result_type(wait, call)
+
+
+def awaiting(
+    call: Callable[Concatenate[Any, P], Generator[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """Return the method of an asyncio face that runs ``call``: same arguments, types and docstring."""
+
+    @wraps(call)
+    async def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        return cast("R", await face._run(call(face._calls, *args, **options)))
+
+    return _with_result_type(wait, call)
+
+
+def _with_result_type(method: R, call: Callable[..., Any]) -> R:
+    """Give a method the signature of its call, with the result in place of ``Call[...]``."""
+    described = signature(call)
+    result = str(described.return_annotation).removeprefix("Call[").removesuffix("]")
+    vars(method)["__signature__"] = described.replace(return_annotation=result)
+    method.__annotations__ = {**call.__annotations__, "return": result}
+    return method
+
+
+def documented_as(blocking_face: type) -> Callable[[F], F]:
+    """Give methods of an asyncio class that have no docstring the one of the blocking class."""
+
+    def document(face: F) -> F:
+        for name, method in vars(face).items():
+            twin = getattr(blocking_face, {"__aiter__": "__iter__"}.get(name, name), None)
+            if isfunction(method) and not method.__doc__ and twin is not None:
+                method.__doc__ = twin.__doc__
+        return face
+
+    return document
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kohort.aio.consuming.immediate_calls import CommitCallbacks
-from kohort.aio.consuming.waiting_calls import WaitingCalls
+from kohort.aio.consuming.waiting_calls import ConsumerCalls
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from support.machines.consumer_stage import ONE, ConsumerStage, User, tp
@@ -25,7 +25,7 @@ class Face:
         stage.until(lambda: len(self.user.records) == 3)
         self.waits = StageWaits(self.user)
         self.callbacks = CommitCallbacks()
-        self.calls = WaitingCalls(self.waits, self.callbacks)
+        self.calls = ConsumerCalls(self.waits, self.callbacks)
         self.told: list[tuple[str, object]] = []
 
     def run(self, call: Any) -> Any:
@@ -36,7 +36,7 @@ class Face:
         self.callbacks.add(promise, lambda _, error: self.told.append((name, error)))
 
     def committed(self) -> int | None:
-        found = self.run(self.calls.committed([tp("t-0")], None))[tp("t-0")]
+        found = self.run(self.calls.committed([tp("t-0")]))[tp("t-0")]
         return None if found is None else int(found.offset)
 
 
@@ -55,7 +55,7 @@ class Listener:
 
 def test_a_commit_is_written_when_it_returns():
     face = Face(ConsumerStage())
-    face.run(face.calls.commit(None, None))
+    face.run(face.calls.commit())
     assert face.committed() == 3
 
 
@@ -64,7 +64,7 @@ def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
     face.commit_async("first", 1)
     face.commit_async("second", 2)
 
-    face.run(face.calls.commit(None, None))
+    face.run(face.calls.commit())
 
     assert face.told == [("first", None), ("second", None)]
     assert face.callbacks.promises() == []
@@ -76,20 +76,20 @@ def test_a_commit_that_nobody_answers_ends_with_its_time():
     face.stage.loop.stop(ONE)
 
     with pytest.raises(ApiTimeout):
-        face.run(face.calls.commit(None, 700))
+        face.run(face.calls.commit(timeout_ms=700))
     assert face.waits.now_ms() - began_at_ms == 700
 
 
 def test_positions_ends_and_times_are_asked_for():
     face = Face(ConsumerStage())
-    assert face.run(face.calls.position(tp("t-0"), None)) == 3
-    assert face.run(face.calls.partitions_for("t", None)) == 1
-    assert face.run(face.calls.beginning_offsets([tp("t-0")], None)) == {tp("t-0"): 0}
-    assert face.run(face.calls.end_offsets([tp("t-0")], None)) == {tp("t-0"): 3}
-    late = face.run(face.calls.offsets_for_times({tp("t-0"): 2**41}, None))
+    assert face.run(face.calls.position(tp("t-0"))) == 3
+    assert face.run(face.calls.partitions_for("t")) == 1
+    assert face.run(face.calls.beginning_offsets([tp("t-0")])) == {tp("t-0"): 0}
+    assert face.run(face.calls.end_offsets([tp("t-0")])) == {tp("t-0"): 3}
+    late = face.run(face.calls.offsets_for_times({tp("t-0"): 2**41}))
     assert late == {tp("t-0"): None}
     with pytest.raises(UsageError, match="negative"):
-        face.run(face.calls.offsets_for_times({tp("t-0"): -1}, None))
+        face.run(face.calls.offsets_for_times({tp("t-0"): -1}))
 
 
 def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kohort.aio.calls import Call, blocking
 from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, poll_limits, topics_of
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
-from kohort.aio.consuming.waiting_calls import WaitingCalls
+from kohort.aio.consuming.waiting_calls import ConsumerCalls
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye
@@ -25,19 +26,17 @@ from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import RebalanceListener
-from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.metrics_report import consumer_metrics
-from kohort.client.reading.list_offsets import OffsetAndTimestamp
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.extras import needs
-from kohort.model import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
+from kohort.model import Record, SubscriptionPattern
 
 if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 64 << 20
 """How much ``poll_arrow`` takes at once, of what is buffered."""
+T = TypeVar("T")
 FOREVER_MS: Final = 3_600_000
 
 
@@ -45,8 +44,9 @@ class Consumer(ImmediateCalls):
     """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
     a mapping.
 
-    One thread at a time may use it, but for ``wakeup``. Membership is kept up in the background; rebalances take
-    effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option or a value out of bounds.
+    One thread at a time may use it, but for ``wakeup``: a call that waits raises Wakeup then. Membership is kept up in
+    the background; rebalances take effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option
+    or a value out of bounds.
 
     Its guide is docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
@@ -59,12 +59,21 @@ class Consumer(ImmediateCalls):
         tls = tls_of(self.config)
         io = io_thread()
         self._driver = io.call_now(lambda: Driver(self._machine.engine, tls=tls, guard=self._lock))
-        self._waits = ConsumerWaits(self._machine, self._driver, self._lock, io)
-        self._calls = WaitingCalls(self._waits, self._commits)
+        self._waits: ConsumerWaits = ConsumerWaits(self._machine, self._driver, self._lock, io)
+        self._calls = ConsumerCalls(self._waits, self._commits)
         self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
         io.close_at_exit(self)
 
-    # What to read
+    # What to read, and offsets
+
+    unsubscribe = blocking(ConsumerCalls.unsubscribe)
+    partitions_for = blocking(ConsumerCalls.partitions_for)
+    position = blocking(ConsumerCalls.position)
+    commit = blocking(ConsumerCalls.commit)
+    committed = blocking(ConsumerCalls.committed)
+    beginning_offsets = blocking(ConsumerCalls.beginning_offsets)
+    end_offsets = blocking(ConsumerCalls.end_offsets)
+    offsets_for_times = blocking(ConsumerCalls.offsets_for_times)
 
     def subscribe(
         self,
@@ -89,22 +98,6 @@ class Consumer(ImmediateCalls):
             machine.subscribe(wanted)
             self._waits.listener = listener
 
-    def unsubscribe(self) -> None:
-        """Leave the group and read nothing. The listener hears of it as of any revocation.
-
-        Waits for the group's answer as ``close`` does. Raises UsageError for a closed consumer, and what the listener
-        raised.
-        """
-        self._waits.run(self._calls.unsubscribe())
-
-    def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
-        """Return how many partitions ``topic`` has, asked of the cluster if need be.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for a topic that the cluster refuses, UsageError for a name that no topic can have, Wakeup.
-        """
-        return self._waits.run(self._calls.partitions_for(topic, timeout_ms))
-
     # Records
 
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
@@ -113,9 +106,9 @@ class Consumer(ImmediateCalls):
         Waits for ``timeout_ms`` milliseconds. Must be called again within ``max.poll.interval.ms``, or the group goes
         on without this member.
 
-        Raises UsageError if there is nothing to poll or another thread is in here; CorruptRecord where nothing
+        Raises UsageError if there is nothing to poll or another thread or task polls; CorruptRecord where nothing
         precedes the damage; NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none; ApiError for what
-        the cluster refuses for good; Wakeup; and the first error of a listener or of a callback of ``commit_async``.
+        the cluster refuses for good; and the first error of a listener or of a callback of ``commit_async``.
         """
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
@@ -192,78 +185,6 @@ class Consumer(ImmediateCalls):
                 batches = self._waits.until(lambda: self._reader.batches(layout, 1), FOREVER_MS)
             yield from batches or ()
 
-    # Positions and offsets
-
-    def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
-        """Return the offset of the next record of ``partition``, looked up first if need be.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, UsageError if ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if
-        ``auto.offset.reset`` is none, Wakeup.
-        """
-        return self._waits.run(self._calls.position(partition, timeout_ms))
-
-    def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, *, timeout_ms: int | None = None
-    ) -> None:
-        """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
-
-        A bare number is an offset without metadata, as in ``send_offsets_to_transaction``.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
-        CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
-        the coordinator refuses, UsageError without a ``group.id`` and for anything else than offsets, Wakeup.
-        """
-        self._waits.run(self._calls.commit(offsets, timeout_ms))
-
-    def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group committed last for each partition; None where nothing.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the coordinator refuses, UsageError without a ``group.id``, Wakeup.
-        """
-        return self._waits.run(self._calls.committed(partitions, timeout_ms))
-
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the cluster refuses, UsageError for anything else than partitions, Wakeup.
-        """
-        return self._waits.run(self._calls.beginning_offsets(partitions, timeout_ms))
-
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition that can be read (``isolation.level``).
-
-        Waits, and raises, as ``beginning_offsets``.
-        """
-        return self._waits.run(self._calls.end_offsets(partitions, timeout_ms))
-
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time (milliseconds since the epoch); None where there is none.
-
-        Waits, and raises, as ``beginning_offsets``; UsageError for a negative time, too.
-        """
-        return self._waits.run(self._calls.offsets_for_times(timestamps, timeout_ms))
-
-    # What it knows of itself
-
-    def metrics(self) -> MetricsSnapshot:
-        """Return what this consumer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
-
-        It takes no request, and may be called from any thread, also after ``close``.
-        """
-        with self._waits.guard:
-            return consumer_metrics(self._machine, self._waits.now_ms())
-
     # The end
 
     def wakeup(self) -> None:
@@ -299,6 +220,9 @@ class Consumer(ImmediateCalls):
         self.close()
 
     # Inside
+
+    def _run(self, call: Call[T]) -> T:
+        return self._waits.run(call)
 
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:

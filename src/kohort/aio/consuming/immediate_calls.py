@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from kohort.aio.calls import Waits
 from kohort.aio.other_names import OF_CONSUMERS, OtherNames
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.commits import Offsets
+from kohort.client.metrics.names import MetricsSnapshot
+from kohort.client.metrics_report import consumer_metrics
 from kohort.client.reading.positions import Position
 from kohort.client.reading.subscription import Reset
 from kohort.client.requests.promise import Promise
@@ -55,6 +58,8 @@ class ImmediateCalls(OtherNames, ABC):
     """
 
     other_names = OF_CONSUMERS
+    _machine: ConsumerMachine
+    _waits: Waits
 
     def __init__(self, held: AbstractContextManager[Any]) -> None:
         self._held = held
@@ -63,6 +68,14 @@ class ImmediateCalls(OtherNames, ABC):
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
         """Give the machine to whoever may use it now; the engine looks at what changed afterwards."""
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).
+
+        Sends no request. May be called from any thread, also after ``close``.
+        """
+        with self._waits.guard:
+            return consumer_metrics(self._machine, self._waits.now_ms())
 
     # What is read
 

@@ -1,7 +1,7 @@
-"""What a consumer has to wait for the cluster to answer: the same in the blocking and in the asyncio face.
+"""Calls of a consumer that wait for the cluster: the same in the blocking and in the asyncio face.
 
-Each call is a generator of its waits (``calls.py``); the faces add signatures and what their users read. ``poll`` and
-the iterations are not here: they are the faces' own, for what two generators more would cost them.
+Each call is a generator of its waits (``calls.py``), from which ``blocking`` and ``awaiting`` make the methods of the
+faces. ``poll`` and the iterations are the faces' own: two generators more would slow them down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 COMMIT_TOO_LATE: Final = "the commit was not answered in time"
 
 
-class WaitingCalls:
+class ConsumerCalls:
     """The calls of one consumer. A ``timeout_ms`` of None stands for ``default.api.timeout.ms``."""
 
     def __init__(self, waits: Waits, callbacks: CommitCallbacks) -> None:
@@ -34,17 +34,33 @@ class WaitingCalls:
     # What is read, and where
 
     def unsubscribe(self) -> Call[None]:
+        """Leave the group and read nothing. The listener hears of it as of any revocation.
+
+        Waits for the group's answer as ``close`` does. Raises UsageError for a closed consumer, and what the listener
+        raised.
+        """
         yield from leave_group(
             self._waits, "the consumer unsubscribed from all topics", self.close_timeout(self._limit(None))
         )
 
-    def partitions_for(self, topic: str, timeout_ms: int | None) -> Call[int]:
+    def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> Call[int]:
+        """Return how many partitions ``topic`` has, asked of the cluster if need be.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for a topic that the cluster refuses, UsageError for a name that no topic can have.
+        """
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
         return found
 
-    def position(self, partition: TopicPartition, timeout_ms: int | None) -> Call[int]:
+    def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> Call[int]:
+        """Return the offset of the next record of ``partition``, looked up first if need be.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, UsageError if ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if
+        ``auto.offset.reset`` is none.
+        """
         found: int | None = yield WaitUntil(lambda: self._machine.position(partition), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
@@ -53,9 +69,16 @@ class WaitingCalls:
     # Offsets
 
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, timeout_ms: int | None
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, *, timeout_ms: int | None = None
     ) -> Call[None]:
-        """Commit, and wait for the commits that were sent before without waiting."""
+        """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
+
+        A bare number is an offset without metadata, as in ``send_offsets_to_transaction``.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
+        CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
+        the coordinator refuses, UsageError without a ``group.id`` and for anything else than offsets.
+        """
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             earlier = self._callbacks.promises()
@@ -67,8 +90,13 @@ class WaitingCalls:
         self._callbacks.tell()
 
     def committed(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """Return what the group committed last for each partition; None where nothing.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for what the coordinator refuses, UsageError without a ``group.id``.
+        """
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
             promise = self._machine.committed(partitions, self._waits.now_ms() + limit_ms)
@@ -86,16 +114,31 @@ class WaitingCalls:
             self._machine.metrics.blocked_ms[what] += self._waits.now_ms() - began_ms
 
     def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
+        """Return the first offset of each partition.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for what the cluster refuses, UsageError for anything else than partitions.
+        """
         return self._offsets_at(partitions, EARLIEST, timeout_ms)
 
     def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
+        """Return the offset behind the last record of each partition that can be read (``isolation.level``).
+
+        Waits, and raises, as ``beginning_offsets``.
+        """
         return self._offsets_at(partitions, LATEST, timeout_ms)
 
-    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None) -> Call[Listed]:
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Return the first record at or after each time (milliseconds since the epoch); None where there is none.
+
+        Waits, and raises, as ``beginning_offsets``; UsageError for a negative time, too.
+        """
         return self._list_offsets(checked_times(timestamps), timeout_ms)
 
     def _offsets_at(

@@ -13,9 +13,11 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import Any
 
+from kohort.aio.calls import documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits
 from kohort.aio.consuming.immediate_calls import topics_of
 from kohort.aio.finalizers import say_goodbye
+from kohort.aio.group.consumer_group import ConsumerGroup
 from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_on
 from kohort.aio.group.group_tasks import AsyncHandler, HandlerTasks
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
@@ -25,6 +27,7 @@ from kohort.errors import UsageError
 from kohort.model import SubscriptionPattern
 
 
+@documented_as(ConsumerGroup)
 class AsyncConsumerGroup:
     """``await AsyncConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
@@ -78,10 +81,6 @@ class AsyncConsumerGroup:
             self._idle.set()
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this group's member counts of itself, by Kafka's names (docs/guides/client-metrics.md).
-
-        It takes no request, and may be called from any thread, also after ``close``.
-        """
         with self._waits.guard:
             return consumer_metrics(self._machine, self._waits.now_ms())
 

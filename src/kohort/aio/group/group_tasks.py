@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from kohort.aio.calls import documented_as
 from kohort.aio.consuming.record_reader import layout_of
+from kohort.aio.group.group_threads import Claim, GroupSession
 from kohort.aio.group.session_state import Session, SessionClaim, SessionState
 from kohort.client.partition_claims import ClaimState
 from kohort.client.reading.fetched import Fetched
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+@documented_as(GroupSession)
 class AsyncGroupSession(Session):
     """One membership of one generation, from ``setup`` to ``cleanup``, of a group in tasks.
 
@@ -29,15 +32,10 @@ class AsyncGroupSession(Session):
         self.claims = tuple(AsyncClaim(state, claim) for claim in state.claims.by_partition.values())
 
     async def commit(self, *, timeout_ms: int | None = None) -> None:
-        """Commit what is marked, and wait until that is written: for ``timeout_ms`` milliseconds, by default
-        ``default.api.timeout.ms``.
-
-        Raises CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for
-        what the coordinator refuses.
-        """
         await self._state.waits.run_anywhere(self._state.commit(timeout_ms))
 
 
+@documented_as(Claim)
 class AsyncClaim(SessionClaim):
     """One partition during one session. ``async for`` gives its records until the session ends.
 
@@ -50,7 +48,6 @@ class AsyncClaim(SessionClaim):
         session.wake_by(state, self._changed.set)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Yield records one by one, until the session ends. Raises CorruptRecord where the log is damaged."""
         async for records in self.batches():
             for record in records:
                 if self._session.ending:
@@ -58,7 +55,6 @@ class AsyncClaim(SessionClaim):
                 yield record
 
     async def batches(self) -> AsyncIterator[list[Record]]:
-        """Yield records as they were fetched, in lists, until the session ends. Raises as iterating does."""
         while (fetched := await self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
@@ -74,12 +70,6 @@ class AsyncClaim(SessionClaim):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
-        """Yield Arrow batches as they were fetched, until the session ends; columns, types and options of
-        ``Consumer.poll_arrow``. Mark them with ``mark_offset``.
-
-        Raises CorruptRecord where the log is damaged, UndecodableValue for a value that is not as ``json`` says,
-        UsageError for an unknown column or type.
-        """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := await self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
@@ -152,15 +142,9 @@ class AsyncHandler(Protocol):
         """Finish a session, after every claim was handled and before the last commit."""
 
 
-class AsyncGroupHandler(ABC):
+class AsyncGroupHandler(AsyncHandler, ABC):
     """A handler of which only ``consume_claim`` has to be written."""
-
-    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Prepare for a session, before its claims are handled."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
         """Handle one partition, in a task of its own; return when the claim's iteration ends."""
-
-    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Finish a session, after every claim was handled and before the last commit."""

@@ -157,15 +157,12 @@ class Handler(Protocol):
         """Finish a session, after every claim was handled and before the last commit."""
 
 
-class GroupHandler(ABC):
-    """A handler of which only ``consume_claim`` has to be written."""
+class GroupHandler(Handler, ABC):
+    """A handler of which only ``consume_claim`` has to be written.
 
-    def setup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Prepare for a session in the thread of ``run``, before its claims are handled."""
+    ``setup`` and ``cleanup`` run in the thread of ``run``.
+    """
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
         """Handle one partition, in a thread of its own; return when the claim's iteration ends."""
-
-    def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Finish a session in the thread of ``run``, after every claim was handled and before the last commit."""

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kohort.aio.calls import run_call_async
+from kohort.aio.calls import awaiting, documented_as, run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
-from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
+from kohort.aio.producing.producer import Producer
+from kohort.aio.producing.producer_calls import Call, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.metrics.names import MetricsSnapshot
@@ -23,7 +24,6 @@ from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
-from kohort.model import GroupMetadata
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ R = TypeVar("R")
 CLOSE_MS: Final = 30_000
 
 
+@documented_as(Producer)
 class AsyncProducer(OtherNames):
     """The client that writes records under asyncio; usable in ``async with``::
 
@@ -135,48 +136,25 @@ class AsyncProducer(OtherNames):
         return deliveries
 
     async def partitions_for(self, topic: str) -> int:
-        """Return how many partitions ``topic`` has, asked of the cluster if need be.
-
-        Raises ApiTimeout if that is not known within ``max.block.ms``, and ApiError for a topic that cannot be had.
-        """
         known = self._machine.metadata.partition_count(topic)
         return await self._run(self._calls.partitions_for(topic)) if known is None else known
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
         self._calls.running()
         await self._run(self._calls.flush(timeout_ms))
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this producer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
-
-        It takes no request, and may be called from any thread, also after ``close``.
-        """
         return producer_metrics(self._machine, self._calls.clock.now_ms())
 
-    # Transactions, as of KIP-98 and KIP-447
+    # Transactions of KIP-98 and KIP-447
 
-    async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Take over the ``transactional.id``, as ``Producer.init_transactions``, whose errors it raises."""
-        await self._run(self._calls.init_transactions(timeout_ms))
+    init_transactions = awaiting(ProducerCalls.init_transactions)
+    send_offsets_to_transaction = awaiting(ProducerCalls.send_offsets_to_transaction)
+    commit_transaction = awaiting(ProducerCalls.commit_transaction)
+    abort_transaction = awaiting(ProducerCalls.abort_transaction)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction, as ``Producer.begin_transaction``, whose errors it raises."""
         self._calls.begin_transaction()
-
-    async def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
-    ) -> None:
-        """Commit a group's offsets with the transaction. Raises as ``Producer.send_offsets_to_transaction``."""
-        await self._run(self._calls.send_offsets_to_transaction(offsets, group, timeout_ms))
-
-    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Deliver what was sent, then make it count. Raises as ``Producer.commit_transaction``."""
-        await self._run(self._calls.commit_transaction(timeout_ms))
-
-    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort: nothing that was sent in this transaction counts. Raises as ``Producer.abort_transaction``."""
-        await self._run(self._calls.abort_transaction(timeout_ms))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kohort.aio.calls import run_call
+from kohort.aio.calls import blocking, run_call
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
-from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls
+from kohort.aio.producing.producer_calls import Call, ProducerCalls
 from kohort.aio.producing.record_forms import ArrowRows, Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.client.metrics.names import MetricsSnapshot
@@ -25,7 +25,6 @@ from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
-from kohort.model import GroupMetadata
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -198,16 +197,12 @@ class Producer(OtherNames):
         with self._lock:
             return producer_metrics(self._machine, self._now_ms())
 
-    # Transactions, as of KIP-98 and KIP-447
+    # Transactions of KIP-98 and KIP-447
 
-    def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Take over the ``transactional.id``: once, before the first transaction (KIP-98).
-
-        An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
-        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``,
-        and ApiError for what the coordinator refuses.
-        """
-        self._run(self._calls.init_transactions(timeout_ms))
+    init_transactions = blocking(ProducerCalls.init_transactions)
+    send_offsets_to_transaction = blocking(ProducerCalls.send_offsets_to_transaction)
+    commit_transaction = blocking(ProducerCalls.commit_transaction)
+    abort_transaction = blocking(ProducerCalls.abort_transaction)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on counts together, once it is committed, or not at all.
@@ -215,34 +210,6 @@ class Producer(OtherNames):
         Raises UsageError before ``init_transactions`` and while a transaction is open, and ProducerFenced.
         """
         self._calls.begin_transaction()
-
-    def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
-    ) -> None:
-        """Commit a group's offsets with the transaction (KIP-447): ``group`` is of ``consumer.group_metadata()``.
-
-        A bare number is an offset without metadata. Raises TransactionFailed if the member is not in its group any
-        more: abort then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``),
-        and UsageError outside of a transaction.
-        """
-        self._run(self._calls.send_offsets_to_transaction(offsets, group, timeout_ms))
-
-    def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Deliver what was sent, then make it count.
-
-        Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
-        UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be
-        committed by now, so call this again.
-        """
-        self._run(self._calls.commit_transaction(timeout_ms))
-
-    def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort: nothing that was sent in this transaction counts, and what was not delivered yet fails.
-
-        Such deliveries raise TransactionFailed. Raises ProducerFenced, UsageError outside of a transaction, and
-        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): call this again then.
-        """
-        self._run(self._calls.abort_transaction(timeout_ms))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -154,7 +154,13 @@ class ProducerCalls:
         if not (yield from self._timed("flush", Wait(lambda: machine.is_idle or None, limit_ms))):
             raise machine.not_done(limit_ms)
 
-    def init_transactions(self, timeout_ms: int | None) -> Call[None]:
+    def init_transactions(self, timeout_ms: int | None = None) -> Call[None]:
+        """Take over the ``transactional.id``: once, before the first transaction (KIP-98).
+
+        An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
+        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``,
+        and ApiError for what the coordinator refuses.
+        """
         return self._ask_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
 
     def begin_transaction(self) -> None:
@@ -162,17 +168,36 @@ class ProducerCalls:
             self.running()
             self.machine.transactional().begin()
 
-    def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None) -> Call[None]:
+    def send_offsets_to_transaction(
+        self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
+    ) -> Call[None]:
+        """Commit a group's offsets with the transaction (KIP-447): ``group`` is of ``consumer.group_metadata()``.
+
+        A bare number is an offset without metadata. Raises TransactionFailed if the member is not in its group any
+        more: abort then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``),
+        and UsageError outside of a transaction.
+        """
         checked = offsets_to_commit("send_offsets_to_transaction", offsets)
         what = "send_offsets_to_transaction()"
         return self._ask_coordinator(
             what, lambda: self.machine.transactional().send_offsets(checked, group), timeout_ms
         )
 
-    def commit_transaction(self, timeout_ms: int | None) -> Call[None]:
+    def commit_transaction(self, timeout_ms: int | None = None) -> Call[None]:
+        """Deliver what was sent, then make it count.
+
+        Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
+        UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be
+        committed by now, so call this again.
+        """
         return self._ask_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
 
-    def abort_transaction(self, timeout_ms: int | None) -> Call[None]:
+    def abort_transaction(self, timeout_ms: int | None = None) -> Call[None]:
+        """Abort: nothing that was sent in this transaction counts, and what was not delivered yet fails.
+
+        Such deliveries raise TransactionFailed. Raises ProducerFenced, UsageError outside of a transaction, and
+        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): call this again then.
+        """
         return self._ask_coordinator("abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms)
 
     def abort_after(self, error: BaseException) -> Call[None]:
