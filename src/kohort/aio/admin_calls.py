@@ -218,11 +218,7 @@ class SecurityCalls:
         return results.check() if check else results
 
     async def delete_acls(
-        self,
-        filters: Iterable[AclBindingFilter | AclBinding],
-        *,
-        check: bool = True,
-        timeout_ms: int | None = None,
+        self, filters: Iterable[AclBindingFilter | AclBinding], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[AclBindingFilter, tuple[AclBinding, ...]]:
         """Remove the ACLs that filters find, or these very ACLs; the results are what went, by filter (KIP-140).
 
@@ -272,11 +268,7 @@ class SecurityCalls:
         return results.check() if check else results
 
     async def describe_client_quotas(
-        self,
-        wanted: ClientQuotaEntity | None = None,
-        *,
-        strict: bool = False,
-        timeout_ms: int | None = None,
+        self, wanted: ClientQuotaEntity | None = None, *, strict: bool = False, timeout_ms: int | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return quotas, by whose they are: all, or those of entities that have every part of ``wanted`` (KIP-546).
 

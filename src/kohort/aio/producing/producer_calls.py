@@ -43,12 +43,7 @@ class ProducerCalls:
     """
 
     def __init__(
-        self,
-        machine: ProducerMachine,
-        owner: Owner,
-        *,
-        kick: Callable[[Driver], None],
-        refill_at: float = 1.0,
+        self, machine: ProducerMachine, owner: Owner, *, kick: Callable[[Driver], None], refill_at: float = 1.0
     ) -> None:
         self.machine = machine
         self.tls = tls_of(machine.config)

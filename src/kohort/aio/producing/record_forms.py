@@ -31,13 +31,7 @@ class ArrowRows:
     """The columns that ``send_arrow`` takes. Raises UsageError for a missing value column, MissingExtra."""
 
     def __init__(
-        self,
-        table: Any,
-        value: str,
-        key: str | None,
-        headers: str | None,
-        timestamp: str | None,
-        partition: str | None,
+        self, table: Any, value: str, key: str | None, headers: str | None, timestamp: str | None, partition: str | None
     ) -> None:
         table = _as_table(table)
         names = set(table.schema.names)

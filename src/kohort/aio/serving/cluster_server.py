@@ -41,12 +41,7 @@ class ClusterServer:
     """The nodes of one process. Make it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        configs: dict[int, BrokerConfig],
-        clock: Clock,
-        rng: Rng,
-        intercept: Intercept | None,
+        self, cluster: Cluster, configs: dict[int, BrokerConfig], clock: Clock, rng: Rng, intercept: Intercept | None
     ) -> None:
         self.cluster = cluster
         self.servers: dict[int, Server] = {}

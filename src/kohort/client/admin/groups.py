@@ -290,8 +290,7 @@ def alter_group_offsets(
 ) -> Operation[Results[TopicPartition, None]]:
     topics = [
         OffsetCommitRequestTopic(
-            name=topic,
-            partitions=[_to_commit(n, offsets[TopicPartition(topic, n)]) for n in numbers],
+            name=topic, partitions=[_to_commit(n, offsets[TopicPartition(topic, n)]) for n in numbers]
         )
         for topic, numbers in by_topic(offsets).items()
     ]

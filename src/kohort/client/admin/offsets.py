@@ -66,9 +66,7 @@ def of_leaders(
 
 
 def by_leader_of(
-    response: MetadataResponse,
-    pending: dict[TopicPartition, KohortError | None],
-    results: Results[TopicPartition, V],
+    response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
     """Return partitions by leader; those that do not exist are refused, those without a leader stay pending."""
     errors = {t.name: t.error_code for t in response.topics}

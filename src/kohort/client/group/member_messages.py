@@ -208,9 +208,7 @@ class MemberMessages:
 
     def leave(self, generation: Generation, reason: str) -> LeaveGroupRequest:
         identity = MemberIdentity(
-            member_id=generation.member_id,
-            group_instance_id=self._config.group_instance_id,
-            reason=reason[:REASON_MAX],
+            member_id=generation.member_id, group_instance_id=self._config.group_instance_id, reason=reason[:REASON_MAX]
         )
         return LeaveGroupRequest(group_id=self._group_id, members=[identity])
 

@@ -89,10 +89,7 @@ def build_fetch(
         for topic, numbers in by_topic(partitions).items()
     ]
     group = OffsetFetchRequestGroup(
-        group_id=group_id,
-        member_id=generation.member_id or None,
-        member_epoch=generation.generation_id,
-        topics=topics,
+        group_id=group_id, member_id=generation.member_id or None, member_epoch=generation.generation_id, topics=topics
     )
     return OffsetFetchRequest(groups=[group], require_stable=True)
 

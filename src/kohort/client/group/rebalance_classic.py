@@ -159,10 +159,7 @@ class ClassicRebalance:
         self._next = lambda: self._revoke(revoked, added, assigned)
 
     def _revoke(
-        self,
-        revoked: tuple[TopicPartition, ...],
-        added: tuple[TopicPartition, ...],
-        assigned: list[TopicPartition],
+        self, revoked: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...], assigned: list[TopicPartition]
     ) -> None:
         if not self._membership.generation.is_member:
             return  # it fell out while its commit was under way: all is lost, as the next join tells

@@ -61,9 +61,7 @@ class Validation:
             of_topic = topics.setdefault(topic, OffsetForLeaderTopic(topic=topic, partitions=[]))
             of_topic.partitions.append(
                 OffsetForLeaderPartition(
-                    partition=number,
-                    current_leader_epoch=leader.epoch,
-                    leader_epoch=state.position.offset_epoch,
+                    partition=number, current_leader_epoch=leader.epoch, leader_epoch=state.position.offset_epoch
                 )
             )
         if not compared:

@@ -235,13 +235,7 @@ class Engine:
         self.metadata.begin_anew()
 
     def _lost(
-        self,
-        lane: Lane,
-        reason: str,
-        now_ms: int,
-        *,
-        kind: type[KohortError] = ConnectionFailed,
-        quietly: bool = False,
+        self, lane: Lane, reason: str, now_ms: int, *, kind: type[KohortError] = ConnectionFailed, quietly: bool = False
     ) -> None:
         connection = lane.connection
         assert connection is not None

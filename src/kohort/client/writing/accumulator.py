@@ -78,8 +78,7 @@ class Accumulator:
         """Raise ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
         if size > self._record_most:
             raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of {size} bytes, more than max.request.size={self._record_most}",
+                ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, more than max.request.size={self._record_most}"
             )
 
     def append(

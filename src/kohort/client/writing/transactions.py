@@ -39,13 +39,7 @@ from kohort.client.writing.transaction_messages import (
 from kohort.clock import Rng, earliest
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
-from kohort.model import (
-    NO_PRODUCER_ID_AND_EPOCH,
-    GroupMetadata,
-    OffsetAndMetadata,
-    ProducerIdAndEpoch,
-    TopicPartition,
-)
+from kohort.model import NO_PRODUCER_ID_AND_EPOCH, GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
 from kohort.wire.messages.producer_ids import InitProducerIdResponse
 from kohort.wire.messages.transactions import (
@@ -108,12 +102,7 @@ class Transactions:
     """
 
     def __init__(
-        self,
-        config: ProducerConfig,
-        metadata: Metadata,
-        rng: Rng,
-        delivered: Callable[[], bool],
-        troubles: Troubles,
+        self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool], troubles: Troubles
     ) -> None:
         assert config.transactional_id is not None
         self.producer = TransactionalProducer(config.transactional_id)
