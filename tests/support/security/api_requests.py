@@ -34,6 +34,7 @@ from kohort.wire.messages.configs import (
     ReplacingConfig,
     ReplacingConfigsResource,
 )
+from kohort.wire.messages.features import UpdateFeaturesRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -598,6 +599,7 @@ def _of_cluster(of: Things) -> list[ApiCall]:
             (CLUSTER_DENIED,),
         ),
         ApiCall("ListPartitionReassignments", ListPartitionReassignmentsRequest(), 0, describe, (CLUSTER_DENIED,)),
+        ApiCall("UpdateFeatures", UpdateFeaturesRequest(), 0, alter, (CLUSTER_DENIED,)),
         ApiCall("DescribeQuorum", DescribeQuorumRequest(topics=[metadata]), 0, describe, (CLUSTER_DENIED,)),
         ApiCall("DescribeAcls", DescribeAclsRequest(**all_acls, **nothing), 3, describe, (CLUSTER_DENIED,)),
         ApiCall("CreateAcls", CreateAclsRequest(creations=[acl]), 3, alter, (CLUSTER_DENIED,)),

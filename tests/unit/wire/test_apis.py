@@ -53,6 +53,7 @@ KAFKA_4_4 = {
     50: ("DescribeUserScramCredentials", 0, 0, 0),
     51: ("AlterUserScramCredentials", 0, 0, 0),
     55: ("DescribeQuorum", 0, 2, 0),
+    57: ("UpdateFeatures", 0, 2, 0),
     60: ("DescribeCluster", 0, 2, 0),
     61: ("DescribeProducers", 0, 0, 0),
     65: ("DescribeTransactions", 0, 0, 0),

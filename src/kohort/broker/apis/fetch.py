@@ -2,8 +2,8 @@
 KIP-516, KIP-951.
 
 A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds slices of the log, read as
-the connection takes them (broker/connections/budgets.py, ADR 10), and never joined. Only the leader is read from: nobody fetches as
-a follower, and no replica is preferred.
+the connection takes them (broker/connections/budgets.py, ADR 10), and never joined. Only the leader is read from: no
+broker fetches as a follower, and no replica is preferred.
 """
 
 from __future__ import annotations
