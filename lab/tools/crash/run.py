@@ -11,10 +11,10 @@
 A round: the broker is killed at a random moment, sometimes again while it starts, sometimes a client with it, then all
 go on. The clients are those of lab/tools/history/run.py: producers plain, idempotent and transactional, groups of both
 protocols. Every twenty rounds they end, all is read, and their histories are checked (docs/lab/history-format.md). The
-next twenty begin with a new folder. ``--tear`` does to the last segment of some logs, and to what is made from it, what the
-end of a machine does in the middle of a write: bytes behind the last batch, indexes cut or gone, snapshots gone. What
-was acknowledged is in none of what it takes away. ``--damage`` takes away what was acknowledged, from copies of the
-folder at the end of each run: what was lost has to be said, and the rest served. Exit code 1: an anomaly.
+next twenty begin with a new folder. ``--tear`` damages the last segment of some logs, and the files made from it, as a
+crash of the machine in the middle of a write: bytes behind the last batch, indexes cut or missing, snapshots missing.
+No acknowledged record is in the removed bytes. ``--damage`` removes acknowledged records from copies of the folder at
+the end of each run: the broker must report the loss and serve the rest. Exit code 1: an anomaly.
 """
 
 from __future__ import annotations
