@@ -20,7 +20,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore
 
 if TYPE_CHECKING:
-    from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
+    from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder
 
 
 def run(*args: str, code: int = 0) -> str:
@@ -103,7 +103,7 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
 
 
 def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import as_the_only_run
 
     file = tmp_path / "orders.yaml"
@@ -122,7 +122,7 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
 
 def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from kohort.cli.pipeline.run import Progress
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.parse import load_pipeline
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER.replace("group_mode: member", "limit: {rows: 60000}"))
@@ -169,9 +169,9 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
 
 def claimed(file: Path) -> ParquetFolder:
     """The folder of its first sink, as a run finds it."""
-    from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.outputs.folder_claim import claim_sink
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+    from kohort.spark.pipeline.sinks.folder_claim import claim_sink
 
     pipeline = load_pipeline(file)
     claim_checkpoint(pipeline)
@@ -274,7 +274,7 @@ def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
 
 
 def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_path: Path) -> None:
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sources import check_groups
 

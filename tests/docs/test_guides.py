@@ -13,7 +13,7 @@ import kohort
 from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
 from kohort.config.client_files import profile_names, read_profile
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.runtime.session import HIDDEN_OPTIONS
 
 pytest_plugins = ["pytester"]

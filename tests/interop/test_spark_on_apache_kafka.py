@@ -18,7 +18,7 @@ import kohort
 from kohort import TopicPartition
 from kohort.client.writing.partitioner import partition_of_key
 from kohort.spark import to_records
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import RunReport, run_pipeline
 from kohort.spark.runtime.session import SHORT_RUN, session
 from support.peers.kafka_tools import kafka

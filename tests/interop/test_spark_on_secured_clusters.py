@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow")
 import kohort
 from kohort import TopicPartition
 from kohort.spark import to_records
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import run_pipeline
 from kohort.spark.runtime.session import SHORT_RUN, session
 from support.security.access import allow_all

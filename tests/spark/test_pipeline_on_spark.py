@@ -10,11 +10,11 @@ import pytest
 
 from kohort.aio.admin import Admin
 from kohort.errors import KohortError
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.file_tests import run_test
-from kohort.spark.pipeline.outputs.sinks import SinkRefused
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.batches import ExpectationFailed
 from kohort.spark.pipeline.running.run import RunReport, run_pipeline
+from kohort.spark.pipeline.sinks.parquet_folder import SinkRefused
 
 pytestmark = [
     pytest.mark.spark,

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 import kohort
 from kohort.spark.group_tables import rebalance_table
-from kohort.spark.pipeline.document.parse import load_pipeline
+from kohort.spark.pipeline.parse import load_pipeline
 from kohort.spark.pipeline.running.run import run_pipeline
 from support.security.planted import PLAIN, shown, shown_in_files
 from support.spark.finite_query import run_to_end

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kohort.spark.pipeline.definition import Decode, Pipeline
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.file_tests import raw_frame
 from kohort.spark.pipeline.frames import PROBLEM, decode_records, load_decoded
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.stateful import stream_frame
 from kohort.spark.pipeline.sources import stream_options, table_options
 from kohort.spark.records_frame import to_records

@@ -9,7 +9,7 @@ import pytest
 
 from kohort import MissingExtra
 from kohort.extras import needs
-from kohort.spark.pipeline.document.sections import parse_document
+from kohort.spark.pipeline.sections import parse_document
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it():

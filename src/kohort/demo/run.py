@@ -23,8 +23,8 @@ from kohort.demo.processes import PARTITIONS, Beside, NobodyBeside, Processes, l
 from kohort.demo.report import Say
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
-from kohort.spark.pipeline.document.parse import load_pipeline
 from kohort.spark.pipeline.ledger import Entry
+from kohort.spark.pipeline.parse import load_pipeline
 from kohort.spark.pipeline.running.run import RunReport, run_pipeline
 from kohort.spark.runtime.session import SHORT_RUN, session
 

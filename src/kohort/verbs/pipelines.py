@@ -20,8 +20,8 @@ _SHOWN: Final = 5
 
 def pipeline_stands(file: Path) -> PipelineStands:
     """Return where the pipeline of a file stands. Raises ConfigError for a file that is none, MissingExtra."""
-    from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.ledger import last_run
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
     from kohort.spark.pipeline.sources import source_lag
 

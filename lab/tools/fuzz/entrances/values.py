@@ -15,8 +15,8 @@ from fuzz.mutate import mutated
 from fuzz.trees import changed, json_bytes
 from kohort.errors import ConfigError, KohortError
 from kohort.pattern import Pattern
-from kohort.spark.pipeline.document.parse import parse_pipeline
-from kohort.spark.pipeline.document.parse_sources import SchemaProblem, parse_schema
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.parse_sources import SchemaProblem, parse_schema
 from kohort.spark.values.avro import AvroError, compile_schema
 
 SMALL_PIPELINES = (

@@ -43,7 +43,7 @@ def pipeline() -> None:
 @click.option("--topic", default="orders", show_default=True, help="The topic to read.")
 def init(file: Path, topic: str) -> None:
     """Write FILE: a whole pipeline with a test, to be changed. A file that is there is left alone."""
-    from kohort.spark.pipeline.document.starter import starter
+    from kohort.spark.pipeline.parse import starter
 
     name = "".join(c if c.isalnum() else "-" for c in file.stem).strip("-") or "pipeline"
     try:
@@ -61,8 +61,8 @@ def validate(file: Path, output: str) -> None:
     """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
     Nothing is connected to, nothing is run, and Spark need not be installed. What Spark alone can judge, dry-run
     tells."""
-    from kohort.spark.pipeline.document.check_sql import check_sql
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.check_sql import check_sql
+    from kohort.spark.pipeline.parse import load_pipeline
 
     found = load_pipeline(file)
     check_sql(found)

@@ -34,7 +34,7 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     records of its key, and in a compacted topic it replaces them; so a tombstone is left out without --tombstones.
     """
     from kohort import Consumer, Producer
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.parse import load_pipeline
 
     found = load_pipeline(file)
     letters = found.dead_letters

@@ -214,8 +214,8 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
 def _checked(file: Path) -> Pipeline:
     """Return the pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
-    from kohort.spark.pipeline.document.check_sql import check_sql
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.check_sql import check_sql
+    from kohort.spark.pipeline.parse import load_pipeline
 
     found = load_pipeline(file)
     check_sql(found)
@@ -286,7 +286,7 @@ def dry_run(file: Path, output: str) -> None:
         click.echo(f"source {source.name}: {source.sentence()}")
     click.echo("to the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     for sink in found.sinks:
-        click.echo(f"sink {sink.name}: {sink.kind} {sink.path or sink.topic or ''}".rstrip())
+        click.echo(f"sink {sink.name}: {sink.kind} {sink.place}".rstrip())
 
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
@@ -296,8 +296,8 @@ def dry_run(file: Path, output: str) -> None:
 @_master
 @output_of(PipelineRan)
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
+    from kohort.spark.pipeline.check_whole import check_goes_on
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
-    from kohort.spark.pipeline.document.check_whole import check_goes_on
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")

@@ -18,8 +18,8 @@ from kohort.verbs.pipelines import batches_of
 from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
-    from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
-    from kohort.spark.pipeline.outputs.folder_claim import OwnRows
+    from kohort.spark.pipeline.definition import Pipeline, Summary
+    from kohort.spark.pipeline.sinks.folder_claim import OwnRows
     from kohort.spark.pipeline.sources import SourceLag
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -30,8 +30,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @output_of(PipelineStands)
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
-    from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.ledger import last_run
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
     from kohort.spark.pipeline.sources import source_lag
 
@@ -108,7 +108,7 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     A Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
     pipelines in the same folder stay.
     """
-    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
 
     found = load_pipeline(file)
@@ -135,9 +135,10 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
 
 def _written(pipeline: Pipeline) -> list[OwnRows]:
     """Return the rows that the pipeline has in its Parquet sinks and summaries."""
-    from kohort.spark.pipeline.outputs.folder_claim import own_rows
+    from kohort.spark.pipeline.sinks.folder_claim import own_rows
+    from kohort.spark.pipeline.sinks.parquet import ParquetSink
 
-    outputs: list[Sink | Summary] = [s for s in pipeline.sinks if s.kind == "parquet"]
+    outputs: list[ParquetSink | Summary] = [s for s in pipeline.sinks if isinstance(s, ParquetSink)]
     outputs += pipeline.summaries
     found = [own_rows(pipeline, output) for output in outputs]
     for left in filter(None, (rows.left for rows in found)):
@@ -153,14 +154,15 @@ def compact(file: Path, size: str) -> None:
     run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
     merged file takes the place of small ones may see rows twice, or miss a file."""
     from kohort.spark.options.table import size_bytes
-    from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.outputs.folder_claim import claim_sink
-    from kohort.spark.pipeline.outputs.parquet_folder import committed_upto
+    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+    from kohort.spark.pipeline.sinks.folder_claim import claim_sink
+    from kohort.spark.pipeline.sinks.parquet import ParquetSink
+    from kohort.spark.pipeline.sinks.parquet_folder import committed_upto
 
     large = size_bytes("--size", size)
     found = load_pipeline(file)
-    sinks = [sink for sink in found.sinks if sink.kind == "parquet"]
+    sinks = [sink for sink in found.sinks if isinstance(sink, ParquetSink)]
     if not sinks:
         raise KohortError(f"pipeline {found.name} has no Parquet sink")
     if not found.state.exists():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.spark.pipeline.builder import PipelineBuilder
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document.parse import load_pipeline
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger
+from kohort.spark.pipeline.parse import load_pipeline
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.running.run import PipelineStopped, RunReport, TableRead, run_pipeline

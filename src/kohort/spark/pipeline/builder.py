@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document.parse import pipeline_of
-from kohort.spark.pipeline.document.sections import YamlSection, section_of
+from kohort.spark.pipeline.parse import pipeline_of
+from kohort.spark.pipeline.sections import YamlSection, section_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,10 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kohort.config.security_names import translated
 from kohort.spark.options.client import connecting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 ClientSettings = tuple[tuple[str, Any], ...]
 """Options of Kafka's clients, by its names, as the file says them; secrets are hidden."""
@@ -121,28 +125,71 @@ class RowRule:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for.
-    ``compact_every``: after how many micro-batches small Parquet files are merged; 0: never by the run itself."""
+    """Where rows go; each kind is a class of its own in ``sinks/``, named in ``sinks/registry.py``.
 
-    kind: str
+    ``counts``: the column that says how many rows of the source a row stands for.
+    """
+
+    kind: ClassVar[str] = ""
+    has_keys: ClassVar[bool] = True
+    """False where the file names no more than the kind."""
+    stores_rows: ClassVar[bool] = False
+    """True where rows stay in a folder: summaries read them, and none is replaced later."""
     name: str
-    path: Path | None = None
-    partition_by: tuple[str, ...] = ()
-    brokers: str = ""
-    topic: str = ""
-    key: str = ""
-    rows: int = 20
     counts: str = ""
-    compact_every: int = 0
     line: int = field(default=0, compare=False)
-    kafka: ClientSettings = ()
 
     @property
-    def client(self) -> dict[str, Any]:
-        """The options of clients of this sink's topic."""
-        return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
+    def place(self) -> str:
+        """The folder or the topic; empty where there is none."""
+        return ""
+
+    @property
+    def folder(self) -> Path | None:
+        return None
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Columns that rows must have: the key of the file that names each, and its name."""
+        return ()
+
+    def prepare(self, pipeline: Pipeline) -> None:
+        """Claim or make the place before a run. Raises SinkRefused."""
+
+    def open(self, pipeline: Pipeline) -> SinkWriter:
+        """Return the writer of one run. Raises SinkRefused."""
+        raise NotImplementedError(self.kind)
+
+
+class SinkWriter:
+    """The writer of one run to one sink."""
+
+    @property
+    def has_rows(self) -> bool:
+        """True where ``read`` finds rows."""
+        return False
+
+    @property
+    def has_types(self) -> bool:
+        """True where the sink holds rows whose types new rows must fit."""
+        return False
+
+    def begin(self, batch: int) -> None:
+        """Remove what is there of this micro-batch and of later ones; those below it are complete."""
+
+    def check(self, schema: StructType) -> None:
+        """Raise SinkRefused where the columns do not fit the rows of the sink."""
+
+    def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
+        """Write the ``passed`` rows of a micro-batch, and return the rows that the sink then holds or acknowledged: of
+        the source, where the column ``counts`` says how many each stands for."""
+        raise NotImplementedError
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return all rows that the pipeline has written to a sink that stores them."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

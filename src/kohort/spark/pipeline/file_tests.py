@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, RAW_SCHEMA, SOURCE, decode_records, failed_rules, judge
-from kohort.spark.pipeline.outputs.sinks import quarantines
+from kohort.spark.pipeline.sinks.dead_letters import quarantines
 from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:

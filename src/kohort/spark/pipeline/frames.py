@@ -64,6 +64,15 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 
+def counted(rows: DataFrame, counts: str) -> int:
+    """Return how many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
+    if not counts:
+        return int(rows.count())
+    from pyspark.sql import functions as f
+
+    return int(rows.agg(f.sum(counts)).collect()[0][0] or 0)
+
+
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """Add ``_failed``: the numbers of the rules that a row fails, in their order, as text such as ``0,2``; else null.
 

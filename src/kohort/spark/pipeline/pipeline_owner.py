@@ -82,7 +82,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
-    sinks = sorted(f"{s.kind} {s.path.absolute() if s.path else s.topic}".strip() for s in pipeline.sinks)
+    sinks = sorted(f"{s.kind} {s.folder.absolute() if s.folder else s.place}".strip() for s in pipeline.sinks)
     lacking = sorted(set(known.get("sinks", ())) - set(sinks))
     before = str(known.get("file", file))
     if before != file and lacking and Path(before).exists():

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("sqlglot")
 
-from kohort.spark.pipeline.document.check_sql import check_sql
-from kohort.spark.pipeline.document.parse import load_pipeline, parse_pipeline
-from kohort.spark.pipeline.document.sections import PipelineError
+from kohort.spark.pipeline.check_sql import check_sql
+from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
+from kohort.spark.pipeline.sections import PipelineError
 
 CLICKS = """\
 name: clicks

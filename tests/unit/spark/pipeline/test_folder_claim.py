@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
-from kohort.spark.pipeline.outputs.folder_claim import claim_sink, claim_summary, own_rows, owners_around
-from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+from kohort.spark.pipeline.sinks.folder_claim import claim_sink, claim_summary, own_rows, owners_around
+from kohort.spark.pipeline.sinks.parquet_folder import Compacted, ParquetFolder, SinkRefused
 
 PIPELINE = """\
 name: NAME

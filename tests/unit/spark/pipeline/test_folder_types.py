@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from kohort.spark.pipeline.definition import Sink
-from kohort.spark.pipeline.outputs.folder_types import FolderTypes
-from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner
+from kohort.spark.pipeline.sinks.folder_types import FolderTypes
+from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder, SinkRefused
 
 
 def columns(**types: str) -> StructType:
@@ -42,7 +41,7 @@ def files(tmp_path: Path, *schemas: StructType | pa.Table, partition: str = "") 
 
 
 def types(tmp_path: Path, *schemas: StructType | pa.Table) -> FolderTypes:
-    return FolderTypes(Sink("parquet", "table"), files(tmp_path, *schemas))
+    return FolderTypes("table", (), files(tmp_path, *schemas))
 
 
 @pytest.mark.parametrize(
@@ -109,11 +108,11 @@ def test_file_without_a_note_of_spark_tells_its_types_too(tmp_path: Path) -> Non
 def test_other_partition_columns_are_refused(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
-    assert FolderTypes(Sink("parquet", "table", partition_by=("country",)), folder)
+    assert FolderTypes("table", ("country",), folder)
     with pytest.raises(SinkRefused, match="is partitioned by country, and partition_by names no column"):
-        FolderTypes(Sink("parquet", "table"), folder)
+        FolderTypes("table", (), folder)
     with pytest.raises(SinkRefused, match="is partitioned by country, and partition_by names day, country"):
-        FolderTypes(Sink("parquet", "table", partition_by=("day", "country")), folder)
+        FolderTypes("table", ("day", "country"), folder)
 
 
 def test_damaged_file_is_named(tmp_path: Path) -> None:
@@ -121,4 +120,4 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
     (folder.path / "batch-0000000000-0000-1f3c9a2b.parquet").write_bytes(b"PAR1")
 
     with pytest.raises(SinkRefused, match=r"batch-0000000000-0000-1f3c9a2b\.parquet cannot be read"):
-        FolderTypes(Sink("parquet", "table"), folder)
+        FolderTypes("table", (), folder)

@@ -15,11 +15,11 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
-from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge, rows_in
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner
 from kohort.spark.pipeline.running.batches import BatchRunner
+from kohort.spark.pipeline.sinks.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge, rows_in
 
 OWNER = PipelineOwner("1f3c9a2b", "orders", "state")
 

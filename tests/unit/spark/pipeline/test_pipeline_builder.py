@@ -9,8 +9,8 @@ import pytest
 
 from kohort.spark.pipeline.builder import PipelineBuilder
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document.parse import parse_pipeline
-from kohort.spark.pipeline.document.sections import PipelineError
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.sections import PipelineError
 
 FILE = """\
 name: orders

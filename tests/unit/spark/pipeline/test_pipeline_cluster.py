@@ -7,7 +7,7 @@ import pytest
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 from kohort.spark.pipeline import PipelineBuilder
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 
 PASSWORD = "planted-7f3a"
 FILE = """

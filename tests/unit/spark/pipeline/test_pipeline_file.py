@@ -13,13 +13,15 @@ from kohort.spark.pipeline.definition import (
     Pipeline,
     PipelineTest,
     RowRule,
-    Sink,
     Source,
     Step,
     Window,
 )
-from kohort.spark.pipeline.document.parse import load_pipeline, parse_pipeline
-from kohort.spark.pipeline.document.sections import PipelineError
+from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
+from kohort.spark.pipeline.sections import PipelineError
+from kohort.spark.pipeline.sinks.console import NoopSink
+from kohort.spark.pipeline.sinks.parquet import ParquetSink
+from kohort.spark.pipeline.sinks.topic import TopicSink
 from kohort.spark.pipeline.sources import lookup_options, stream_options
 
 WHOLE = """\
@@ -79,9 +81,9 @@ def test_a_whole_file_means_what_it_says() -> None:
         RowRule("sane", "amount < 1e6", "drop", "not amount < 1e6", line=10),
     )
     assert pipeline.sinks == (
-        Sink("parquet", "table", path=Path("/pipelines/out/orders"), partition_by=("country",)),
-        Sink("topic", "topic", brokers="localhost:9092", topic="good", key="id"),
-        Sink("noop", "noop"),
+        ParquetSink(name="table", path=Path("/pipelines/out/orders"), partition_by=("country",)),
+        TopicSink(name="topic", brokers="localhost:9092", topic="good", key="id"),
+        NoopSink(name="noop"),
     )
     assert pipeline.dead_letters == DeadLetters("localhost:9092", "orders-dlq", 3)
     assert (pipeline.every, pipeline.state) == ("2 seconds", Path("/pipelines/state/orders"))

@@ -9,7 +9,7 @@ import pytest
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint, owner_of, parse_owner
 from kohort.spark.pipeline.sources import refuse_other_owner
 from kohort.spark.reading.group_commits import query_mark

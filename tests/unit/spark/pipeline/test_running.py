@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.process import as_the_only_run, current_run
 
 ORDERS = """\
@@ -43,7 +43,7 @@ def test_one_that_was_killed_does_not_run(tmp_path: Path) -> None:
     file.write_text(ORDERS)
     program = f"""
 import os, pathlib, signal
-from kohort.spark.pipeline.document.parse import load_pipeline
+from kohort.spark.pipeline.parse import load_pipeline
 from kohort.spark.pipeline.running.process import as_the_only_run
 with as_the_only_run(load_pipeline(pathlib.Path({str(file)!r}))):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.spark.pipeline.document.parse_sources import SchemaProblem, parse_schema
+from kohort.spark.pipeline.parse_sources import SchemaProblem, parse_schema
 
 WHOLE = (
     "id long NOT NULL, a array<string>, m map<string, struct<x:int, y: array<double>>> comment 'a, b', "

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("sqlglot")
 
-from kohort.spark.pipeline.document.check_sql import Columns, SqlProblem, check_expression, columns_of_query
+from kohort.spark.pipeline.check_sql import Columns, SqlProblem, check_expression, columns_of_query
 
 CLICKS = ("id", "user", "country", "amount", "at", "tags", "place", "m", "_source")
 TABLES: dict[str, Columns] = {"input": CLICKS, "orders": CLICKS, "rates": ("country", "rate")}

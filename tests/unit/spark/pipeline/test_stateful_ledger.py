@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("yaml")
 
 from kohort.cli.pipeline.run import ledger_lines
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, waiting
 from kohort.spark.pipeline.metrics import Metrics
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import RunReport
 from kohort.spark.pipeline.running.stateful import StatefulRunner, counting_column
 

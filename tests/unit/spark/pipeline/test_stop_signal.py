@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
+from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.batches import BatchRunner, RunEnds
 from kohort.spark.pipeline.running.process import StopSignal
 from support.waiting import eventually

@@ -18,9 +18,7 @@ from kohort.spark.pipeline.frames import (
     judge,
 )
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
-from kohort.spark.pipeline.outputs.folder_types import FolderTypes
-from kohort.spark.pipeline.outputs.parquet_folder import folder_of
-from kohort.spark.pipeline.outputs.sinks import quarantines, send_quarantined, send_undecoded, write_rows
+from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
 from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
@@ -49,9 +47,7 @@ class BatchRunner:
         self._pipeline = pipeline
         self._store = store
         self._on_entry = on_entry
-        parquet = [sink for sink in pipeline.sinks if sink.kind == "parquet"]
-        self._folders = {sink.name: folder_of(pipeline, sink) for sink in parquet}
-        self._types = {sink.name: FolderTypes(sink, self._folders[sink.name]) for sink in parquet}
+        self._writers = {sink.name: sink.open(pipeline) for sink in pipeline.sinks}
         self.entries: list[Entry] = []
         self.error: Exception | None = None
         self._at_work = threading.Lock()
@@ -64,7 +60,7 @@ class BatchRunner:
             if self._ends:
                 raise RunEnds("the run ends")
             try:
-                self._begin_folders(batch)
+                self._begin_sinks(batch)
                 entry = self._run(raw, batch)
                 self._store.write(entry)
             except Exception as error:
@@ -77,14 +73,14 @@ class BatchRunner:
 
     @property
     def types_are_there(self) -> bool:
-        """True where a Parquet folder has files, so that new rows must fit their types."""
-        return any(self._types.values())
+        """True where a sink has rows whose types new rows must fit."""
+        return any(writer.has_types for writer in self._writers.values())
 
     def check_types(self, rows: DataFrame) -> None:
-        """Raise SinkRefused where the columns of these rows do not fit the files of a Parquet folder."""
-        passed = rows.drop(FAILED, SOURCE)
-        for types in self._types.values():
-            types.casts(passed.schema)
+        """Raise SinkRefused where the columns of these rows do not fit the rows of a sink."""
+        schema = rows.drop(FAILED, SOURCE).schema
+        for writer in self._writers.values():
+            writer.check(schema)
 
     def _tell(self, entry: Entry) -> None:
         self._on_entry(entry)
@@ -107,14 +103,11 @@ class BatchRunner:
     def _entry_of(self, batch: int) -> Entry | None:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
-    def _begin_folders(self, batch: int) -> None:
-        """Begin the micro-batch in each folder. Those below it are complete: Spark notes one before it begins the
+    def _begin_sinks(self, batch: int) -> None:
+        """Begin the micro-batch in each sink. Those below it are complete: Spark notes one before it begins the
         next."""
-        for sink in self._pipeline.sinks:
-            if sink.name in self._folders:
-                self._folders[sink.name].begin(batch)
-                if sink.compact_every and batch and batch % sink.compact_every == 0:
-                    self._folders[sink.name].compact(batch - 1)
+        for writer in self._writers.values():
+            writer.begin(batch)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
@@ -172,12 +165,9 @@ class BatchRunner:
             entry.sinks[sink.name] = self._write(sink, passed, entry)
 
     def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
-        """Write the rows and return how many the sink holds. Without rows a Parquet sink gets no file, which would
-        have to be merged later."""
-        folder = self._folders.get(sink.name)
-        if folder is None:
-            return write_rows(sink, passed, entry.batch, None)
-        return write_rows(sink, self._types[sink.name].fitted(passed), entry.batch, folder) if entry.passed.rows else 0
+        """Write the rows and return how many the sink holds."""
+        writer = self._writers[sink.name]
+        return writer.write(passed, entry.batch, passed=entry.passed.rows, counts=sink.counts)
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

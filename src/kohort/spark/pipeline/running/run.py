@@ -19,18 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
+from kohort.spark.pipeline.check_whole import check_goes_on
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
-from kohort.spark.pipeline.document.check_whole import check_goes_on
 from kohort.spark.pipeline.file_tests import analysed
 from kohort.spark.pipeline.frames import load_decoded
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
-from kohort.spark.pipeline.outputs.parquet_folder import folder_of, rows_in
-from kohort.spark.pipeline.outputs.sinks import prepare_sinks, read_sink, write_files
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
 from kohort.spark.pipeline.running.process import StopSignal, as_the_only_run
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
+from kohort.spark.pipeline.sinks.parquet import write_files
+from kohort.spark.pipeline.sinks.parquet_folder import folder_of, rows_in
+from kohort.spark.pipeline.sinks.registry import prepare_sinks
 from kohort.spark.pipeline.sources import check_groups, lookup_options, stream_options, table_options
 from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
@@ -232,12 +233,12 @@ class PipelineRun:
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
         """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
         pipeline = self._pipeline
-        sinks = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
-        sinks = {name: folder for name, folder in sinks.items() if folder.data_files()}
+        stored = {s.name: s.open(pipeline) for s in pipeline.sinks if s.stores_rows}
+        sinks = {name: sink for name, sink in stored.items() if sink.has_rows}
         if not sinks:
             return 0
         for name, sink in sinks.items():
-            read_sink(self._spark, sink).createOrReplaceTempView(name)
+            sink.read(self._spark).createOrReplaceTempView(name)
         folder = folder_of(pipeline, summary)
         folder.begin(0)
         written = write_files(self._spark.sql(summary.sql).coalesce(1), folder, 0)

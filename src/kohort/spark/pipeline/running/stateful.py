@@ -19,13 +19,13 @@ from kohort.spark.pipeline.frames import (
     RAW_SCHEMA,
     RECORD_COLUMNS,
     SOURCE,
+    counted,
     counts_by,
     decode_options,
     decoded_schema,
     judge,
 )
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
-from kohort.spark.pipeline.outputs.sinks import counted
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.sources import stream_options

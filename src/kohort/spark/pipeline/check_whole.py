@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
-from kohort.spark.pipeline.document.parse_steps import time_ms
-from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.parse_steps import time_ms
+from kohort.spark.pipeline.sections import PipelineError, YamlSection
 
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
@@ -24,16 +24,16 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     _check_state(pipeline, top)
     _check_watermarks(pipeline, top)
     _check_members(pipeline)
-    parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
+    stored = [s.name for s in pipeline.sinks if s.stores_rows]
     for summary in pipeline.summaries:
-        if not parquet or (summary.of and summary.of not in parquet):
-            raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")
+        if not stored or (summary.of and summary.of not in stored):
+            raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(stored) or 'none'}")
 
 
 def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
     """Refuse two outputs in one folder: readers of one would see rows of both. Raises PipelineError."""
     seen: list[Path] = []
-    outputs = [*(s.path for s in pipeline.sinks if s.path), *(s.path for s in pipeline.summaries)]
+    outputs = [*(s.folder for s in pipeline.sinks if s.folder), *(s.path for s in pipeline.summaries)]
     for path in (output.absolute() for output in outputs):
         if any(path == other or path in other.parents or other in path.parents for other in seen):
             raise top.error(
@@ -74,7 +74,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
                     f"source {source.name!r} is joined with another stream: give it a watermark "
                     "{column: ..., delay: 10 minutes}, after which rows of the other side no longer wait for it"
                 )
-    if pipeline.mode == "update" and any(s.kind == "parquet" for s in pipeline.sinks):
+    if pipeline.mode == "update" and any(s.stores_rows for s in pipeline.sinks):
         raise top.error("mode: update writes a window anew with each change, which Parquet cannot replace: say append")
     if pipeline.summaries:
         raise top.error("summaries are for pipelines without windows and joins of streams")

@@ -24,10 +24,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
+from kohort.spark.pipeline.definition import Pipeline, Summary
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, owner_of, write_durably
 
 if TYPE_CHECKING:
@@ -100,6 +100,17 @@ _MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}(?:-([0-9a-f]{8}))?
 
 class SinkRefused(KohortError):
     """A sink that cannot take this run's rows without mixing or losing some."""
+
+
+class FolderOutput(Protocol):
+    """A Parquet sink or a summary."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def counts(self) -> str: ...
 
 
 class DataFile(NamedTuple):
@@ -289,11 +300,9 @@ class ParquetFolder:
             yield True
 
 
-def folder_of(pipeline: Pipeline, sink: Sink | Summary) -> ParquetFolder:
+def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     """Return the folder of a Parquet sink or of a summary. Spark stages files on the file system of the folder, since
     they are renamed."""
-    if sink.path is None:
-        raise SinkRefused(f"sink {sink.name}: no path")
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):

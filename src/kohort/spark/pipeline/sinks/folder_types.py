@@ -10,8 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kohort.spark.pipeline.definition import Sink
-from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused
+from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder, SinkRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,9 +31,10 @@ class KnownType(NamedTuple):
 class FolderTypes:
     """The types of the columns that the files of a sink have, by lower-case name."""
 
-    def __init__(self, sink: Sink, folder: ParquetFolder) -> None:
+    def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
         """Raises SinkRefused where files lie in folders of other columns than ``partition_by`` names."""
         self._sink = sink
+        self._partition_by = partition_by
         self._folder = folder.path
         self._known: dict[str, KnownType] = {}
         of_batch = {(file.owner, file.first, file.last): file.path for file in folder.all_files()}
@@ -54,12 +54,12 @@ class FolderTypes:
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
-            if known is None or field.name in self._sink.partition_by or same_type(field.dataType, known.type):
+            if known is None or field.name in self._partition_by or same_type(field.dataType, known.type):
                 continue
             if not widens(field.dataType, known.type):
                 has, comes = known.type.simpleString(), field.dataType.simpleString()
                 raise SinkRefused(
-                    f"sink {self._sink.name}: column {field.name} is {comes}, and {known.file} has it as {has}: "
+                    f"sink {self._sink}: column {field.name} is {comes}, and {known.file} has it as {has}: "
                     f"readers take one type for the whole folder. Make it {has} in a step, or give another path"
                 )
             found[field.name] = known.type.simpleString()
@@ -76,10 +76,10 @@ class FolderTypes:
 
     def _check_partitions(self, path: Path) -> None:
         names = tuple(part.partition("=")[0] for part in path.parent.relative_to(self._folder).parts)
-        if names != self._sink.partition_by:
-            have, want = ", ".join(names) or "no column", ", ".join(self._sink.partition_by) or "no column"
+        if names != self._partition_by:
+            have, want = ", ".join(names) or "no column", ", ".join(self._partition_by) or "no column"
             raise SinkRefused(
-                f"sink {self._sink.name}: {path} is partitioned by {have}, and partition_by names {want}: readers "
+                f"sink {self._sink}: {path} is partitioned by {have}, and partition_by names {want}: readers "
                 "take one layout for the whole folder. Give another path"
             )
 

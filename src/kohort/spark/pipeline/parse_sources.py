@@ -24,7 +24,7 @@ from kohort.spark.options.client import SERVERS, as_spark_options, client_option
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.options.table import separator
 from kohort.spark.pipeline.definition import ClientSettings, Decode, Source
-from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import PipelineError, YamlSection
 from kohort.spark.values.avro import compile_schema, field_names
 
 _TYPES: Final = """

@@ -14,22 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kohort.spark.pipeline.definition import Pipeline, Sink, Summary
+from kohort.spark.pipeline.definition import Pipeline, Summary
 from kohort.spark.pipeline.ledger import LedgerStore, last_run
-from kohort.spark.pipeline.outputs.parquet_folder import (
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, parse_owner
+from kohort.spark.pipeline.sinks.parquet_folder import (
     DataFile,
+    FolderOutput,
     ParquetFolder,
     SinkRefused,
     committed_upto,
     folder_of,
     rows_in,
 )
-from kohort.spark.pipeline.pipeline_owner import PipelineOwner, parse_owner
 
 _MARK: Final = "_kohort."
 
 
-def claim_sink(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
+def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     """Return the folder of a Parquet sink, which belongs to this pipeline from here on.
 
     Files without an owner, as earlier versions wrote them, are taken over where they hold the rows that the ledger of
@@ -92,7 +93,7 @@ class OwnRows:
             _remove_marks(self.folder.path, number)
 
 
-def own_rows(pipeline: Pipeline, output: Sink | Summary) -> OwnRows:
+def own_rows(pipeline: Pipeline, output: FolderOutput) -> OwnRows:
     """Return the files of a sink or a summary that this checkpoint of the pipeline wrote, or a former one."""
     folder = folder_of(pipeline, output)
     ids, everything, left = _owned_ids(folder), folder.all_files(), ""
@@ -201,7 +202,7 @@ def _remove_marks(path: Path, number: str) -> None:
         mark.unlink(missing_ok=True)
 
 
-def check_ledger(pipeline: Pipeline, sink: Sink, files: list[DataFile]) -> None:
+def check_ledger(pipeline: Pipeline, sink: FolderOutput, files: list[DataFile]) -> None:
     """Raise SinkRefused unless complete micro-batches have the rows in these files that the ledger says."""
     upto = committed_upto(pipeline)
     said = Counter({e.batch: e.sinks.get(sink.name, 0) for e in LedgerStore(pipeline.state / "ledger").entries()})

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from kohort.extras import needs
 from kohort.nearest import did_you_mean
 from kohort.spark.pipeline.definition import Pipeline, Source, Step, Window
-from kohort.spark.pipeline.document.parse_sources import parse_schema
-from kohort.spark.pipeline.document.sections import PipelineError
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
+from kohort.spark.pipeline.parse_sources import parse_schema
+from kohort.spark.pipeline.sections import PipelineError
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -63,7 +63,7 @@ def check_sql(pipeline: Pipeline) -> None:
             check_expression(rule.condition, current)
     _check_sinks(pipeline, current)
     _check_tests(pipeline, current)
-    written = {sink.name.lower(): current for sink in pipeline.sinks if sink.kind == "parquet"}
+    written = {sink.name.lower(): current for sink in pipeline.sinks if sink.stores_rows}
     for summary in pipeline.summaries:
         with _at(pipeline, summary.line):
             columns_of_query(summary.sql, written)
@@ -98,10 +98,8 @@ def _columns_of_window(window: Window, given: Columns) -> Columns:
 
 def _check_sinks(pipeline: Pipeline, columns: Columns) -> None:
     for sink in pipeline.sinks:
-        named = [("partition_by", name) for name in sink.partition_by]
-        named += [("key", sink.key)] if sink.key else []
-        named += [("counts", sink.counts)] if sink.counts else []
-        for key, name in named:
+        counts = (("counts", sink.counts),) if sink.counts else ()
+        for key, name in (*sink.columns, *counts):
             with _at(pipeline, sink.line):
                 _must_be(name, columns, key)
 

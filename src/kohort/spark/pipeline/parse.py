@@ -9,25 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client import AdminConfig, ConsumerConfig
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
 from kohort.spark.options.table import size_bytes
-from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Sink, Source, Summary
-from kohort.spark.pipeline.document.check_whole import check_whole
-from kohort.spark.pipeline.document.parse_sources import (
+from kohort.spark.pipeline.check_whole import check_whole
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Source, Summary
+from kohort.spark.pipeline.parse_sources import (
     KafkaCluster,
     cluster_of,
     connection_of,
     default_cluster,
     parse_decode,
 )
-from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step, parse_test
-from kohort.spark.pipeline.document.sections import PipelineError, YamlSection, parse_document
+from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step, parse_test
+from kohort.spark.pipeline.sections import PipelineError, YamlSection, parse_document
+from kohort.spark.pipeline.sinks.registry import parse_sink
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SINKS: Final = ("parquet", "topic", "console", "noop")
+_STARTER: Final = Path(__file__).with_name("starter.yaml")
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
@@ -58,7 +59,7 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     sources = _sources(top, cluster, root)
     if not cluster.brokers:
         cluster = replace(cluster, brokers=sources[0].brokers, kafka=cluster.kafka or connection_of(sources[0]))
-    sinks = tuple(_sink(s, root, cluster) for s in top.sections("sinks"))
+    sinks = tuple(parse_sink(s, root, cluster) for s in top.sections("sinks"))
     pipeline = Pipeline(
         name=name,
         file=path,
@@ -171,47 +172,6 @@ def _check_limit(limit: YamlSection, source: Source) -> None:
             raise limit.error(str(error)) from None
 
 
-def _sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
-    return replace(_sink_of(section, root, cluster), line=section.line)
-
-
-def _sink_of(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
-    kind = section.one_of(*SINKS)
-    line = section.line_of(kind)
-    name, counts = section.take("name", str, kind), section.take("counts", str, "")
-    if kind == "noop":
-        section.take("noop", object, None)
-        section.close()
-        return Sink(kind, name, counts=counts)
-    body = section.section(kind)
-    section.close()
-    if body is None:
-        raise PipelineError(section.file, line, f"{kind}: expected keys and values")
-    body.beside("name", "counts")
-    if kind == "parquet":
-        sink = _parquet(body, root, name, counts)
-    elif kind == "topic":
-        of, topic, key = cluster_of(body, cluster, ProducerConfig), body.take("topic", str), body.take("key", str, "")
-        sink = Sink(kind, name, brokers=of.brokers, topic=topic, key=key, counts=counts, kafka=of.kafka)
-    else:
-        sink = Sink(kind, name, rows=body.take("rows", int, 20), counts=counts)
-    body.close()
-    return sink
-
-
-def _parquet(body: YamlSection, root: Path, name: str, counts: str) -> Sink:
-    line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
-    columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
-    if counts and counts in columns:
-        raise PipelineError(body.file, line, f"counts: {counts} is a column of partition_by: it would be no number")
-    if every < 0 or every == 1:
-        raise PipelineError(
-            body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, from 2"
-        )
-    path = root / body.take("path", str)
-    return Sink("parquet", name, path=path, partition_by=columns, counts=counts, compact_every=every)
-
-
 def _summary(section: YamlSection, root: Path) -> Summary:
     summary = Summary(
         name=section.take("name", str),
@@ -259,3 +219,8 @@ def _trigger(top: YamlSection) -> str:
     if not TIME.fullmatch(every):
         raise PipelineError(top.file, line, f"trigger: every: {every!r}: expected a time such as 2 seconds")
     return every
+
+
+def starter(name: str, topic: str) -> str:
+    """Return the text of a whole pipeline with a test, called ``name``, that reads ``topic``."""
+    return _STARTER.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TOPIC@", topic)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kohort.spark.pipeline.definition import PipelineTest, RowRule, Step, Window
-from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import PipelineError, YamlSection
 
 TIME: Final = re.compile(r"(\d+) *(milliseconds?|seconds?|minutes?|hours?|days?)")
 _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}

@@ -1,1 +1,0 @@
-"""Read a pipeline file, and say what is wrong with it and where."""

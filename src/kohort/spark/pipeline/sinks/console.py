@@ -1,0 +1,60 @@
+"""Sinks for trials: rows on the console, or nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from kohort.spark.pipeline.definition import Pipeline, Sink, SinkWriter
+from kohort.spark.pipeline.frames import counted
+from kohort.spark.pipeline.parse_sources import KafkaCluster
+from kohort.spark.pipeline.sections import YamlSection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleSink(Sink):
+    """The first ``rows`` rows of each micro-batch, printed."""
+
+    kind: ClassVar[str] = "console"
+    rows: int = 20
+
+    @classmethod
+    def parse(cls, body: YamlSection, _root: Path, _cluster: KafkaCluster, beside: Sink) -> ConsoleSink:
+        return cls(name=beside.name, counts=beside.counts, rows=body.take("rows", int, 20))
+
+    def open(self, _pipeline: Pipeline) -> SinkWriter:
+        return _ConsoleWriter(self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoopSink(Sink):
+    """No place: rows are computed and counted."""
+
+    kind: ClassVar[str] = "noop"
+    has_keys: ClassVar[bool] = False
+
+    @classmethod
+    def parse(cls, _body: YamlSection, _root: Path, _cluster: KafkaCluster, beside: Sink) -> NoopSink:
+        return cls(name=beside.name, counts=beside.counts)
+
+    def open(self, _pipeline: Pipeline) -> SinkWriter:
+        return _NoopWriter()
+
+
+class _ConsoleWriter(SinkWriter):
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
+        rows.show(self._rows, truncate=False)
+        return counted(rows, counts)
+
+
+class _NoopWriter(SinkWriter):
+    def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
+        rows.write.format("noop").mode("overwrite").save()
+        return counted(rows, counts)

@@ -1,0 +1,86 @@
+"""Rows that are set aside: a dead letter each, with the record as it was and headers for the reason and the origin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
+from kohort.spark.pipeline.sinks.parquet_folder import SinkRefused
+from kohort.spark.pipeline.sinks.topic import deliver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+
+def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
+    """Set aside rows that could not be decoded; return how many the dead-letter topic acknowledged."""
+    from pyspark.sql import functions as f
+
+    letters = _letters_of(pipeline)
+    bad = rows.where(f"{PROBLEM} is not null")
+    why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
+
+
+def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
+    """Set aside rows with these verdicts, with every reason; return how many were acknowledged."""
+    from pyspark.sql import functions as f
+
+    letters = _letters_of(pipeline)
+    names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
+    for verdict in verdicts:
+        failed = failed_rules(verdict, pipeline.rules)
+        names = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.name for r in failed))).otherwise(names)
+        reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
+    bad = rows.where(f.col(FAILED).isin(list(verdicts)))
+    why = {"reason": reasons, "rule": names, "stage": f.lit("expect")}
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
+
+
+def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
+    """Tell whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
+    return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
+
+
+def _letters_of(pipeline: Pipeline) -> DeadLetters:
+    if pipeline.dead_letters is None:
+        raise SinkRefused(
+            f"{pipeline.file}: rows cannot be decoded and there is no dlq: give dlq: {{topic: {pipeline.name}-dlq}}"
+        )
+    return pipeline.dead_letters
+
+
+def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[str, Column]) -> DataFrame:
+    """Return the original key, value and headers, and headers ``kohort-error.*`` that say ``why`` and from where."""
+    from pyspark.sql import functions as f
+
+    if SOURCE not in rows.columns:
+        raise SinkRefused(
+            f"{pipeline.file}: the steps leave out the column {SOURCE}, without which a row cannot become a dead "
+            "letter: select it in each step (select f.*, ... keeps it)"
+        )
+
+    said = {
+        **why,
+        "pipeline": f.lit(pipeline.name),
+        "batch": f.lit(str(batch)),
+        "topic": f.col(f"{SOURCE}.topic"),
+        "partition": f.col(f"{SOURCE}.partition").cast("string"),
+        "offset": f.col(f"{SOURCE}.offset").cast("string"),
+    }
+    pairs = [
+        f.struct(f.lit(f"kohort-error.{n}").alias("key"), c.cast("string").cast("binary").alias("value"))
+        for n, c in said.items()
+    ]
+    return rows.select(
+        f.lit(_letters_of(pipeline).topic).alias("topic"),
+        f.col(f"{SOURCE}.key").alias("key"),
+        f.col(f"{SOURCE}.value").alias("value"),
+        f.concat(
+            f.coalesce(f.col(f"{SOURCE}.headers"), f.array().cast("array<struct<key:string,value:binary>>")),
+            f.array(*pairs),
+        ).alias("headers"),
+    )

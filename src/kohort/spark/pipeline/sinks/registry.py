@@ -1,0 +1,52 @@
+"""The kinds of sinks in a pipeline file. A new kind is a module with its class, and a line in ``KINDS``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kohort.spark.pipeline.definition import Pipeline, Sink
+from kohort.spark.pipeline.parse_sources import KafkaCluster
+from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sinks.console import ConsoleSink, NoopSink
+from kohort.spark.pipeline.sinks.folder_claim import claim_summary
+from kohort.spark.pipeline.sinks.parquet import ParquetSink
+from kohort.spark.pipeline.sinks.topic import TopicSink, ensure_topic
+
+SinkKind = type[ParquetSink] | type[TopicSink] | type[ConsoleSink] | type[NoopSink]
+KINDS: Final[dict[str, SinkKind]] = {kind.kind: kind for kind in (ParquetSink, TopicSink, ConsoleSink, NoopSink)}
+
+
+def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
+    """Read one entry of ``sinks``: its kind with keys of its own, beside ``name`` and ``counts``."""
+    kind = section.one_of(*KINDS)
+    line = section.line_of(kind)
+    beside = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))
+    if KINDS[kind].has_keys:
+        body = section.section(kind)
+    else:
+        section.take(kind, object, None)
+        body = YamlSection(section.file, line, kind, {})
+    section.close()
+    if body is None:
+        raise PipelineError(section.file, line, f"{kind}: expected keys and values")
+    body.beside("name", "counts")
+    sink: Sink = KINDS[kind].parse(body, root, cluster, beside)
+    body.close()
+    return replace(sink, line=section.line)
+
+
+def prepare_sinks(pipeline: Pipeline) -> None:
+    """Claim the folders of sinks and summaries, then create topics. Raises SinkRefused before anything is written."""
+    for sink in pipeline.sinks:
+        if sink.stores_rows:
+            sink.prepare(pipeline)
+    for summary in pipeline.summaries:
+        claim_summary(pipeline, summary)
+    for sink in pipeline.sinks:
+        if not sink.stores_rows:
+            sink.prepare(pipeline)
+    if pipeline.dead_letters:
+        letters = pipeline.dead_letters
+        ensure_topic(letters.client, letters.topic, letters.partitions)

@@ -1,0 +1,113 @@
+"""A topic as a sink: rows as JSON, sent from Spark's workers, counted as brokers acknowledge them. At least once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from kohort.config.client import ProducerConfig
+from kohort.config.security_names import translated
+from kohort.errors import ApiError, ErrorCode
+from kohort.spark.options.client import connecting
+from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink, SinkWriter
+from kohort.spark.pipeline.frames import counted
+from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of
+from kohort.spark.pipeline.sections import YamlSection
+from kohort.spark.records_frame import json_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_CLIENT_ID: Final = "kohort-pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSink(Sink):
+    """Rows as JSON in a topic. ``key``: the column of their keys."""
+
+    kind: ClassVar[str] = "topic"
+    brokers: str
+    topic: str
+    key: str = ""
+    kafka: ClientSettings = ()
+
+    @classmethod
+    def parse(cls, body: YamlSection, _root: Path, cluster: KafkaCluster, beside: Sink) -> TopicSink:
+        of = cluster_of(body, cluster, ProducerConfig)
+        topic, key = body.take("topic", str), body.take("key", str, "")
+        return cls(name=beside.name, counts=beside.counts, brokers=of.brokers, topic=topic, key=key, kafka=of.kafka)
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options of clients of the topic."""
+        return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
+
+    @property
+    def place(self) -> str:
+        return self.topic
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        return (("key", self.key),) if self.key else ()
+
+    def prepare(self, _pipeline: Pipeline) -> None:
+        ensure_topic(self.client, self.topic)
+
+    def open(self, _pipeline: Pipeline) -> SinkWriter:
+        return _TopicWriter(self)
+
+
+class _TopicWriter(SinkWriter):
+    def __init__(self, sink: TopicSink) -> None:
+        self._sink = sink
+
+    def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
+        expected = counted(rows, counts) if counts else 0
+        sent = deliver(self._as_records(rows), self._sink.client)
+        return expected if counts else sent
+
+    def _as_records(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        key = f.col(self._sink.key).cast("string") if self._sink.key else f.lit(None)
+        return rows.select(
+            f.lit(self._sink.topic).alias("topic"),
+            key.cast("binary").alias("key"),
+            json_bytes(["*"]).alias("value"),
+            f.array().cast("array<struct<key:string,value:binary>>").alias("headers"),
+        )
+
+
+def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
+    """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
+
+    At least once: a task that Spark repeats sends its rows again. ``letters``: dead letters, of which one that is too
+    large for its topic goes without its value.
+    """
+    settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from kohort.spark.sending.send import LetterSender, RowSender, send_rows
+
+        sent = send_rows(batches, settings, LetterSender if letters else RowSender)
+        yield pa.RecordBatch.from_pydict({"sent": pa.array([sent], pa.int64())})
+
+    rows = frame.select("topic", "key", "value", "headers").mapInArrow(send, "sent long").collect()
+    return sum(row["sent"] for row in rows)
+
+
+def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int = 1) -> None:
+    """Create the topic unless it is there."""
+    from kohort.aio.admin import Admin
+
+    with Admin({"client.id": _CLIENT_ID, **connecting(translated(client))}) as admin:
+        try:
+            admin.create_topics({topic: partitions})
+        except ApiError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
