@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from kohort.coordinator.classic.evidence import refused_for_assignors
-from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.reconcile import NOTHING, Current, Held, ReconciliationState, Target
+from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
+from kohort.coordinator.consumer.group_epoch import RaisedEpoch
+from kohort.coordinator.consumer.member import Beat, who_says
+from kohort.coordinator.consumer.reconcile import NOTHING, Current, Goal, Held, ReconciliationState, Target
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
     AwaitedPartition,
+    EpochRaised,
     GivenPartition,
     MemberReconciled,
     RequestFenced,
+    StaticReplaced,
+    TargetComputed,
     Who,
 )
 from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
@@ -30,11 +37,62 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 }
 
 
+class Changes(NamedTuple):
+    """Results of a heartbeat's steps."""
+
+    raised: RaisedEpoch | None
+    computed: ComputedTarget | None
+    goal: Goal | None
+    current: Current
+
+
+def note_changes(group: ModernGroup, beat: Beat, changes: Changes, ctx: Context, out: Outcome) -> None:
+    """Journal the differences that a heartbeat makes, in the order of its steps."""
+    arrival = beat.arrival
+    if arrival.replaces is not None:
+        old = arrival.replaces
+        out.journal.append(
+            StaticReplaced(
+                at_ms=ctx.now_ms,
+                group=group.group_id,
+                who=who_says(arrival.member_id, old.said),
+                old_member_id=old.member_id,
+                software=beat.software,
+            )
+        )
+    if changes.raised is not None:
+        group.soft.epoch_raised_ms = ctx.now_ms
+        members = len(group.members) + (arrival.said is None)
+        cause = changes.raised.cause
+        if cause.who is not None and beat.software is not None:
+            cause = msgspec.structs.replace(cause, software=beat.software)
+        epoch = changes.raised.epoch
+        out.journal.append(
+            EpochRaised(at_ms=ctx.now_ms, group=group.group_id, epoch=epoch, cause=cause, members=members)
+        )
+    if changes.computed is not None:
+        out.journal.append(target_computed(group, changes.computed, ctx))
+    if changes.goal is not None and changes.current is not arrival.current:
+        out.journal.append(note_reconciled(group, beat.who, arrival.current, changes.current, changes.goal, ctx))
+
+
+def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetComputed:
+    raised_ms = group.soft.epoch_raised_ms
+    return TargetComputed(
+        at_ms=ctx.now_ms,
+        group=group.group_id,
+        epoch=computed.epoch,
+        assignor=computed.assignor,
+        moves=computed.moves,
+        members=len(computed.targets),
+        after_ms=None if raised_ms is None else ctx.now_ms - raised_ms,
+    )
+
+
 def note_reconciled(
-    group: ModernGroup, who: Who, before: Current, after: Current, goal: tuple[int, Target], ctx: Context
+    group: ModernGroup, who: Who, before: Current, after: Current, goal: Goal, ctx: Context
 ) -> MemberReconciled:
-    """Return the entry for a member that came from ``before`` to ``after`` on its way to ``goal`` (epoch, target), and
-    remember since when it revokes, and since when nobody has what it let go of."""
+    """Return the entry of a member's step; note since when it revokes, and since when its revoked partitions are free."""
     soft, now_ms = group.soft, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -56,13 +114,13 @@ def note_reconciled(
         who=who,
         epoch=after.epoch,
         from_epoch=before.epoch,
-        target_epoch=goal[0],
+        target_epoch=goal.epoch,
         state=STATE_NAMES[after.state],
         revoking=by_name(_flat(after.pending), ctx.topics),
         revoked=by_name(revoked, ctx.topics),
         revoked_after_ms=None if since_ms is None or not revoked else now_ms - since_ms,
         given=tuple(given),
-        awaited=_awaited(group, who.member_id, after, goal[1], ctx.topics),
+        awaited=_awaited(group, who.member_id, after, goal.target, ctx.topics),
     )
 
 

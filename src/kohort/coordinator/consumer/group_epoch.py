@@ -116,14 +116,12 @@ def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = N
     return max(as_kafka_keeps(asked), key=votes.__getitem__)
 
 
-def raised_epoch(
-    group: ModernGroup, before: Said | None, after: Said, who: Who, ctx: Context, *, is_new: bool
-) -> RaisedEpoch | None:
+def raised_epoch(group: ModernGroup, before: Said | None, after: Said, who: Who, ctx: Context) -> RaisedEpoch | None:
     """Return the epoch that a heartbeat makes of the group's, or None: nothing that matters to the target changed.
 
     ``before`` is what the member, or the one whose place it takes, had said; None: it is new.
     """
-    cause = None if before is after else _change_of_member(group, before, after, who, is_new=is_new)
+    cause = None if before is after else _change_of_member(group, before, after, who)
     if cause is None and before is not after:
         assignor = preferred_assignor(group, ctx, before, after)
         if assignor != preferred_assignor(group, ctx):
@@ -147,9 +145,7 @@ def raised_epoch(
     return RaisedEpoch(group.epoch + 1, now, cause)
 
 
-def _change_of_member(
-    group: ModernGroup, before: Said | None, after: Said, who: Who, *, is_new: bool
-) -> EpochCause | None:
+def _change_of_member(group: ModernGroup, before: Said | None, after: Said, who: Who) -> EpochCause | None:
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
@@ -158,7 +154,7 @@ def _change_of_member(
     if names == names_before and not resolved:
         return None
     return EpochCause(
-        event="member_joined" if is_new else "subscription_changed",
+        event="member_joined" if before is None else "subscription_changed",
         who=who,
         topics_added=_not_among(names, names_before),
         topics_removed=_not_among(names_before, names),

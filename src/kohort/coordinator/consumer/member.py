@@ -6,11 +6,13 @@ The rules: protocol/consumer-groups.md#members-and-epochs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kohort.clock import Rng
-from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, Owned, Target
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
+from kohort.coordinator.outcome import GroupRequest
 from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
@@ -45,6 +47,38 @@ class ConsumerMember:
     @property
     def who(self) -> Who:
         return who_says(self.member_id, self.said)
+
+
+class Arrival(NamedTuple):
+    """Sender of a request, as persisted before it."""
+
+    member_id: str
+    said: ConsumerGroupMemberMetadataValue | None
+    """None: a new member."""
+    current: Current
+    target: Target | None
+    replaces: ConsumerMember | None = None
+    """Static member whose place it takes, maybe under the same id."""
+
+
+class Beat(NamedTuple):
+    """One heartbeat or JoinGroup: the member before it, its metadata after it, and its owned partitions."""
+
+    arrival: Arrival
+    said: ConsumerGroupMemberMetadataValue
+    owned: Owned | None
+    """None: not reported."""
+    who: Who
+    software: str | None
+    """Name and version of the client, for the journal, where the request changes the member."""
+
+
+def beat_of(
+    arrival: Arrival, said: ConsumerGroupMemberMetadataValue, owned: Owned | None, request: GroupRequest
+) -> Beat:
+    is_changed = said is not arrival.said or arrival.replaces is not None
+    who = who_says(arrival.member_id, said)
+    return Beat(arrival, said, owned, who, request.software if is_changed else None)
 
 
 def new_member_id(rng: Rng) -> str:

@@ -127,6 +127,13 @@ def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, c
     return SetTimer(revocation_timer(group_id, member_id), ctx.now_ms + max(0, rebalance_timeout_ms))
 
 
+def await_revocation(group_id: str, member: ConsumerMember, ctx: Context) -> SetTimer | CancelTimer:
+    """Set the revocation timer of a member that has something to revoke; cancel it for any other."""
+    if awaits_revocation(member):
+        return begin_revocation(group_id, member.member_id, member.said.rebalance_timeout_ms, ctx)
+    return CancelTimer(revocation_timer(group_id, member.member_id))
+
+
 def forget_timers_of(group_id: str, member_id: str) -> list[CancelTimer]:
     """Cancel whatever waits for a member that is gone."""
     return [CancelTimer(key) for key in timers_of_member(group_id, member_id)]

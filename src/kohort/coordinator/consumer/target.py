@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.assignors.server.iteration import group_order, in_name_order, member_order
 from kohort.assignors.server.spec import MemberSpec
+from kohort.coordinator.consumer.evidence import target_computed
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup, PendingTarget
 from kohort.coordinator.consumer.group_epoch import Said, preferred_assignor, settings_of
-from kohort.coordinator.consumer.reconcile import NO_TARGET, Target, target_value_of
+from kohort.coordinator.consumer.reconcile import Target, target_value_of
 from kohort.coordinator.consumer.sessions import target_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Move, TargetComputed
+from kohort.coordinator.journal import Move
 from kohort.coordinator.outcome import Outcome, SetTimer, TopicsView
 from kohort.coordinator.records import TargetEpochWritten, TargetWritten
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -189,7 +190,8 @@ def _write_some(
             out.records.append(TargetWritten(group.group_id, now_id, target_value_of(computed.targets[member_id])))
     is_last = end >= len(computed.changed)
     if is_last:
-        note_target(group, computed, ctx, out)
+        out.records.append(target_epoch_record(group, computed, ctx))
+        out.journal.append(target_computed(group, computed, ctx))
     else:
         out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
     out.otherwise.append(SetTimer(target_timer(group.group_id), ctx.now_ms + RETRY_MS))
@@ -210,22 +212,9 @@ def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)
 
 
-def note_target(group: ModernGroup, computed: ComputedTarget, ctx: Context, out: Outcome) -> None:
-    """Write the epoch of a target, and journal it."""
+def target_epoch_record(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetEpochWritten:
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=computed.epoch, assignment_timestamp=ctx.now_ms)
-    out.records.append(TargetEpochWritten(group.group_id, value))
-    raised_ms = group.soft.epoch_raised_ms
-    out.journal.append(
-        TargetComputed(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            epoch=computed.epoch,
-            assignor=computed.assignor,
-            moves=computed.moves,
-            members=len(computed.targets),
-            after_ms=None if raised_ms is None else ctx.now_ms - raised_ms,
-        )
-    )
+    return TargetEpochWritten(group.group_id, value)
 
 
 def _computed(
@@ -314,10 +303,3 @@ def _moves(
             if pace.is_due(MOVE_US):
                 yield
     return tuple(moves)
-
-
-def own_target(computed: ComputedTarget | None, member_id: str, so_far: Target | None) -> Target:
-    """Return what a member is to have: by the target just computed, if there is one."""
-    if computed is not None:
-        return computed.targets[member_id]
-    return NO_TARGET if so_far is None else so_far

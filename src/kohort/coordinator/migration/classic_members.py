@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from msgspec.structs import replace
+
 from kohort.coordinator.classic.heartbeat import decide_heartbeat
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID, decide_join, protocols_of, rebalance_timeout_of
 from kohort.coordinator.classic.leave import decide_leave
@@ -18,16 +20,8 @@ from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
 from kohort.coordinator.consumer.group_epoch import Said
-from kohort.coordinator.consumer.heartbeat import (
-    Arrival,
-    advance,
-    advance_without_target,
-    arrival_of,
-    check_room,
-    replacement_of,
-    with_software,
-)
-from kohort.coordinator.consumer.member import ConsumerMember, new_member_id
+from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, replacement_of
+from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of, new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, ReconciliationState
 from kohort.coordinator.consumer.resolving import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, rejoin_timer, renew_session, resync_timer, vitals_of
@@ -213,14 +207,13 @@ def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: 
     arrival = _arrive(group, message, member_id)
     subscription = _subscription(message)
     said = _said(arrival.said, request, message, subscription)
-    arrival = with_software(arrival, said, request.software)
-    owned = partitions_by_id(subscription.owned_partitions, ctx.topics)
-    holder = group.members.get(group.instances.get(message.group_instance_id or "", ""))
+    beat = beat_of(arrival, said, partitions_by_id(subscription.owned_partitions, ctx.topics), request)
+    holder = group.holder(message.group_instance_id)
     if holder is not None and is_last_modern(group, holder, ctx):
-        current = advance_without_target(group, arrival, said, owned, ctx, out)
+        current = advance(group, beat._replace(who=replace(beat.who, classic=False)), ctx, out, becomes_classic=True)
         out.replies.append(_answer(request, message, member_id, current))
         return downgraded_by(groups, group, holder, out, ctx)
-    current = advance(group, arrival, said, owned, ctx, out)
+    current = advance(group, beat, ctx, out)
     if arrival.said is None or arrival.replaces is not None:
         out.then = partial(begin_sessions_of, groups, group.group_id, member_id, request.connection, ctx)
     else:
@@ -275,9 +268,9 @@ def _arrive(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Ar
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
         return arrival_of(group, group.check_static(instance_id, member_id))
-    holder = group.instances.get(instance_id or "")
+    holder = group.holder(instance_id)
     if holder is not None:
-        return replacement_of(group, group.members[holder], member_id)
+        return replacement_of(group, holder, member_id)
     member = group.members.get(member_id)
     return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
 
