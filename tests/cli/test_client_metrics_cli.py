@@ -96,28 +96,18 @@ def push(bootstrap, client_id, **says):
         assert client.ask(asked, 0).error_code == 0
 
 
-def test_what_members_said_stands_beside_them(run, ask, broker):
+def test_show_lists_the_metrics_of_members_of_one_group(run, broker):
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="pair", client_id="one") as consumer:
         consumer.subscribe(["read"])
         eventually(lambda: consumer.poll(100) or consumer.assignment())
-        plain = run("group", "describe", "pair", "--members", "--client-metrics").stdout.splitlines()
         push(broker.bootstrap, "one", group_id="pair")
         push(broker.bootstrap, "one", group_id="other")
 
-        heading, line = run("group", "describe", "pair", "--members", "--client-metrics").stdout.splitlines()
-        (member,) = ask("group", "describe", "pair", "--client-metrics")["members"]
-        (without,) = ask("group", "describe", "pair")["members"]
+        heading, line = run("client-metrics", "show", "--group", "pair").stdout.splitlines()
 
     columns = ["PUSHED-S-AGO", "POLL-IDLE", "LAST-POLL-S", "POLL-MAX-MS", "COMMIT-MS", "REBALANCE-MS"]
     assert heading.split()[-6:] == columns
-    assert plain[1].split()[-6:] == ["-"] * 6
     assert line.split()[-5:] == ["0.5", "-", "-", "-", "-"]
-    assert member["client_metrics"]["values"] == {f"{CONSUMER}poll.idle.ratio.avg": 0.5}
-    assert without["client_metrics"] is None
-
-
-def test_what_members_said_is_not_shown_beside_partitions(run):
-    assert "goes with --members" in run("group", "describe", "pair", "--client-metrics", code=2).stderr
 
 
 def test_a_subscription_is_made_changed_listed_and_removed(run, ask):

@@ -8,9 +8,9 @@ import pytest
 
 import kohort
 from kohort import KohortError, TopicPartition
-from kohort.cli.group.chosen import in_ranges
 from kohort.cli.group.describe import members_table, reconciling_note, state_table
 from kohort.cli.terminal.show import Table, cell, is_numeric, lines_of
+from kohort.cli.terminal.wording import in_ranges
 from kohort.client.admin.model import GroupDescription, MemberDescription
 from kohort.insight.findings.groups import find_group
 from kohort.insight.snapshot import GroupSnapshot

@@ -32,9 +32,18 @@ def test_lines_go_in_and_come_out(run, topic):
 
 
 def test_keys_headers_and_nulls_survive(run, topic):
-    options = ["--key-separator", "|", "--null-value", "NULL", "--header", "origin=import", "--compression", "zstd"]
+    options = [
+        "--key-separator",
+        "|",
+        "--null-value",
+        "NULL",
+        "--header",
+        "origin=import",
+        "--set",
+        "compression.type=zstd",
+    ]
 
-    run("produce", topic, *options, stdin="k1|v1\nk2|NULL\nNULL|a|b\n")
+    run("produce", topic, *options, "--set", "compression.type=zstd", stdin="k1|v1\nk2|NULL\nNULL|a|b\n")
 
     found = {r["key"]: (r["value"], r["headers"]) for r in read_json(run, topic)}
     origin = [["origin", "import"]]

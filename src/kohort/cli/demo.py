@@ -29,7 +29,7 @@ TITLE: Final = "kohort demo"
 
 
 class ShownBeside:
-    """Looks on. What cannot be shown is said once, and the demo goes on."""
+    """Console and page of the demo's groups; the demo continues without them if they fail."""
 
     def __init__(
         self,
@@ -40,7 +40,6 @@ class ShownBeside:
         console: bool = False,
         stay: Callable[[], object] | None = None,
     ) -> None:
-        """``stay`` returns when the console has been looked at for long enough: by default at Enter."""
         self._group, self._say, self._page_at, self._wants_console = group, say, page, console
         self._stay = stay or wait_for_enter
         self._running = ExitStack()
@@ -98,7 +97,7 @@ class ShownBeside:
             self._written = True
 
     def _catch_up(self, source: LiveSource, until_ms: int) -> None:
-        """Wait until the console has seen all that the group did, and how it is after that."""
+        """Wait until the console has sampled the group after its last event."""
         began_ms, deadline = source.now_ms(), time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             entries = source.entries(self._group, None)
@@ -130,7 +129,7 @@ class ShownBeside:
 
 
 def wait_for_enter(descriptor: int | None = None, at_most_s: float = STAYS_S) -> None:
-    """Wait until a line, or the end, comes from the terminal; for an hour at most, if nobody is there."""
+    """Wait for a line on stdin, at most ``at_most_s``."""
     number = sys.stdin.fileno() if descriptor is None else descriptor
     ready, _, _ = select.select([number], [], [], at_most_s)
     if ready:

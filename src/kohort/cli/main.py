@@ -107,13 +107,12 @@ class Commands(click.Group):
 
 
 def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> None:
-    """One line on stderr, and the exit code."""
     click.echo(harmless(f"kohort {ctx.invoked_subcommand}: {message}"), err=True)
     ctx.exit(code)
 
 
 def stop_writing() -> None:
-    """Whoever read our output has had enough (``| head``): nothing more can be written, not even at exit."""
+    """Redirect stdout to nothing: its reader is gone (``| head``), and Python flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

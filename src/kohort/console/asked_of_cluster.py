@@ -28,7 +28,7 @@ from kohort.verbs.client_reports import (
 from kohort.verbs.cluster import nodes_of, topic_about
 from kohort.verbs.describing import coordinators, described
 from kohort.verbs.groups import ends_of, is_missing, no_such_group
-from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, where_it_is
+from kohort.verbs.peeking import Ends, peek, where_it_is
 from kohort.verbs.pipelines import pipeline_stands
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
@@ -134,8 +134,9 @@ class ChangesAtCluster:
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
         """Return the records around what a group has committed: so many before it, and from it on."""
         with clients.admin() as admin:
-            committed, start, end = where_it_is(admin, group, place)
-        return self._records(clients, group, place, (committed, start, end), around)
+            ends = where_it_is(admin, group, place)
+        before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
+        return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
         """Return records of a partition: from an offset on, else the last; ``committed`` is where they begin."""
@@ -144,30 +145,8 @@ class ChangesAtCluster:
         if place not in ends:
             raise NothingThere(f"{place}: no such partition")
         first = max(starts[place], ends[place] - many if at is None else min(at, ends[place]))
-        return self._records(clients, "", place, (first, starts[place], ends[place]), (0, many))
-
-    def _records(
-        self,
-        clients: WatchClients,
-        group: str,
-        place: TopicPartition,
-        known: tuple[int, int, int],
-        around: tuple[int, int],
-    ) -> GroupPeek:
-        committed, start, end = known
-        before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
-        first, behind = max(start, committed - before), min(end, committed + after)
-        with clients.consumer(PEEK_OPTIONS) as consumer:
-            records = read_between(consumer, place, first, behind) if first < behind else []
-        return GroupPeek(
-            group=group,
-            topic=place.topic,
-            partition=place.partition,
-            committed=committed,
-            log_start_offset=start,
-            log_end_offset=end,
-            records=[peeked(record, committed) for record in records],
-        )
+        known = Ends(first, starts[place], ends[place])
+        return peek(clients.consumer, "", place, known, range(min(MOST_RECORDS, max(0, many))))
 
     def what_if(self, clients: WatchClients | None, group: str, asked: WhatIfAsked) -> GroupWhatIf:
         """Return what a change would do; asks for racks, and executes nothing. Raises UsageError for what cannot be

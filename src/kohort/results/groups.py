@@ -34,13 +34,6 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str
 
 
-class MemberMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client of a member pushed last, by Kafka's names."""
-
-    pushed_at_ms: int
-    values: dict[str, float]
-
-
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """A member; its target and its epoch are null in a classic group. Partitions are named as ``orders-3``."""
 
@@ -58,8 +51,6 @@ class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
     to_give_up: list[str]
     to_get: list[str]
     lag: int | None
-    client_metrics: MemberMetrics | None = None
-    """With --client-metrics, where its client has pushed any."""
 
 
 class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe"):

@@ -38,8 +38,8 @@ BACK_MS: Final = 900_000
 def read_reports(
     consumer_with: Callable[[Mapping[str, Any]], Consumer], admin: Admin, back_ms: int
 ) -> list[ClientReport] | None:
-    """Return the last report of each client that pushed within ``back_ms``, the latest first; None where this cluster
-    keeps none. Raises ApiError for who may not read them, ApiTimeout where that takes too long."""
+    """Return the last report of each client within ``back_ms``, the latest first; None if the cluster keeps none.
+    Raises ApiError, ApiTimeout."""
     from kohort.telemetry.report import REPORT_OPTIONS, TOPIC, ReportReader
 
     described = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
@@ -64,7 +64,6 @@ def read_reports(
 
 
 def software_of(report: ClientReport) -> str | None:
-    """Return the name and version of a client's software, or None where it did not say."""
     return " ".join(part for part in (report.software_name, report.software_version) if part) or None
 
 
@@ -75,14 +74,12 @@ NO_LIMITS: Final = "the journal does not have what it said when it joined"
 
 
 class ClientLimits(NamedTuple):
-    """What a member said that it may do."""
-
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
 
 
 class ToldByJournal(NamedTuple):
-    """What the journal has of members, by their ids; the last of each."""
+    """Last journaled limits, vitals and software, by member id."""
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberSaid]
@@ -96,14 +93,13 @@ def clients_told(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> ConsoleClients:
-    """Return what is known of each member's client. ``reports`` is None where none can be had."""
+    """Describe the client of each member. ``reports`` is None if there are none."""
     known = told_by_journal(entries)
     rows = [_client(group, member, known, reports, why_no_reports) for member in members]
     return ConsoleClients(group=group, clients=rows)
 
 
 def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
-    """Return what entries tell of members' limits, of what their clients had pushed, and which software they are."""
     found = ToldByJournal({}, {}, software_told(entries))
     for entry in entries:
         for member_id, limits, vitals in _told(entry):
@@ -115,7 +111,7 @@ def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
 
 
 def software_told(entries: Iterable[JournalEntry]) -> dict[str, str]:
-    """Return which software members run, by their ids, as they said to the coordinator when they came (KIP-511)."""
+    """Return the software of members (KIP-511), by member id."""
     found = {}
     for entry in entries:
         about = entry.cause if isinstance(entry, EpochRaised) else entry
@@ -192,8 +188,8 @@ def offending_software(
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Return the software behind ``rebalances``, the most frequent first: what the ``journal`` of a group has of a
-    member, else what its client pushed. ``reports`` is None where none can be had."""
+    """Count the rebalances by software of the triggering member: from the journal, else from client metrics.
+    ``reports`` is None if there are none."""
     causes: Mapping[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str] = Counter()
     by_group: Mapping[str | None, list[ClientReport]] = defaultdict(list)
@@ -221,7 +217,6 @@ def offending_software(
 
 
 def lacks_software(this: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> bool:
-    """Tell whether a rebalance began with a member whose software its group's journal does not have."""
     return this.trigger is not None and _told_by_journal(this, journal) is None
 
 
@@ -232,7 +227,6 @@ def _told_by_journal(this: RebalanceFinding, journal: Mapping[str, Mapping[str, 
 def _pushed(
     this: RebalanceFinding, reports: Sequence[ClientReport] | None, why_no_reports: str
 ) -> tuple[str | None, str]:
-    """Return the software of the member that a rebalance began with, or why it is not known."""
     from kohort.telemetry.report import report_of_member
 
     who = this.trigger

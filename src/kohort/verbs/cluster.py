@@ -28,7 +28,7 @@ FACTS: Final = {
 
 
 def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
-    """Return the nodes, those that are stopped too, and how many partitions have no leader."""
+    """Return the nodes, stopped ones too, and the number of partitions without a leader."""
     described = admin.describe_cluster(timeout_ms=ADMIN_MS)
     topics = all_topics(admin)
     stopped = stopped_nodes(admin) or []
@@ -63,7 +63,7 @@ def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
 
 
 def _facts(admin: Admin, node_id: int) -> dict[str, Any]:
-    """Return what a node says of itself, or why that is not known; Apache Kafka has it in JMX alone."""
+    """Return the figures of a node, or why they are unknown."""
     from kohort.client.admin.model import ConfigResource
 
     node = ConfigResource("broker", str(node_id))
@@ -81,14 +81,13 @@ def _number(text: str | None) -> int | None:
 
 
 def all_topics(admin: Admin) -> list[TopicDescription]:
-    """Return all topics, those of the brokers themselves too."""
     names = [topic.name for topic in admin.list_topics(internal=True, timeout_ms=ADMIN_MS)]
     described = admin.describe_topics(names, timeout_ms=ADMIN_MS) if names else {}
     return [described[name] for name in names]
 
 
 def stopped_nodes(admin: Admin) -> list[int] | None:
-    """Return the nodes that are stopped; None where the cluster has no such option."""
+    """Return the stopped nodes; None if the cluster has no such option."""
     from kohort.client.admin.model import ConfigResource
 
     everyone = ConfigResource("broker", "")
@@ -99,7 +98,6 @@ def stopped_nodes(admin: Admin) -> list[int] | None:
 
 
 def topic_about(admin: Admin, topic: TopicDescription) -> TopicAbout:
-    """Return a topic for JSON and for the table."""
     from kohort.client.admin.model import ConfigResource
 
     partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kohort.insight.health import WORST
@@ -13,7 +13,6 @@ from kohort.results.groups import (
     GroupMemberRow,
     GroupPartitionRow,
     GroupRow,
-    MemberMetrics,
     TopicLagRow,
 )
 from kohort.watch.asking import ADMIN_MS
@@ -25,14 +24,11 @@ if TYPE_CHECKING:
     from kohort.insight.snapshot import GroupSnapshot, PartitionSnapshot
 
 N = TypeVar("N", int, float)
-Pushed = Callable[[str, "MemberDescription"], MemberMetrics | None]
-"""Metrics that the client of a group's member pushed last."""
 STUCK: Final = frozenset({"stuck", "not-fetching", "not-committing"})
 MOST_TOPICS: Final = 100
 
 
 def coordinators(admin: Admin) -> dict[int, str]:
-    """Return the addresses of the nodes."""
     return {n.node_id: f"{n.host}:{n.port}" for n in admin.describe_cluster(timeout_ms=ADMIN_MS).nodes}
 
 
@@ -41,7 +37,6 @@ def described(
     snapshot: GroupSnapshot,
     coordinator: str | None,
     status: GroupFinding | None = None,
-    pushed: Pushed = lambda _group, _member: None,
 ) -> GroupDescribed:
     """Return a group whose members ``about`` has, and whose offsets ``snapshot`` has."""
     owners = {tp: member for member in about.members for tp in member.assignment}
@@ -64,7 +59,7 @@ def described(
         coordinator_id=about.coordinator_id,
         coordinator=coordinator,
         lag=_lag_of(partitions),
-        members=[_member_row(m, _lag_of(by_member[m.member_id]), pushed(about.group_id, m)) for m in about.members],
+        members=[_member_row(m, _lag_of(by_member[m.member_id])) for m in about.members],
         partitions=partitions,
         unowned=[str(tp) for tp in _unowned(about, snapshot, owners)],
         status=status,
@@ -88,7 +83,7 @@ def _partition_row(p: PartitionSnapshot, owner: MemberDescription | None) -> Gro
     )
 
 
-def _member_row(member: MemberDescription, lag: int | None, pushed: MemberMetrics | None) -> GroupMemberRow:
+def _member_row(member: MemberDescription, lag: int | None) -> GroupMemberRow:
     target = member.target_assignment
     return GroupMemberRow(
         member_id=member.member_id,
@@ -105,7 +100,6 @@ def _member_row(member: MemberDescription, lag: int | None, pushed: MemberMetric
         to_give_up=[str(tp) for tp in member.to_give_up],
         to_get=[str(tp) for tp in member.to_get],
         lag=lag,
-        client_metrics=pushed,
     )
 
 
@@ -160,12 +154,10 @@ def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
 
 
 def worst_first(found: Iterable[GroupFinding]) -> list[GroupFinding]:
-    """Return groups in the order in which they are shown: by health, then by lag, then by name."""
     return sorted(found, key=lambda g: (WORST.index(g.health), -(g.lag or 0), g.group))
 
 
 def row_of(found: GroupFinding) -> GroupRow:
-    """Return a group in a line, as values."""
     return GroupRow(
         group=found.group,
         state=found.state,
@@ -193,7 +185,6 @@ def row_of(found: GroupFinding) -> GroupRow:
 
 
 def unknown_row(group: str, reason: str) -> GroupRow:
-    """Return the row of a group whose state is unknown: every value is null."""
     return GroupRow(
         group=group,
         state="Unknown",
@@ -212,10 +203,8 @@ def unknown_row(group: str, reason: str) -> GroupRow:
 
 
 def rows_worst_first(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    """Sort rows by health, lag and name."""
     return sorted(rows, key=lambda row: (WORST.index(row.health), -(row.lag or 0), row.group))
 
 
 def idle_of(found: GroupFinding) -> int:
-    """Return how many members have nothing to do."""
     return sum(member.state == "idle" for member in found.members)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explained(word: str) -> Explained:
-    """Return what a word means. Raises NothingThere, with a guess at what was meant."""
+    """Explain a cause or an error code. Raises NothingThere, with the nearest name."""
     from kohort.insight.catalogue.table import find_cause_entry, find_error, suggestion
 
     if (entry := find_cause_entry(word)) is not None:
@@ -28,14 +28,12 @@ def explained(word: str) -> Explained:
 
 
 def cause_told(entry: CauseEntry) -> CauseExplained:
-    """Return a cause as programs get it."""
     about = asdict(entry)
     about["look_alikes"] = [{"cause": code, "difference": difference} for code, difference in entry.look_alikes]
     return msgspec.convert(about, CauseExplained)
 
 
 def error_told(code: ErrorCode) -> ErrorExplained:
-    """Return an error code as programs get it."""
     from kohort.insight.catalogue.table import explain_error
 
     about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(explain_error(code))}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """Return the group. Raises NothingThere, with a guess at what was meant, where there is none."""
+    """Return the group. Raises NothingThere, with the nearest name."""
     found = described_or_none(admin, group_id)
     if found is None:
         raise no_such_group(admin, group_id)
@@ -28,18 +28,16 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
 
 
 def described_or_none(admin: Admin, group_id: str) -> GroupDescription | None:
-    """Return the group; None where there is none of that name."""
     results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
     return None if is_missing(results.errors.get(group_id)) else results[group_id]
 
 
 def is_missing(error: KohortError | None) -> bool:
-    """Tell whether an error says that there is no such group."""
     return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
-    """Return the error that says so, with a guess at what was meant. Raises KohortError for a group of another kind."""
+    """Return the error of a missing group, with the nearest name. Raises KohortError for another type of group."""
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
     names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
@@ -48,13 +46,13 @@ def no_such_group(admin: Admin, group_id: str) -> KohortError:
 
 
 def check_described(group_id: str, group_type: str) -> None:
-    """Raise KohortError for a group of a type that is not described here, such as share groups (KIP-932)."""
+    """Raise KohortError for a type such as share groups (KIP-932)."""
     if group_type not in ("", "classic", "consumer"):
         raise KohortError(f"group {group_id!r} is a {group_type} group; only classic and consumer groups are described")
 
 
 def check_inactive(group: GroupDescription, verb: str) -> None:
-    """Raise RefusedByState, naming them, where the group has members."""
+    """Raise RefusedByState if the group has members."""
     if group.members:
         raise RefusedByState(
             f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
@@ -63,13 +61,12 @@ def check_inactive(group: GroupDescription, verb: str) -> None:
 
 
 def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
-    """Return the first in words, and how many more there are."""
     names = [printable(f"{m.client_id or m.member_id} at {m.client_host}") for m in group.members]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the first or last offsets, of the partitions that exist. Raises what is wrong with any of the others."""
+    """Return the first or last offsets of existing partitions. Raises other errors."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -78,7 +75,7 @@ def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> d
 
 
 def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberDescription]:
-    """Return the members of these ids or instance ids. Raises NothingThere for a name that no member has."""
+    """Return members by member id or instance id. Raises NothingThere."""
     by_id = {m.member_id: m for m in about.members}
     by_instance = {m.group_instance_id: m for m in about.members if m.group_instance_id is not None}
     known = {**by_id, **by_instance}
@@ -92,7 +89,7 @@ def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberD
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Take members out of a group; return those that are out, and the results, with the errors of the others."""
+    """Remove members; return those that left, and the results with the errors of the others."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(
@@ -102,7 +99,6 @@ def remove_members(
 
 
 def removed_rows(members: Iterable[MemberDescription]) -> list[RemovedMember]:
-    """Return members that are taken out, as values."""
     return [
         RemovedMember(
             member_id=m.member_id,

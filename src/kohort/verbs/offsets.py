@@ -28,7 +28,7 @@ INT64_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Where to: the option's name without dashes, and its value; of a file what it says, of times milliseconds."""
+    """A target: the option's name without dashes, its value (a time in ms), or the plan of a file."""
 
     name: str
     value: int = 0
@@ -37,7 +37,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a group has committed, and which of it is to be moved."""
+    """Committed offsets of a group, and the partitions to move."""
 
     group_id: str
     committed: Offsets
@@ -45,8 +45,7 @@ class Where:
 
 
 def offsets_for(admin: Admin, way: Way, where: Where) -> dict[TopicPartition, int]:
-    """Return the new offset of each partition, sorted. Raises NothingThere for a partition that does not exist, and
-    RefusedByState for one that cannot be shifted."""
+    """Return the new offsets, sorted. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(where.group_id) or way.plan.get("", {}))
     partitions = where.partitions
@@ -67,21 +66,21 @@ def offsets_for(admin: Admin, way: Way, where: Where) -> dict[TopicPartition, in
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """Return the targets, each moved to the nearest offset that the log has."""
+    """Move targets to the nearest offset of the log."""
     starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
     existing(targets, ends)
     return {tp: min(max(targets[tp], starts[tp]), ends[tp]) for tp in sorted(targets)}
 
 
 def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-    """Return the first record of that time or later; behind the last record where there is none."""
+    """Return the first record of that time or later, else the log end."""
     ends = existing(partitions, ends_of(admin, partitions, "latest"))
     found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in ends}
 
 
 def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPartition, int]:
-    """Return what was found, sorted. Raises NothingThere where that is not all."""
+    """Return ``found``, sorted. Raises NothingThere if partitions are missing."""
     missing = sorted(set(wanted) - set(found))
     if missing:
         names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
@@ -90,8 +89,7 @@ def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPart
 
 
 def partitions_named(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    """Return the partitions that ``--topic TOPIC`` and ``--topic TOPIC:0,3`` name. Raises NothingThere for a topic or a
-    partition that does not exist, UsageError for what is no such text."""
+    """Parse ``TOPIC`` and ``TOPIC:0,3``. Raises NothingThere, UsageError."""
     wanted: dict[TopicPartition, None] = {}
     for text in topics:
         name, _, numbers = text.partition(":")
@@ -106,7 +104,6 @@ def partitions_named(admin: Admin, topics: Sequence[str]) -> list[TopicPartition
 
 
 def parse_numbers(text: str, numbers: str) -> list[int]:
-    """``0,3`` as numbers."""
     if not numbers and not text.endswith(":"):
         return []
     if not all(n.isascii() and n.isdecimal() and len(n) < 10 for n in numbers.split(",")):
@@ -115,7 +112,7 @@ def parse_numbers(text: str, numbers: str) -> list[int]:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of an ISO 8601 time; UTC where it names no zone. Raises UsageError for any other text."""
+    """Return an ISO 8601 time in milliseconds, by default in UTC. Raises UsageError."""
     try:
         at = dt.datetime.fromisoformat(text)
         at = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
@@ -132,8 +129,7 @@ SHOWN: Final = 80
 
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
-    """Return what a file of ``[group,]topic,partition,offset`` says, as ``--export`` writes it. Without the group it is
-    for the one that is reset. Raises UsageError that names the line that is wrong."""
+    """Parse lines of ``[group,]topic,partition,offset``. Raises UsageError with the number of a malformed line."""
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(_rows_of(text), 1):
         if not row:
@@ -159,7 +155,6 @@ def _rows_of(text: str) -> list[list[str]]:
 
 
 def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
-    """Return new offsets as ``read_plan`` takes them, in the format of Kafka's own tool."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     for group_id, moved in offsets.items():
@@ -170,7 +165,7 @@ def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
 
 @dataclass(slots=True)
 class Moved:
-    """What became of one group: where it was, where it goes, and its description, None for one that does not exist."""
+    """Offsets of a group before and after; ``about`` is None for a group that does not exist."""
 
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
@@ -184,16 +179,11 @@ class Moved:
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
-        """Return what is committed when it is done."""
         return self.with_metadata or self.after
 
 
 def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execute: bool) -> Moved:
-    """Return where a group goes; with ``execute`` it is there.
-
-    Partitions that the coordinator refuses are in ``failed``. Raises NothingThere for what does not exist,
-    RefusedByState for a group that has members.
-    """
+    """Plan the offsets of a group, or commit them with ``execute``. Raises NothingThere, RefusedByState."""
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
@@ -222,7 +212,6 @@ def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execut
 
 
 def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
-    """Return each partition, and what its move skips or reads again."""
     return [
         MovedPartition(
             group=group_id,
@@ -241,8 +230,8 @@ def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
 
 
 def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
-    """Return where ``target`` goes: to all that ``source`` has committed, with its metadata; with ``execute`` it is
-    there. Raises UsageError for a group and itself, NothingThere, RefusedByState for a target that has members."""
+    """Plan to copy the offsets of ``source`` with their metadata, or commit them with ``execute``. Raises
+    UsageError, NothingThere, RefusedByState."""
     if source == target:
         raise UsageError(f"{source!r} and {target!r} are the same group")
     describe(admin, source)
@@ -263,12 +252,11 @@ def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> M
 
 
 def deleted_rows(partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int]) -> list[DeletedOffset]:
-    """Return partitions whose offsets are forgotten, with what was committed, as values."""
     return [DeletedOffset(topic=tp.topic, partition=tp.partition, offset=committed[tp]) for tp in partitions]
 
 
 def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
-    """Return those of the partitions that ``--topic`` names. Raises UsageError for what is no such text."""
+    """Return the committed partitions that ``--topic`` names. Raises UsageError."""
     chosen: set[TopicPartition] = set()
     for text in topics:
         name, _, numbers = text.partition(":")

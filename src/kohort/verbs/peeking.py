@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
-from kohort.results.groups import PeekedHeader, PeekedRecord
+from kohort.results.groups import GroupPeek, PeekedHeader, PeekedRecord
 from kohort.verbs.groups import describe, ends_of
 from kohort.verbs.refusals import NothingThere
 from kohort.watch.asking import ADMIN_MS
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
 
+ConsumerWith = Callable[[Mapping[str, Any]], "Consumer"]
 POLL_MS: Final = 500
 PEEK_OPTIONS: Final = {
     "allow.auto.create.topics": False,
@@ -26,8 +28,8 @@ PEEK_OPTIONS: Final = {
 """Whatever a file of options says: what an open transaction holds back is what people look for."""
 
 
-def where_it_is(admin: Admin, group_id: str, partition: TopicPartition) -> tuple[int, int, int]:
-    """Return what the group has committed, the first offset and the end. Raises NothingThere where there is none."""
+def where_it_is(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
+    """Return the committed offset and both ends of the log. Raises NothingThere."""
     describe(admin, group_id)
     starts, ends = ends_of(admin, [partition], "earliest"), ends_of(admin, [partition], "latest")
     if partition not in ends:
@@ -35,11 +37,11 @@ def where_it_is(admin: Admin, group_id: str, partition: TopicPartition) -> tuple
     at = admin.list_group_offsets(group_id, [partition], timeout_ms=ADMIN_MS)[partition]
     if at is None:
         raise NothingThere(f"group {group_id!r} has committed nothing for {partition}")
-    return at.offset, starts[partition], ends[partition]
+    return Ends(at.offset, starts[partition], ends[partition])
 
 
 def read_between(consumer: Consumer, partition: TopicPartition, first: int, behind: int) -> list[Record]:
-    """Return the records from ``first`` to before ``behind``; fewer where a log was compacted."""
+    """Return the records of a range; compaction may have removed some."""
     consumer.assign([partition])
     consumer.seek(partition, first)
     found: list[Record] = []
@@ -51,13 +53,35 @@ def read_between(consumer: Consumer, partition: TopicPartition, first: int, behi
     return found
 
 
+class Ends(NamedTuple):
+    """Committed offset of a group, and both ends of the log."""
+
+    committed: int
+    start: int
+    end: int
+
+
+def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, ends: Ends, around: range) -> GroupPeek:
+    """Read the records ``around`` the committed offset: from its start before it to its stop after it."""
+    first, behind = max(ends.start, ends.committed + around.start), min(ends.end, ends.committed + around.stop)
+    with consumer_with(PEEK_OPTIONS) as consumer:
+        records = read_between(consumer, partition, first, behind) if first < behind else []
+    return GroupPeek(
+        group=group,
+        topic=partition.topic,
+        partition=partition.partition,
+        committed=ends.committed,
+        log_start_offset=ends.start,
+        log_end_offset=ends.end,
+        records=[peeked(record, ends.committed) for record in records],
+    )
+
+
 def read_word(offset: int, committed: int) -> str:
-    """Return whether the group has read a record: ``yes``, ``next``, ``no``."""
     return "yes" if offset < committed else ("next" if offset == committed else "no")
 
 
 def peeked(record: Record, committed: int) -> PeekedRecord:
-    """Return a record for programs."""
     return PeekedRecord(
         read=read_word(record.offset, committed),
         offset=record.offset,

@@ -19,7 +19,6 @@ _SHOWN: Final = 5
 
 
 def pipeline_stands(file: Path) -> PipelineStands:
-    """Return where the pipeline of a file stands. Raises ConfigError for a file that is none, MissingExtra."""
     from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
@@ -42,7 +41,7 @@ def pipeline_stands(file: Path) -> PipelineStands:
 
 
 def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Return the last micro-batches, the newest last: number, when it was done, its rows and dead letters."""
+    """Return the last micro-batches, the newest last."""
     from kohort.spark.pipeline.ledger import Entry
 
     files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]

@@ -31,8 +31,8 @@ def predict(
     *,
     compare: bool = False,
 ) -> GroupWhatIf:
-    """Return what the group of these looks would do, the last one being as it is now; ``asked`` are the options of
-    ``kohort group what-if``, by their names. Raises UsageError for what cannot be asked."""
+    """Predict a change of the sampled group; ``asked``: options of ``kohort group what-if`` by name. Raises
+    UsageError."""
     from kohort.insight.lag import lag_of
     from kohort.insight.what_if.draining import flow_of
     from kohort.insight.what_if.predict import Surroundings, what_if
@@ -49,7 +49,6 @@ def predict(
 
 
 def check_scenario(asked: Mapping[str, Any]) -> None:
-    """Raise UsageError for what does not go together, or is too much."""
     if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
         raise UsageError("--static goes with --add or --rolling-restart")
     if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):

@@ -6,12 +6,12 @@ from kohort.errors import KohortError
 
 
 class NothingThere(KohortError):
-    """What a command was to look at or to change is not there."""
+    """The object of a command does not exist."""
 
 
 class RefusedByState(KohortError):
-    """What a command was to do is not possible as things are; the text says what stands against it."""
+    """The state of a group, topic or node forbids a change."""
 
 
 class CheckNotMet(KohortError):
-    """What a command was asked to make sure of is not so; for commands that scripts go by."""
+    """A check of a command failed."""

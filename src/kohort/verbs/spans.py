@@ -14,7 +14,7 @@ _ISO: Final = re.compile(
 
 
 def milliseconds_of(text: str) -> int | None:
-    """Return the milliseconds of a duration in small letters; None for what is none."""
+    """Parse a duration in lower case; None if it is malformed."""
     iso = _ISO.fullmatch(text)
     if iso is not None and any(iso.groups()):
         return int(sum(float(n or 0) * UNIT_MS[unit] for n, unit in zip(iso.groups(), "dhms", strict=True)))

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 
 class OpenTransaction(NamedTuple):
-    """What a partition has open."""
-
     partition: TopicPartition
     producer: ProducerState
 
 
 @dataclass(slots=True)
 class HangingFound:
-    """What was found in so many partitions; ``errors`` are of those that did not tell, and of coordinators."""
+    """Hanging transactions in ``partitions`` partitions; ``errors``: brokers and coordinators that failed."""
 
     partitions: int = 0
     transactions: list[HangingTransactionRow] = field(default_factory=list)
@@ -41,9 +39,7 @@ class HangingFound:
 
 def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingFound:
     """Return the hanging transactions of these topics, or of all, whose producers are silent for ``silent_ms``.
-
-    Raises ApiError for a topic that is not there, and where a broker does not tell which transactions it coordinates.
-    """
+    Raises ApiError."""
     wanted = _partitions_of(admin, topics)
     found = HangingFound(len(wanted))
     suspects = [
@@ -65,8 +61,7 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Tell whether no coordinator has the partition in a transaction of this id; of one that does not tell it is not
-    said."""
+    """Return whether no coordinator has the partition in a transaction of this id; False if it failed."""
     if name is None:
         return True
     if name in described.errors:
@@ -75,7 +70,7 @@ def _hangs(partition: TopicPartition, name: str | None, described: Results[str, 
 
 
 def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
-    """Return what a partition has open from this offset on. Raises NothingThere, which names what is open instead."""
+    """Return the transaction that begins at this offset. Raises NothingThere, which names the open ones."""
     known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
     there = [producer for producer in known if producer.transaction_start_offset is not None]
     for producer in there:
@@ -87,7 +82,7 @@ def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenT
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Return the transaction as its coordinator knows it, if it has the partition in it: then it does not hang."""
+    """Return the transaction if its coordinator has the partition in it; then it does not hang."""
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None
@@ -106,7 +101,7 @@ def _partitions_of(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
 
 
 def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[KohortError]) -> list[OpenTransaction]:
-    """Return what these partitions have open, sorted; the errors of those that do not tell go to ``errors``."""
+    """Return the open transactions of these partitions, sorted."""
     known = admin.describe_producers(partitions, timeout_ms=ADMIN_MS)
     errors += known.errors.values()
     return [
@@ -118,7 +113,7 @@ def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[Ko
 
 
 def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[KohortError]) -> list[OpenTransaction]:
-    """Return those that are open at a second look: others ended in order while coordinators were asked."""
+    """Return those that are still open, since some ended during the search."""
     if not left:
         return []
     there = {
@@ -133,7 +128,7 @@ def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[Koho
 
 
 def _names_of(admin: Admin, transactions: Sequence[OpenTransaction]) -> dict[int, str]:
-    """Return the transactional ids of their producer ids, as far as a coordinator knows such."""
+    """Return the transactional ids by producer id, as coordinators know them."""
     wanted = sorted({transaction.producer.producer_id for transaction in transactions})
     listed = admin.list_transactions(producer_ids=wanted, timeout_ms=ADMIN_MS)
     return {listing.producer_id: listing.transactional_id for listing in listed}

@@ -42,7 +42,7 @@ Resource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the options of a command name: resources with their pattern, principals, hosts, operations."""
+    """ACLs or parts of ACLs that a command names."""
 
     resources: tuple[Resource, ...]
     pattern: str | None
@@ -59,7 +59,7 @@ class Chosen:
         return [name for of, name in self.resources if of == kind]
 
     def rights(self) -> list[tuple[Resource, str]]:
-        """Return each resource with each operation. Raises UsageError where the options do not go together."""
+        """Return pairs of resource and operation. Raises UsageError."""
         if not (self.produces or self.consumes):
             if self.idempotent:
                 raise click.UsageError("--idempotent goes with --producer")
@@ -84,7 +84,7 @@ class Chosen:
         return list(dict.fromkeys(found))
 
     def bindings(self) -> list[AclBinding]:
-        """Return the ACLs that are meant. Raises UsageError where something is missing."""
+        """Return the named ACLs. Raises UsageError."""
         from kohort.client.admin.acls import AclBinding
 
         if not self.allowed and not self.denied:
@@ -100,7 +100,7 @@ class Chosen:
         ]
 
     def filters(self) -> list[AclBindingFilter]:
-        """Return what finds the ACLs that are meant: what is not said may be anything."""
+        """Return filters of the named ACLs; a part that is missing matches anything."""
         from kohort.client.admin.acls import AclBindingFilter
 
         if self.produces or self.consumes:
@@ -122,7 +122,7 @@ class Chosen:
 
 
 def acl_options(command: F) -> F:
-    """Give a command the options that choose ACLs, as the argument ``chosen``."""
+    """Give a command the options of ACLs, as the argument ``chosen``."""
 
     @wraps(command)
     def with_chosen(*args: Any, **options: Any) -> Any:
@@ -175,14 +175,13 @@ def _resources(options: dict[str, Any]) -> list[Resource]:
 
 
 def check_principal(text: str) -> None:
-    """Raise UsageError for a name without its type, which no broker takes."""
     if not text.partition(":")[1]:
         raise click.UsageError(f"{text!r} is no principal: expected TYPE:NAME, such as User:{text}")
 
 
 @contextmanager
 def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
-    """Around what needs an authorizer. Raises KohortError that says how brokers get one, where they have none."""
+    """Tell how a broker gets an authorizer, if it has none."""
     try:
         yield
     except ApiError as error:

@@ -11,7 +11,6 @@ from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, DURATION, Duration, confirm, yes_option
 from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import print_table
-from kohort.cli.terminal.wording import HEADINGS, of_client, rounded, vitals_of
 from kohort.results.cluster import (
     ClientsShown,
     PushedValue,
@@ -30,6 +29,16 @@ if TYPE_CHECKING:
 
 KIND: Final = "client_metrics"
 OPTIONS: Final = ("interval.ms", "metrics", "match")
+CONSUMER: Final = "org.apache.kafka.consumer."
+VITALS: Final = (
+    ("POLL-IDLE", f"{CONSUMER}poll.idle.ratio.avg"),
+    ("LAST-POLL-S", f"{CONSUMER}last.poll.seconds.ago"),
+    ("POLL-MAX-MS", f"{CONSUMER}time.between.poll.max"),
+    ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
+    ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
+)
+"""What the table shows of a consumer: by Kafka's names."""
+HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 
 
 @click.group("client-metrics", short_help="Metrics that clients push: what is asked for, and what they said.")
@@ -174,7 +183,7 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
         raise NothingThere(f"{cluster.address} keeps nothing that clients pushed, or nobody has pushed anything")
     chosen = [report for report in found if group is None or report.group == group]
     if client is not None:
-        chosen = of_client(chosen, client)
+        chosen = [report for report in chosen if client in (report.client_id, report.client_instance_id)]
     if not chosen and (client is not None or group is not None):
         whom = f"client {client!r}" if client is not None else f"member of {group!r}"
         raise NothingThere(f"no {whom} has pushed anything in that time (kohort client-metrics show has all)")
@@ -224,3 +233,13 @@ def _client(report: ClientReport, metric: str) -> PushingClient:
             if one.name.startswith(metric)
         ],
     )
+
+
+def vitals_of(report: ClientReport, now_ms: int) -> list[float | int | None]:
+    values = {one.name: one.value for one in report.values if not one.labels}
+    told = [None if name not in values else rounded(values[name]) for _, name in VITALS]
+    return [max(now_ms - report.at_ms, 0) // 1000, *told]
+
+
+def rounded(value: float) -> float | int:
+    return int(value) if value == int(value) else round(value, 3)

@@ -8,8 +8,7 @@ import click
 
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, partition_in
-from kohort.cli.terminal.output import output_of, print_result
-from kohort.cli.terminal.show import print_table
+from kohort.cli.terminal.output import output_of, report
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
 from kohort.notes import printable
@@ -38,12 +37,9 @@ def list_nodes(cluster: ClusterAccess, output: str) -> None:
     """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
     with cluster.admin() as admin:
         found, without = nodes_of(admin)
-    if output != "table":
-        print_result(NodesListed(nodes=found), output)
-        return
-    columns = ["node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms"]
-    print_table([c.replace("_", " ") for c in columns], [[getattr(entry, c) for c in columns] for entry in found])
-    if without:
+    fields = ("node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms")
+    report(output, NodesListed(nodes=found), {field.replace("_", " "): field for field in fields})
+    if without and output == "table":
         click.echo(f"{without} partitions have no leader: none of their replicas is up", err=True)
 
 

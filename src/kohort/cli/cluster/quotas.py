@@ -23,7 +23,7 @@ PARTS: Final = ("user", "client", "ip")
 
 
 def entity_options(command: F) -> F:
-    """Give a command the options that say whose quotas, as the argument ``entity``."""
+    """Give a command the options of a quota's entity, as the argument ``entity``."""
 
     @wraps(command)
     def with_entity(*args: Any, **options: Any) -> Any:
@@ -158,6 +158,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Return whose quota it is, as Kafka has it: of the types that count, null is the default."""
+    """Return an entity as Kafka encodes it: null is the default of its type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

@@ -158,7 +158,7 @@ def _counted(partitions: int) -> str:
 
 
 def raise_all(errors: dict[str, Any]) -> None:
-    """Print all errors but the last, and raise that, so that each is said and the command fails."""
+    """Print all errors but the last, and raise that."""
     *others, last = errors.values() or (None,)
     for error in others:
         click.echo(printable(f"kohort topics: {error}"), err=True)

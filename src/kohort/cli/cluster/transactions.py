@@ -80,7 +80,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
 
 def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *, yes: bool) -> None:
-    """Abort what a partition has open from an offset on, by a marker of its own; ask before, unless ``yes``."""
+    """Abort an open transaction of a partition with a marker in its log."""
     from kohort.verbs.transactions import open_at
 
     found = open_at(admin, partition, start_offset)
@@ -95,7 +95,6 @@ def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *,
 
 
 def question(admin: Admin, found: OpenTransaction) -> str:
-    """Return what is asked before a transaction is aborted: whose it is, and whether its coordinator knows of it."""
     from kohort.verbs.transactions import known_to_coordinator
 
     producer = found.producer

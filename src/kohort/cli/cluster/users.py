@@ -99,7 +99,7 @@ def add(
 
 
 def password_of(user: str, env: str | None, file: str | None) -> Secret:
-    """Return the password from where it was said to be, or ask for it. Raises UsageError, KohortError."""
+    """Read the password, or prompt for it. Raises UsageError, KohortError."""
     if env is not None and file is not None:
         raise click.UsageError("--password-env, --password-file: choose one")
     if env is not None:

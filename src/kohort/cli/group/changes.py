@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 
 import click
 
-from kohort.cli.group.chosen import chosen_groups, in_ranges, is_one, raise_last, several_groups
+from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
 from kohort.cli.terminal.cluster import (
     ClusterAccess,
     cluster_options,
@@ -19,6 +19,7 @@ from kohort.cli.terminal.cluster import (
 from kohort.cli.terminal.options import ADMIN_MS, Duration, confirm, with_options, yes_option
 from kohort.cli.terminal.output import output_of, print_result, report_lines
 from kohort.cli.terminal.show import cell, harmless, print_prose, print_table
+from kohort.cli.terminal.wording import in_ranges
 from kohort.errors import KohortError, UsageError
 from kohort.results.groups import MembersRemoved, OffsetsDeleted, OffsetsReset, RefusedGroup
 from kohort.verbs.groups import (
@@ -124,7 +125,6 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
 
 
 def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
-    """Return where to. Raises UsageError unless it is said once."""
     values = {name: given[name.replace("-", "_")] for name in TARGETS}
     chosen = [name for name, value in values.items() if value is not None and value is not False]
     if len(chosen) != 1:
@@ -143,7 +143,6 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
 
 
 def text_of_file(file: IO[str]) -> str:
-    """Return what a file says. Raises BadParameter for one that is no text."""
     try:
         return file.read()
     except UnicodeDecodeError:
@@ -151,7 +150,6 @@ def text_of_file(file: IO[str]) -> str:
 
 
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
-    """Print where groups go, and what that skips or reads again."""
     for group_id, each in moved.items():
         for gone in each.gone:
             text = f"group {group_id!r} stays where it is in {gone}, which does not exist"
@@ -175,7 +173,7 @@ def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output:
 
 
 def what_it_takes(group_id: str, moved: Moved) -> str:
-    """Return what is to be done so that the plan is carried out."""
+    """Return what makes the plan executable."""
     if moved.about is None:
         return f"group {group_id!r} does not exist; add --execute, and it does"
     if not moved.about.members:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,6 @@ from kohort.cli.terminal.cluster import complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, with_options
 from kohort.cli.terminal.show import harmless
 from kohort.errors import KohortError
-from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -27,12 +25,11 @@ several_groups = with_options(
 
 
 def is_one(given: Mapping[str, Any]) -> bool:
-    """Tell whether exactly one group is named."""
     return len({*given["names"], *given["more"]}) == 1 and not given["all_groups"]
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the groups that are named, or all. Raises UsageError where neither is said, or both."""
+    """Return the named groups, or all. Raises UsageError for neither and for both."""
     names = list(dict.fromkeys(named))
     if bool(names) == every:
         raise click.UsageError("say which groups: GROUP, or --all-groups")
@@ -42,20 +39,8 @@ def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[st
 
 
 def raise_last(errors: Sequence[KohortError]) -> None:
-    """Raise the last of them, if there is any; the others are said on stderr."""
+    """Raise the last error, after printing the others."""
     for error in errors[:-1]:
         click.echo(harmless(f"kohort group: {error}"), err=True)
     if errors:
         raise errors[-1]
-
-
-def in_ranges(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions in short: ``orders:0-3,7;payments:1``."""
-    numbers = by_topic(sorted(set(partitions)))
-    return ";".join(f"{topic}:{_ranges(of_topic)}" for topic, of_topic in numbers.items())
-
-
-def _ranges(numbers: list[int]) -> str:
-    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
-    ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
-    return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in zip(starts, ends, strict=True))

@@ -7,13 +7,12 @@ tool leaves an instance id blank.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kohort.cli.group.chosen import chosen_groups, in_ranges, is_one, raise_last, several_groups
+from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
 from kohort.cli.groups.sampling import GroupsSeen, Looks, look_at_groups, look_options, tell_unseen
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
@@ -21,35 +20,30 @@ from kohort.cli.terminal.options import DURATION
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table
 from kohort.cli.terminal.wording import (
-    HEADINGS,
     eta_text,
+    in_ranges,
     lag_time_text,
     last_rebalance_text,
+    places,
     print_fact,
     rate_text,
     span_text,
-    unlabelled,
-    vitals_of,
 )
 from kohort.errors import KohortError
-from kohort.model import TopicPartition, by_topic
+from kohort.model import by_topic
 from kohort.results.groups import (
     GroupDescribed,
     GroupMemberRow,
     GroupPartitionRow,
     GroupsDescribed,
-    MemberMetrics,
     TopicLagRow,
 )
-from kohort.verbs.client_reports import BACK_MS, read_reports
 from kohort.verbs.describing import coordinators, described
 from kohort.verbs.groups import is_missing, no_such_group
 from kohort.verbs.refusals import CheckNotMet
 
 if TYPE_CHECKING:
-    from kohort.client.admin.model import MemberDescription
     from kohort.insight.findings.groups import GroupFinding, MemberFinding, PartitionFinding
-    from kohort.telemetry.report import ClientReport
 
 HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
@@ -81,14 +75,11 @@ Examples:
 @click.option("--state", "view", flag_value="state", help="State, coordinator, assignor and health.")
 @click.option("--behind", is_flag=True, help="Only partitions with a lag, or with an unknown one.")
 @click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above, as 1000 or 30s.")
-@click.option("--client-metrics", is_flag=True, help="With --members: metrics that their clients pushed (KIP-714).")
 @click.option("--verbose", is_flag=True, help="More columns: epochs, targets, rates, reasons.")
 @look_options
 @cluster_options
 @output_of(GroupDescribed)
 def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str, verbose: bool, **given: Any) -> None:
-    if given["client_metrics"] and view != "members" and output == "table":
-        raise click.UsageError("--client-metrics goes with --members")
     limit = limit_of(given["fail_above"])
     left_out: list[KohortError] = []
     with cluster.admin() as admin:
@@ -98,11 +89,9 @@ def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str,
             error = seen.errors.pop(name)
             left_out.append(no_such_group(admin, name) if is_missing(error) else error)
         nodes = coordinators(admin) if seen.groups else {}
-        reports = (read_reports(cluster.consumer, admin, BACK_MS) if given["client_metrics"] else None) or ()
     if is_one(given) and left_out:
         raise left_out[0]
-    pushed = MemberReports(reports)
-    found = [_described(seen, status, nodes, pushed, behind=given["behind"]) for status in seen.groups]
+    found = [_described(seen, status, nodes, behind=given["behind"]) for status in seen.groups]
     if output != "table":
         print_result(found[0] if is_one(given) else GroupsDescribed(groups=found), output)
     else:
@@ -112,8 +101,7 @@ def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str,
             print_prose(status.sentence, err=True)
             if note := reconciling_note(group) or unowned_note(group):
                 print_prose(note, err=True)
-            table = VIEWS[view](group, status, verbose=verbose)
-            print_table(*(pushed.beside(table, group) if given["client_metrics"] else table))
+            print_table(*VIEWS[view](group, status, verbose=verbose))
             if view == "state":
                 for fact in status.evidence:
                     print_fact("EVIDENCE", f"{fact.kind}: {fact.value}", err=True)
@@ -124,11 +112,9 @@ def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str,
         click.get_current_context().exit(exit_code_of(unseen))
 
 
-def _described(
-    seen: GroupsSeen, status: GroupFinding, nodes: dict[int, str], pushed: MemberReports, *, behind: bool
-) -> GroupDescribed:
+def _described(seen: GroupsSeen, status: GroupFinding, nodes: dict[int, str], *, behind: bool) -> GroupDescribed:
     about, snapshot = seen.descriptions[status.group], seen.snapshots[status.group]
-    group = described(about, snapshot, nodes.get(about.coordinator_id), status, pushed.of)
+    group = described(about, snapshot, nodes.get(about.coordinator_id), status)
     if behind:
         late = {(p.topic, p.partition) for p in status.partitions if p.lag is None or p.blame != "none"}
         group.partitions[:] = [row for row in group.partitions if (row.topic, row.partition) in late]
@@ -271,47 +257,14 @@ def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -
 VIEWS = {"offsets": offsets_table, "topics": topics_table, "members": members_table, "state": state_table}
 
 
-def _places(names: Iterable[str]) -> list[TopicPartition]:
-    return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
-
-
 def _ranges(names: Iterable[str]) -> str:
-    return in_ranges(_places(names))
+    return in_ranges(places(names))
 
 
 def numbered(names: Iterable[str]) -> str:
     """Return partitions as Kafka's tool does: ``orders:0,1,2;payments:1``."""
-    numbers = by_topic(sorted(set(_places(names))))
+    numbers = by_topic(sorted(set(places(names))))
     return ";".join(f"{topic}:{','.join(map(str, of_topic))}" for topic, of_topic in sorted(numbers.items()))
-
-
-class MemberReports:
-    """The last metrics that clients pushed (KIP-714), by member."""
-
-    def __init__(self, reports: Sequence[ClientReport]) -> None:
-        self._by_group: dict[str | None, list[ClientReport]] = {}
-        for report in reports:
-            self._by_group.setdefault(report.group, []).append(report)
-        self._of_members: dict[tuple[str, str], ClientReport] = {}
-
-    def of(self, group: str, member: MemberDescription) -> MemberMetrics | None:
-        from kohort.telemetry.report import report_of_member
-
-        reports = self._by_group.get(group, [])
-        report = report_of_member(reports, group, member.member_id, member.client_id, member.client_host)
-        if report is None:
-            return None
-        self._of_members[group, member.member_id] = report
-        return MemberMetrics(pushed_at_ms=report.at_ms, values=unlabelled(report))
-
-    def beside(self, table: CellTable, group: GroupDescribed) -> CellTable:
-        """Return the table of the group's members with their metrics in further columns."""
-        now_ms = time.time_ns() // 1_000_000
-        nothing = [None] * len(HEADINGS)
-        found = [self._of_members.get((group.group, member.member_id)) for member in group.members]
-        cells = [nothing if report is None else vitals_of(report, now_ms) for report in found]
-        rows = [(*row, *more) for row, more in zip(table.rows, cells, strict=True)]
-        return CellTable((*table.columns, *HEADINGS), rows)
 
 
 class LagLimit(NamedTuple):

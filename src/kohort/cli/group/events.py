@@ -52,12 +52,10 @@ def events(
     if follow:
         if output == "json":
             raise click.UsageError("--follow has no end, and JSON would have one: take --output ndjson")
-        for entries in follow_journal(cluster, group_id, from_ms, store):
-            show_events([e for e in entries if e.at_ms >= from_ms], output)
+        for new in follow_journal(cluster, group_id, from_ms, store):
+            show_events([entry for entry in new if entry.at_ms >= from_ms], output)
         return
-    entries = read_journal(cluster, group_id, store)
-    if not entries:
-        raise nothing_known(cluster, group_id)
+    entries = known_entries(cluster, group_id, store)
     found = [entry for entry in entries if entry.at_ms >= from_ms]
     if output == "json":
         print_result(GroupEvents(group=group_id, events=find_events(found)), output)
@@ -66,7 +64,6 @@ def events(
 
 
 def show_events(entries: list[JournalEntry], output: str) -> None:
-    """Print entries, a line each."""
     if output == "ndjson":
         print_lines(line_of(GroupEvents, event) for event in find_events(entries))
         return
@@ -75,19 +72,20 @@ def show_events(entries: list[JournalEntry], output: str) -> None:
 
 
 def event_line(event: EventFinding) -> str:
-    """Return when, what kind, and the sentence."""
     seen = "~" if event.observed else " "
     return f"{time_text(event.at_ms)[:-4]} {seen}{event.kind:<18}  {cell(event.sentence)}"
 
 
 def since_ms(since: int | None) -> int:
-    """Return the time that ``--since`` means; 0 without it."""
     return 0 if since is None else max(0, int(time.time() * 1000) - since)
 
 
-def nothing_known(cluster: ClusterAccess, group_id: str) -> NothingThere:
-    """Return the error that the journal is silent about a group."""
-    return NothingThere(f"the journal of {cluster.address} has nothing of group {group_id!r}")
+def known_entries(cluster: ClusterAccess, group_id: str, store: Path | None) -> list[JournalEntry]:
+    """Return the journal of a group. Raises NothingThere if it has no entry."""
+    entries = read_journal(cluster, group_id, store)
+    if not entries:
+        raise NothingThere(f"the journal of {cluster.address} has nothing of group {group_id!r}")
+    return entries
 
 
 FENCED_HELP = """Show the requests of GROUP's members that were refused, by who sent them, and what that means.
@@ -112,9 +110,7 @@ Examples:
 @output_of(GroupFenced)
 def fenced(group_id: str, since: int | None, store: Path | None, cluster: ClusterAccess, output: str) -> None:
     from_ms = since_ms(since)
-    entries = read_journal(cluster, group_id, store)
-    if not entries:
-        raise nothing_known(cluster, group_id)
+    entries = known_entries(cluster, group_id, store)
     found = [this for this in find_fenced(entries) if this.last_at_ms >= from_ms]
     if output != "table":
         print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_from_outside(entries)), output)
@@ -129,7 +125,6 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
 
 
 def print_culprit(this: FencedFinding) -> None:
-    """Print what one sender did."""
     requests = ", ".join(f"{cell(api)} {number}" for api, number in this.by_api.items())
     click.echo(
         f"{this.verdict.upper()}  {cell(name_of_member(this.who))}  {cell(this.error)}  ({ago(this.last_at_ms)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 import click
@@ -10,10 +11,11 @@ from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete
 from kohort.cli.terminal.options import partition_in
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table, time_text
-from kohort.model import Record, TopicPartition
+from kohort.model import TopicPartition
 from kohort.notes import one_line
-from kohort.results.groups import GroupPeek
-from kohort.verbs.peeking import PEEK_OPTIONS, peeked, read_between, read_word, where_it_is
+from kohort.results.groups import GroupPeek, PeekedRecord
+from kohort.verbs.peeking import peek as read_around
+from kohort.verbs.peeking import where_it_is
 
 PEEK_HELP = """Show the records of a partition around what GROUP has committed: what it read last, what it reads next.
 
@@ -25,7 +27,6 @@ Examples:
   kohort group peek my-group orders:3
   kohort group peek my-group orders:3 -B 0 -A 1 --output json | jq .records
 """
-POLL_MS: Final = 500
 MOST: Final = 1000
 
 
@@ -39,23 +40,18 @@ MOST: Final = 1000
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:
     partition = partition_in(place, given_as="TOPIC:PARTITION")
     with cluster.admin() as admin:
-        committed, start, end = where_it_is(admin, group_id, partition)
-    first, behind = max(start, committed - before), min(end, committed + after)
-    with cluster.consumer(PEEK_OPTIONS) as consumer:
-        records = read_between(consumer, partition, first, behind) if first < behind else []
+        ends = where_it_is(admin, group_id, partition)
+    result = read_around(cluster.consumer, group_id, partition, ends, range(-before, after))
     if output != "table":
-        rows = [peeked(record, committed) for record in records]
-        about = {"log_start_offset": start, "log_end_offset": end, "committed": committed}
-        result = GroupPeek(group=group_id, topic=partition.topic, partition=partition.partition, records=rows, **about)
         print_result(result, output)
         return
     columns = ("READ", "OFFSET", "TIME", "KEY", "VALUE")
-    print_table(columns, [cells(record, committed) for record in records], none="no records there")
-    print_prose(standing(partition, committed, start, end), err=True)
+    print_table(columns, [cells(record) for record in result.records], none="no records there")
+    print_prose(standing(partition, *ends), err=True)
 
 
 def standing(partition: TopicPartition, committed: int, start: int, end: int) -> str:
-    """Return where the group is in the partition, in a sentence."""
+    """Compare the committed offset with the ends of the log, in a sentence."""
     if committed > end:
         return f"{partition}: committed {committed}, beyond the end of the log, {end}"
     if committed < start:
@@ -65,12 +61,12 @@ def standing(partition: TopicPartition, committed: int, start: int, end: int) ->
     return f"{partition}: committed {committed}, {end - committed} behind the end of the log, {end}"
 
 
-def cells(record: Record, committed: int) -> tuple[object, ...]:
-    """Return the row of a record."""
-    when = None if record.timestamp_ms < 0 else time_text(record.timestamp_ms).removesuffix(" UTC")
-    return read_word(record.offset, committed), record.offset, when, _shown(record.key), _shown(record.value)
+def cells(record: PeekedRecord) -> tuple[object, ...]:
+    when = None if record.timestamp_ms is None else time_text(record.timestamp_ms).removesuffix(" UTC")
+    return record.read, record.offset, when, _shown(record.key), _shown(record.value)
 
 
-def _shown(data: bytes | None) -> str | None:
-    """Return bytes as text on one line, escaped and cut."""
-    return None if data is None else one_line(data.decode("utf-8", "backslashreplace"))
+def _shown(text: str | dict[str, str] | None) -> str | None:
+    if isinstance(text, dict):
+        text = base64.b64decode(text["base64"]).decode("utf-8", "backslashreplace")
+    return None if text is None else one_line(text)

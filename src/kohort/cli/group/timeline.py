@@ -13,16 +13,15 @@ from typing import Final, NamedTuple
 
 import click
 
-from kohort.cli.group.chosen import in_ranges
-from kohort.cli.group.events import nothing_known, since_ms, since_option
-from kohort.cli.groups.journal import read_journal, store_option
+from kohort.cli.group.events import known_entries, since_ms, since_option
+from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import cell, time_text
+from kohort.cli.terminal.wording import in_ranges, places
 from kohort.insight.findings.model import name_of_member
 from kohort.insight.findings.timeline import ColumnFinding, LaneFinding, TimelineFinding, find_timeline
 from kohort.insight.names import seconds
-from kohort.model import TopicPartition
 from kohort.results.groups import GroupTimeline
 
 NAME_MAX: Final = 18
@@ -35,8 +34,7 @@ PLAIN_TOO: Final = {ord(NOBODY): ".", ord(SILENT): ".", ord("…"): "~"}
 
 
 class TextCell(NamedTuple):
-    """What a lane has in one column: its text, the marks, whether the line goes through, and which shares of the column
-    (from 0.0 to 1.0) it was silent."""
+    """A lane in one column: text, marks, whether the line continues, silent shares (0.0 to 1.0)."""
 
     text: str = ""
     marks: str = ""
@@ -46,15 +44,12 @@ class TextCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextLane:
-    """A lane as it is drawn: its name, and a cell for each column."""
-
     name: str
     cells: tuple[TextCell, ...]
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
-    """Return the lines of a timeline, each at most ``width`` characters long; ``by`` is member or partition, ``plain``
-    for terminals that have ASCII alone."""
+    """Return lines of at most ``width`` characters; ``by``: member or partition, ``plain``: ASCII."""
     one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
@@ -91,7 +86,6 @@ def _head(column: ColumnFinding) -> str:
 
 
 def _footnote(column: ColumnFinding) -> str:
-    """Return what the rebalance at the beginning of a column was about."""
     if column.cause is None:
         return ""
     who = f" {cell(name_of_member(column.trigger))}" if column.trigger is not None else ""
@@ -100,7 +94,6 @@ def _footnote(column: ColumnFinding) -> str:
 
 
 def _drawn(one: TextCell, room: int) -> str:
-    """Return a cell: the text, a line to its end where the member stays, and what happened there."""
     if not one.text and not one.marks:
         return " " * room
     tail = f" {one.marks}" if one.marks else ""
@@ -111,7 +104,7 @@ def _drawn(one: TextCell, room: int) -> str:
 
 
 def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
-    """Return a line as long as that, broken where the member was silent: one character at least of each silence."""
+    """Return a line, broken for at least one character of each silence."""
     line = [LINE] * max(length, 0)
     for begin, end in silent if line else ():
         first = min(int(begin * length), length - 1)
@@ -130,7 +123,7 @@ def _fit(text: str, room: int) -> str:
 
 
 def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return what a lane has at the end of a column, None where it was not there, and whether it stayed to its end."""
+    """Return the partitions at the end of a column, None if absent, and whether the member stayed."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -149,7 +142,7 @@ def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
 
 
 def _silent(lane: LaneFinding, column: ColumnFinding, now_ms: int) -> tuple[tuple[float, float], ...]:
-    """Return the shares of a column in which nothing was heard of the member."""
+    """Return the silent shares of a column."""
     until_ms = now_ms if column.until_ms is None else column.until_ms
     lasted_ms = until_ms - column.from_ms
     spans = (
@@ -183,11 +176,9 @@ def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
 
 
 def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
-    """Return partitions in short; where all are of one topic, their numbers alone."""
     if not names:
         return ""
-    places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
-    text = in_ranges(places)
+    text = in_ranges(places(names))
     return sign + cell(text.rpartition(":")[2] if one_topic else text)
 
 
@@ -234,9 +225,7 @@ def timeline(
     group_id: str, since: int | None, by: str, store: Path | None, cluster: ClusterAccess, output: str
 ) -> None:
     from_ms = since_ms(since)
-    entries = read_journal(cluster, group_id, store)
-    if not entries:
-        raise nothing_known(cluster, group_id)
+    entries = known_entries(cluster, group_id, store)
     now_ms = max(int(time.time() * 1000), entries[-1].at_ms)
     found = find_timeline(entries, group=group_id, from_ms=from_ms or entries[0].at_ms, until_ms=now_ms)
     if output != "table":

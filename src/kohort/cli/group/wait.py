@@ -39,7 +39,7 @@ LONGEST_ASK_MS: Final = 5_000
 
 @dataclass(slots=True)
 class Gate:
-    """What is waited for, and how far it has come."""
+    """Conditions of a wait, and its progress."""
 
     group_id: str
     stable: bool
@@ -53,7 +53,7 @@ class Gate:
     why: str = "nothing was seen of it"
 
     def look(self, snapshot: GroupSnapshot, now: float) -> bool:
-        """Take a look; tell whether what is waited for has been so for long enough."""
+        """Judge a sample; return whether the conditions held long enough."""
         total = lag_of([snapshot]).total
         lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
@@ -70,11 +70,10 @@ class Gate:
         return self.has_lasted(self.good_since, now)
 
     def has_lasted(self, since: float | None, now: float) -> bool:
-        """Tell whether it is so, and has been for as long as was asked for."""
         return since is not None and (now - since) * 1000 >= self.for_ms
 
     def lost(self, error: KohortError) -> None:
-        """Take it that the group could not be looked at."""
+        """Note a failed sample."""
         self.last = self.good_since = self.stable_since = None
         self.why = str(error)
 
@@ -116,7 +115,7 @@ def wait(group_id: str, cluster: ClusterAccess, output: str, **asked: object) ->
 
 
 def _until_open(admin: Admin, gate: Gate, deadline: float, every_ms: int) -> bool:
-    """Look until what is waited for is so, or time is up; tell whether the group was ever there."""
+    """Sample until the gate opens or the deadline passes; return whether the group ever existed."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_ASK_MS, ADMIN_MS))
@@ -149,7 +148,6 @@ def _until_open(admin: Admin, gate: Gate, deadline: float, every_ms: int) -> boo
 
 
 def _failure(gate: Gate, timeout_ms: int) -> KohortError:
-    """Return what ends a wait that was in vain."""
     if gate.max_lag is not None and (gate.was_stable or not gate.stable) and gate.last is not None:
         return CheckNotMet(f"group {gate.group_id!r} is further behind than {gate.max_lag}: {gate.why}")
     what = f"stable for {limit(gate.for_ms)}" if gate.stable else "there"
@@ -157,6 +155,6 @@ def _failure(gate: Gate, timeout_ms: int) -> KohortError:
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return what stays the same in a group that is stable."""
+    """Return the parts of a group that a rebalance changes."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

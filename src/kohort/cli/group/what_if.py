@@ -97,7 +97,6 @@ def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, *
 
 
 def assumptions_of(texts: Sequence[str]) -> Assumptions:
-    """Return what is assumed of clients. Raises UsageError for what is none of the names, or no time."""
     from kohort.insight.what_if.scenario import Assumptions
 
     found: dict[str, int] = {}
@@ -121,7 +120,7 @@ def assumptions_of(texts: Sequence[str]) -> Assumptions:
 
 
 def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
-    """Return looks at the group, the last one as it is now, and the racks of what it reads."""
+    """Return samples of the group, the last one as it is now, and the racks of its topics."""
     from kohort.watch.sampling import racks_of
 
     found: list[GroupSnapshot] = []

@@ -78,12 +78,11 @@ def why(
 
 
 def _lately(found: list[RebalanceFinding], from_ms: int) -> list[RebalanceFinding]:
-    """Return what happened from then on, and what was still going on then."""
     return [this for this in found if this.opened_at_ms + (this.took_ms or 0) >= from_ms]
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
-    """Return the last rebalances, all for 0, and what happened without one meanwhile."""
+    """Return the last rebalances, all for 0, and events without a rebalance between them."""
     rebalances = [this for this in found if this.end != "no_rebalance"]
     from_ms = rebalances[-last].opened_at_ms if 0 < last <= len(rebalances) else 0
     return [this for this in found if this.opened_at_ms >= from_ms]

@@ -8,6 +8,7 @@ import click
 
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table
+from kohort.cli.terminal.wording import print_fact
 from kohort.results.programs import CausesListed, Explained
 from kohort.verbs.explaining import cause_told, error_told, explained
 
@@ -29,7 +30,6 @@ Examples:
 
 
 def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Complete the causes, and the errors."""
     from kohort.errors import ErrorCode
     from kohort.insight.catalogue.table import CAUSES
 
@@ -64,12 +64,12 @@ def _show_cause(entry: CauseEntry, output: str) -> None:
         print_result(Explained(cause=cause_told(entry)), output)
         return
     print_prose(f"{entry.code}: {entry.sentence}")
-    _fact("PROOF", entry.proof)
+    print_fact("PROOF", entry.proof)
     for code, difference in entry.look_alikes:
-        _fact("NOT", f"{code}, where {difference}")
-    _fact("ADVICE", entry.advice or "nothing needs to be done")
+        print_fact("NOT", f"{code}, where {difference}")
+    print_fact("ADVICE", entry.advice or "nothing needs to be done")
     if entry.kafka_log is not None:
-        _fact("KAFKA", f"its broker's log then: {entry.kafka_log}")
+        print_fact("KAFKA", f"its broker's log then: {entry.kafka_log}")
 
 
 def _show_error(code: ErrorCode, output: str) -> None:
@@ -81,12 +81,8 @@ def _show_error(code: ErrorCode, output: str) -> None:
         return
     again = "the same request may be repeated" if code.retriable else "the same request would fail again"
     print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
-    _fact("ADVICE", entry.advice)
+    print_fact("ADVICE", entry.advice)
     if code:
-        _fact("RETRY", again)
+        print_fact("RETRY", again)
     if entry.causes:
-        _fact("SEE", ", ".join(entry.causes))
-
-
-def _fact(what: str, text: str) -> None:
-    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
+        print_fact("SEE", ", ".join(entry.causes))

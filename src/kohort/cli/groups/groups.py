@@ -12,7 +12,7 @@ from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import cell, print_prose, print_table
-from kohort.cli.terminal.wording import eta_text, lag_time_text, last_rebalance_text
+from kohort.cli.terminal.wording import eta_text, lag_time_text, last_rebalance_text, print_fact
 from kohort.insight.findings.doctor import SEVERITIES, DoctorFinding, examine, is_bad
 from kohort.results.groups import DoctorReport, GroupsListed
 from kohort.verbs.describing import idle_of, row_of, worst_first
@@ -59,7 +59,6 @@ def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output
 
 
 def cells_of(found: GroupFinding) -> tuple[object, ...]:
-    """Return a group in a line, as people read it."""
     idle = idle_of(found)
     members = len(found.members)
     return (
@@ -76,7 +75,7 @@ def cells_of(found: GroupFinding) -> tuple[object, ...]:
 
 
 def print_notes(seen: GroupsSeen, looks: Looks) -> None:
-    """Say on stderr what is missing from the table, and how it is had."""
+    """Print on stderr what the table lacks, and the option that adds it."""
     if seen.times_left_out and looks.append_times is None:
         text = "LAG-TIME is left out, since there are so many groups: --append-times 5000 asks the log at the worst"
         click.echo(text, err=True)
@@ -129,7 +128,7 @@ def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: s
 
 
 def without_findings(groups: Sequence[GroupFinding], looks: Looks) -> str:
-    """Return the sentence of a report without findings; a group of unknown health is not called healthy."""
+    """Return the sentence of a report without findings; unknown health is not called healthy."""
     if not groups:
         return "no group is visible here: nothing was examined"
     examined = f"{len(groups)} group{'s' * (len(groups) != 1)}"
@@ -141,16 +140,14 @@ def without_findings(groups: Sequence[GroupFinding], looks: Looks) -> str:
 
 
 def findings_of(seen: GroupsSeen) -> list[DoctorFinding]:
-    """Return what the rules find in all groups, the worst first."""
     found = [one for group in seen.groups for one in examine(group, seen.rebalances_of(group.group))]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.group))
 
 
 def print_finding(one: DoctorFinding) -> None:
-    """Print one finding: how bad, where, what; then evidence and advice."""
     print_prose(f"{one.severity.upper()}  {cell(one.group)}  {one.rule}: {one.sentence}", indent="  ")
     for fact in one.evidence[:FACTS_SHOWN]:
-        print_prose(f"{fact.kind}: {fact.value}", indent=" " * 12, first=f"  {'EVIDENCE':<10}")
+        print_fact("EVIDENCE", f"{fact.kind}: {fact.value}")
     if len(one.evidence) > FACTS_SHOWN:
-        click.echo(f"  {'':<10}and {len(one.evidence) - FACTS_SHOWN} more: --output json has them all")
-    print_prose(f"{one.advice}  (confidence: {one.confidence})", indent=" " * 12, first=f"  {'ADVICE':<10}")
+        print_fact("", f"and {len(one.evidence) - FACTS_SHOWN} more: --output json has them all")
+    print_fact("ADVICE", f"{one.advice}  (confidence: {one.confidence})")

@@ -32,8 +32,7 @@ store_option = click.option(
 def journal_of(
     cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
 ) -> Iterator[JournalSource | None]:
-    """Give the journal of a group, or of all, about since a time (None: since now); None where nobody keeps one. What
-    its reader could not read is told at the end."""
+    """Open the journal of a group, or of all, about since a time (None: now); None without a journal."""
     from kohort.watch.journal_source import JournalAccess, open_journal
 
     access = JournalAccess(cluster.consumer, admin, os.environ, store, tell)
@@ -50,13 +49,12 @@ def journal_of(
 
 
 def tell(text: str) -> None:
-    """Say something beside what is printed."""
     click.echo(harmless(text), err=True)
 
 
 def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
-    """Return the entries of a group, oldest first: of the journal on the cluster, else of one that `kohort watch` has
-    kept here, else read on the spot from ``__consumer_offsets``. Raises NothingThere where no group ever was."""
+    """Return the entries of a group, oldest first: of the cluster's journal, else of a watcher's file, else of
+    ``__consumer_offsets``. Raises NothingThere."""
     with cluster.admin() as admin:
         with journal_of(cluster, admin, group_id, 0, store) as source:
             entries = [] if source is None else source.read()
@@ -70,11 +68,8 @@ def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = Non
 def follow_journal(
     cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
 ) -> Iterator[list[JournalEntry]]:
-    """Yield the entries of a group that are there, as one list, and then those that come, without an end; an empty list
-    each time that nothing came for a while. What was written before ``since_ms`` need not be among them.
-
-    Raises NothingThere where no journal is kept.
-    """
+    """Yield the present entries of a group as one list, then new ones; an empty list after a while without any.
+    Raises NothingThere without a journal."""
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
             raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to have one")
@@ -86,7 +81,7 @@ def follow_journal(
 
 
 def tell_if_stale(source: JournalSource) -> bool:
-    """Say so where the watcher does not run any more; return whether that is so."""
+    """Print and return whether the watcher has stopped."""
     from kohort.watch.journal_source import is_stale
 
     if not is_stale(source, time.time() * 1000):
@@ -97,7 +92,7 @@ def tell_if_stale(source: JournalSource) -> bool:
 
 
 def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
-    """Read what the log still has of a group, and say how far back that is."""
+    """Read the records of a group that the log still has."""
     from kohort.watch.watcher import CONSUMER_OPTIONS, read_on_the_spot
 
     with cluster.consumer(CONSUMER_OPTIONS) as consumer:

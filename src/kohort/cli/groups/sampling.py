@@ -35,23 +35,17 @@ READ_S: Final = 2.0
 
 @dataclass(slots=True)
 class RecentRebalances:
-    """The rebalances of the last hour, by group."""
-
     by_group: dict[str, list[RebalanceFinding]] = field(default_factory=dict)
 
     def of(self, group: str) -> list[RebalanceFinding]:
-        """Return those of a group, oldest first."""
         return self.by_group.get(group, [])
 
 
 def recent_rebalances(
     cluster: ClusterAccess, admin: Admin, groups: Sequence[str], store: Path | None = None
 ) -> RecentRebalances | None:
-    """Return the rebalances of these groups in the last hour; None where there is no journal, or it must not be read,
-    or not in time, or its watcher does not run. All but the first are said on stderr.
-
-    Entries are read from further back, since a rebalance is told by what was before it.
-    """
+    """Return the rebalances of these groups in the last hour; None without a journal that is readable, current and
+    read in time. Entries from further back are read, since a rebalance is explained by what preceded it."""
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.observed.generation_records import BASELINE_MS
 
@@ -87,8 +81,7 @@ APPEND_MS: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How groups are looked at: for how long, and what may be asked of logs. ``append_times`` is None where the
-    command decides."""
+    """Options of sampling; ``append_times`` is None for the default."""
 
     watch_ms: int = 0
     append_times: int | None = None
@@ -99,7 +92,7 @@ class Looks:
 
 @dataclass(slots=True)
 class GroupsSeen:
-    """What was found, and what could not be."""
+    """Findings of groups, and what could not be sampled."""
 
     groups: list[GroupFinding]
     rebalances: RecentRebalances | None
@@ -113,12 +106,11 @@ class GroupsSeen:
     times_left_out: bool = False
 
     def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
-        """Return what the journal tells of a group; None without a journal."""
         return None if self.rebalances is None else self.rebalances.of(group)
 
 
 def look_options(command: F) -> F:
-    """Give a command the options of how it looks, and it the argument ``looks``."""
+    """Give a command the options of sampling, as the argument ``looks``."""
 
     @wraps(command)
     def with_looks(*args: Any, **options: Any) -> Any:
@@ -145,7 +137,7 @@ _LOOK_OPTIONS: Final = (
 
 
 def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bool]) -> GroupsSeen:
-    """Look at every group that ``wanted`` takes by its listing."""
+    """Sample every group whose listing ``wanted`` accepts."""
     from kohort.watch.sampling import READABLE, heard_groups
 
     with cluster.admin() as admin:
@@ -162,7 +154,7 @@ def look_at_all(cluster: ClusterAccess, looks: Looks, wanted: Callable[[Any], bo
 
 
 def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[GroupFinding, GroupsSeen]:
-    """Look at one group. Raises NothingThere, with a guess at what was meant, where there is none."""
+    """Sample one group. Raises NothingThere, with the nearest name."""
     with cluster.admin() as admin:
         seen = look_at_groups(cluster, admin, [group_id], looks)
         error = seen.errors.get(group_id)
@@ -172,7 +164,7 @@ def look_at_one(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[Gr
 
 
 def tell_unseen(seen: GroupsSeen, command: str) -> KohortError | None:
-    """Say on stderr what could not be seen; return the error that tells so, None where all was."""
+    """Print what could not be sampled; return the last error of that."""
     told = [f"{name}: {error}" if name.startswith("broker ") else str(error) for name, error in seen.errors.items()]
     for text in [*told, *seen.unseen]:
         click.echo(harmless(f"{command}: not seen: {text}"), err=True)
@@ -222,7 +214,7 @@ def look_at_groups(cluster: ClusterAccess, admin: Admin, names: Sequence[str], l
 
 
 def samples_of(admin: Admin, names: Sequence[str], looks: Looks) -> Iterable[GroupSample]:
-    """Take samples; only the last asks logs how long records have waited."""
+    """Take samples; only the last looks up timestamps."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
     limits = SamplingLimits(append_times=_times(names, looks), append_ms=APPEND_MS, timeout_ms=ADMIN_MS)

@@ -21,7 +21,6 @@ from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding
-    from kohort.watch.opening import WatchSettings
     from kohort.watch.store import WatchStore
     from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
@@ -69,9 +68,10 @@ def watch(
         raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
     if once:
         limits["interval"] = 0
-    from kohort.watch.opening import DAY_MS, WatchClients, opened_watcher
+    from kohort.watch.opening import DAY_MS, WatchClients, WatchSettings, opened_watcher
 
-    clients, settings = WatchClients(cluster.admin, cluster.consumer), settings_of(**limits)
+    settings = WatchSettings(interval_s=limits.pop("interval"), **limits)
+    clients = WatchClients(cluster.admin, cluster.consumer)
     with (
         opened_watcher(clients, settings, os.environ) as (watcher, kept, cluster_id),
         shipping(cluster, kept, to_topic, settings.days * DAY_MS) as topic,
@@ -87,18 +87,11 @@ def watch(
                 click.echo(line_about(this))
 
 
-def settings_of(*, store: Path | None, interval: float, days: int, max_size: int, **most: int) -> WatchSettings:
-    """Return what the options of a watcher say."""
-    from kohort.watch.opening import WatchSettings
-
-    return WatchSettings(interval, store, days, max_size, most["max_groups"], most["max_partitions"])
-
-
 @contextmanager
 def shipping(
     cluster: ClusterAccess, kept: WatchStore, to_topic: bool, retention_ms: int
 ) -> Iterator[TopicJournal | None]:
-    """Give what ships new entries to the cluster's topic; None, where that is not wanted."""
+    """Open the journal topic for new entries; None without ``to_topic``."""
     from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
     from kohort.watch.watcher import CONSUMER_OPTIONS
 
@@ -115,7 +108,7 @@ def shipping(
 def _told(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield rebalances as they are found; those of before the first start are counted, unless that is all."""
+    """Yield rebalances as they are found; those before the first start only with ``once``."""
     from kohort.watch.background import RebalanceNews
 
     is_first, waited = not kept.positions(), False
@@ -150,6 +143,5 @@ def _told(
 
 
 def line_about(this: RebalanceFinding) -> str:
-    """Return one line about a rebalance: when, of which group, from where to where, the cause, the sentence."""
     words = (time_text(this.opened_at_ms), this.group, heading(this), f"{this.cause} ({this.confidence})")
     return "  ".join(harmless(word).replace("\n", " ") for word in (*words, this.sentence))

@@ -19,8 +19,6 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class Pipelines(click.Group):
-    """Its commands in the order in which one needs them."""
-
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return ["init", "validate", "test", "dry-run", "run", "status", "replay", "compact", "reset"]
 

@@ -68,28 +68,25 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
 
 
 class _Replayed(NamedTuple):
-    """Dead letters by reason, of other pipelines, and tombstones that were left out."""
-
     reasons: Counter[str]
     others: int
     tombstones: int
 
 
 class _Waiting(NamedTuple):
-    """What of a topic is to be read: from where the consumer is, up to the ends that the topic had."""
+    """Dead letters between the position of the consumer and ``ends``."""
 
     consumer: Consumer
     ends: dict[TopicPartition, int]
 
     def polls(self) -> Iterator[list[Record]]:
-        """Records behind the ends are left: perhaps what was just sent, and failed again."""
+        """Yield records before the ends; a replayed record may fail again and follow them."""
         while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
             records = self.consumer.poll(_POLL_MS)
             yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
 
 
 def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
-    """Return the dead letters that the group has not sent back, up to the end that their topic has now."""
     from kohort import Admin
 
     with Admin(letters.client) as admin:
@@ -138,7 +135,6 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None], *
 
 
 def error_headers(record: Record) -> dict[str, str]:
-    """Return what a dead letter says of itself: reason, topic, offset, ..."""
     return {
         name.removeprefix(_ERROR): (value or b"").decode(errors="replace")
         for name, value in record.headers

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """Return how many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError
-    where the brokers do not answer, or do not have a topic."""
+    """Return the rows before the ends of the topics; None if only Spark's checkpoint knows. Raises KohortError."""
     from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
@@ -53,7 +52,7 @@ def rows_waiting(pipeline: Pipeline) -> int | None:
 
 
 class Progress:
-    """Told of each micro-batch. On a terminal a finite run has a bar; without one, each micro-batch has a line."""
+    """Progress of a run: a bar on a terminal for a finite run, else a line for each micro-batch."""
 
     def __init__(
         self,
@@ -64,7 +63,6 @@ class Progress:
         quiet: bool,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``now``: seconds of any clock."""
         self._pipeline = pipeline
         self._waiting = waiting
         self._finite = finite
@@ -106,7 +104,6 @@ class Progress:
         self._bar.start()
 
     def entry_done(self, entry: Entry) -> None:
-        """Show that a micro-batch is written, how fast it goes, and how long it will take."""
         rows, now = entry.rows_in.rows, self._now()
         self._rows += rows
         speed = self._rows / max(1e-9, now - self._began)
@@ -118,7 +115,7 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Rows a second since the first micro-batch, which pays for what is made once; 0 until there is a second."""
+        """Return rows per second since the first micro-batch, which pays the start-up."""
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -141,7 +138,6 @@ class Progress:
 
 
 def told_time(seconds: float) -> str:
-    """Return a time as people say it: 40 s, 12 min, 3 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
@@ -168,7 +164,7 @@ EVERY = "1 second"
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """Make a session for this command alone. Ctrl-C ends it at once; a run heeds it in its own way."""
+    """Start a session; Ctrl-C ends it at once, but for a run."""
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import ends_at_once
     from kohort.spark.runtime.environment import spark_home
@@ -213,7 +209,7 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
 
 def _checked(file: Path) -> Pipeline:
-    """Return the pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
+    """Load a pipeline and check its SQL before Spark starts."""
     from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 
@@ -244,8 +240,6 @@ def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSessio
 
 
 def wait_for_change(file: Path, every_s: float = 0.5) -> None:
-    """Return when a pipeline file, or a Python file beside it, is not as it was."""
-
     def seen() -> dict[Path, int]:
         found = {}
         for path in (file, *file.absolute().parent.glob("*.py")):
@@ -324,7 +318,6 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 
 
 def ledger_lines(report: RunReport) -> list[str]:
-    """Return the ledger for people: one line for each sink, then what was set aside and why."""
     ledger = report.ledger
     again = f", re-delivered {ledger.redelivered:,}" if ledger.redelivered else ""
     did = f"{ledger.batches} batches, {report.seconds:.1f} s"
@@ -343,7 +336,6 @@ def ledger_lines(report: RunReport) -> list[str]:
 
 
 def _sink_line(ledger: Ledger, name: str) -> str:
-    """Return what came in, and each place where it went."""
     out, stands_for = ledger.sinks[name], ledger.stands_for.get(name)
     came = f"{ledger.rows_in:,} in"
     if ledger.waited.get(name):

@@ -72,7 +72,6 @@ def status(file: Path, output: str) -> None:
 def _batch_lines(
     batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool, stateful: bool
 ) -> list[str]:
-    """Say what each micro-batch and the last run did; of windows (``stateful``) rows out are not the rows in."""
     if not batches:
         return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
     lines = [
@@ -134,7 +133,6 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
 
 
 def _written(pipeline: Pipeline) -> list[OwnRows]:
-    """Return the rows that the pipeline has in its Parquet sinks and summaries."""
     from kohort.spark.pipeline.sinks.folder_claim import own_rows
     from kohort.spark.pipeline.sinks.parquet import ParquetSink
 

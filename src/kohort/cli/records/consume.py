@@ -31,7 +31,7 @@ CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "va
 def writer_of(
     kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
 ) -> Writer:
-    """Return what makes lines of records, many at a time; ``headers``: in front of raw lines too."""
+    """Return a function from records to lines."""
     if kind == "json":
         return lambda records: b"".join(json_line(record) for record in records)
     if kind == "csv":
@@ -44,7 +44,6 @@ def writer_of(
 
 
 def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> bytes:
-    """Return the value as it is, after the key if a separator is given."""
     value = null_value if record.value is None else record.value
     if key_separator is None:
         return value + b"\n"
@@ -53,13 +52,12 @@ def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> 
 
 
 def headers_text(record: Record) -> bytes:
-    """``name:value,name:value`` and a tab, as Kafka's console consumer prints them (print.headers)."""
+    """Return ``name:value,name:value`` and a tab, as Kafka's console consumer (print.headers)."""
     pairs = [name.encode() + b":" + (b"null" if value is None else value) for name, value in record.headers]
     return (b",".join(pairs) or b"NO_HEADERS") + b"\t"
 
 
 def json_line(record: Record) -> bytes:
-    """Return all there is to a record as one JSON object. Bytes that are no text become ``{"base64": ...}``."""
     about: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -73,7 +71,6 @@ def json_line(record: Record) -> bytes:
 
 
 def csv_lines(records: Iterable[Record]) -> bytes:
-    """Return rows of CSV_COLUMNS; null is an empty field, bytes that are no text are base64."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     for record in records:
@@ -165,7 +162,6 @@ def consume(
 
 
 def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAccess) -> list[TopicPartition]:
-    """Return the partitions to read. Raises NothingThere for a topic or a partition that does not exist."""
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)
         for name, error in results.errors.items():
@@ -189,7 +185,6 @@ def start(
     *,
     from_beginning: bool,
 ) -> None:
-    """Subscribe, or assign and go to where reading begins."""
     if group_id is not None:
         consumer.subscribe(dict.fromkeys(topics))
         return
@@ -204,8 +199,6 @@ def start(
 
 
 class Reading:
-    """Polls until enough has been read."""
-
     def __init__(
         self,
         consumer: Consumer,
@@ -224,7 +217,7 @@ class Reading:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write what comes; with ``commits``, commit what has reached the reader, each second and at the end."""
+        """Write records; with ``commits``, commit written offsets each second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
@@ -240,14 +233,13 @@ class Reading:
                     self._last_commit = now
 
     def _note(self, records: list[Record]) -> None:
-        """These are written, and may be committed."""
         self.count += len(records)
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit what is written. A second Ctrl-C ends that, and whatever else would be waited for."""
+        """Commit written offsets. A second Ctrl-C ends the wait."""
         if written := self._mine():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)
@@ -256,7 +248,6 @@ class Reading:
                 raise
 
     def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is written of the partitions that are still this member's."""
         mine = self._consumer.assignment()
         return {p: at for p, at in self._written.items() if p in mine}
 
@@ -268,7 +259,7 @@ class Reading:
         return self._ends is not None and self._is_at_end(self._ends)
 
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
-        """Tell whether all that this consumer has is read as far as it went when the command began."""
+        """Return whether the consumer has read its partitions up to ``ends``."""
         mine = self._consumer.assignment()
         if not mine:
             return not any(ends.values())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import click
 
@@ -28,19 +28,17 @@ LONGEST_LINE: Final = 16 << 20
 
 
 class InputError(KohortError):
-    """A line that cannot be sent: which file, which line, what is wrong with it."""
+    """A malformed line, with file and number."""
 
 
 class InputLine(NamedTuple):
-    """A record to send."""
-
     key: bytes | None
     value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """The format of lines. ``key_field``: the field of JSON or CSV that is the key; ``separator``: of CSV, a comma."""
+    """Input format. ``key_field``: field of JSON or column of CSV; ``separator``: of CSV."""
 
     kind: str = "raw"
     separator: str | None = None
@@ -53,8 +51,7 @@ Skip = Callable[[InputError], None]
 
 
 def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
-    """Yield the records in a file. ``on_error`` is told of each line that is none, and raises, or returns to skip
-    it."""
+    """Yield the records in a file. ``on_error`` gets each malformed line, and raises or skips it."""
     if form.kind == "csv":
         yield from _csv_lines(file, name, form, on_error)
         return
@@ -69,8 +66,7 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
 
 
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield lines without their ends, numbered from 1. A line without end that is too long is an error that cannot be
-    skipped: there is no telling where the next one begins."""
+    """Yield numbered lines. Raises InputError for one that is too long: the next one cannot be found."""
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
@@ -93,7 +89,6 @@ def _raw_line(line: bytes, form: LineFormat) -> InputLine:
 
 
 def _json_line(line: bytes, form: LineFormat) -> InputLine:
-    """Return the line as it stands, once it is known to be JSON."""
     line_of = _raw_line(line, form) if form.key_separator is not None else InputLine(None, line)
     try:
         content = json.loads(line_of.value or b"")
@@ -113,7 +108,7 @@ def _json_line(line: bytes, form: LineFormat) -> InputLine:
 
 
 class _CsvText:
-    """Lines of a CSV file as text. The lines that a malformed record took beyond its first are given out again."""
+    """Lines of a CSV file; the further lines of a malformed record are read again."""
 
     def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
         self._lines = lines
@@ -136,7 +131,7 @@ class _CsvText:
         self._taken.clear()
 
     def give_back(self) -> tuple[int, int]:
-        """Return the first and the last line of the record, and begin again behind its first."""
+        """Return the first and last line of the record, and continue after the first."""
         first, *rest = self._taken
         self._again.extendleft(reversed(rest))
         return first[0], self._taken[-1][0]
@@ -172,7 +167,6 @@ def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
 
 
 def _check_columns(columns: list[str], name: str, form: LineFormat) -> None:
-    """Raise InputError for a first line that does not name each column once."""
     if any("\0" in column or column[:1] in ("\udcff", "\udcfe") for column in columns):
         raise InputError(f"{name}: the file is UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
     if form.separator is None and len(columns) == 1 and "\t" in columns[0]:
@@ -209,6 +203,7 @@ Examples:
   kohort produce orders orders.jsonl --format json --key-field customer
   kohort produce orders - --key-separator '|' --header from=me < orders.txt
   kohort produce flights f.csv --format csv --key-field origin --on-error skip
+  kohort produce orders orders.txt --set compression.type=zstd
 """
 PROGRESS_S: Final = 0.2
 TAB: Final = "\t"
@@ -217,22 +212,16 @@ TAB: Final = "\t"
 @click.command(help=HELP, short_help="Send lines from files or stdin to a topic.")
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option(
-    "--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="What a line is [raw]."
-)
+@click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Input format [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Text between key and value of a line; \\t is a tab.")
 @click.option("--separator", metavar="CHARACTER", help="Separator of CSV; \\t is a tab [,].")
 @click.option("--key-field", metavar="NAME", help="The field of JSON, or the column of CSV, that is the key.")
-@click.option("--null-value", metavar="TEXT", help="A raw key or value that reads so is null (a tombstone).")
+@click.option("--null-value", metavar="TEXT", help="Text of a null key or value in raw lines.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
 @click.option("--partition", type=click.IntRange(min=0), help="Send all to this partition.")
-@click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="What a bad line does [fail].")
-@click.option(
-    "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", help="[none]"
-)
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", help="Whose receipt to wait for [all].")
+@click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="On a malformed line [fail].")
 @cluster_options
-@click.option("--quiet", is_flag=True, help="Tell errors only.")
+@click.option("--quiet", is_flag=True, help="Only errors.")
 def produce(
     topic: str,
     files: tuple[str, ...],
@@ -244,20 +233,14 @@ def produce(
     headers: tuple[str, ...],
     partition: int | None,
     on_error: str,
-    compression: str,
-    acks: str,
     cluster: ClusterAccess,
     quiet: bool,
 ) -> None:
     form = line_format(kind, key_separator, separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
-    options: dict[str, Any] = {
-        "compression.type": compression,
-        "acks": acks,
-    }
     with cluster.admin() as admin:
         admin.describe_cluster(timeout_ms=ADMIN_MS)  # nobody there: said before the first line is read
-    with cluster.producer(options) as producer:
+    with cluster.producer({}) as producer:
         tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 
         def bad_line(error: InputError) -> None:
@@ -277,7 +260,6 @@ def produce(
 
 
 def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[InputLine]:
-    """Yield the records of a file, or of stdin for ``-``."""
     if name == "-":
         yield from read_lines(sys.stdin.buffer, "<stdin>", form, bad_line)
         return
@@ -288,7 +270,6 @@ def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[InputLine]
 def line_format(
     kind: str, key_separator: str | None, separator: str | None, key_field: str | None, null_value: str | None
 ) -> LineFormat:
-    """Return the format that the options amount to. Raises UsageError where they contradict each other."""
     if key_field is not None and kind == "raw":
         raise click.UsageError("--key-field needs --format json or csv; for raw lines there is --key-separator")
     if key_separator is not None and kind == "csv":
@@ -315,7 +296,7 @@ def line_format(
 
 
 class Tally:
-    """Counts what was sent and delivered, keeps the first failure, and shows both on a terminal."""
+    """Counts of sent and failed records, the first failure, and the progress on a terminal."""
 
     def __init__(self, topic: str, *, is_shown: bool) -> None:
         self.topic = topic
@@ -329,7 +310,6 @@ class Tally:
         self._began = self._shown_at = time.monotonic()
 
     def sent_one(self, delivery: Delivery) -> None:
-        """Count a record, and listen for its failure. Raises the first failure as soon as there is one."""
         self.sent += 1
         delivery.add_done_callback(self._done)
         if self._is_shown and time.monotonic() - self._shown_at > PROGRESS_S:
@@ -345,7 +325,6 @@ class Tally:
                 self.first_failure = self.first_failure or error
 
     def raise_failure(self) -> None:
-        """Raise the first failure, with how many there were."""
         if self.first_failure is not None:
             raise KohortError(f"{self.failed} of {self.sent} records were not delivered: {self.first_failure}")
 
@@ -355,7 +334,6 @@ class Tally:
         click.echo(f"\r{self.sent:,} records, {rate:,.0f}/s ", nl=False, err=True)
 
     def close(self, *, quiet: bool) -> None:
-        """Say at the end how many records went where, and how fast."""
         if self._is_shown:
             click.echo("\r", nl=False, err=True)
         if quiet:

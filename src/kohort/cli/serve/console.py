@@ -24,6 +24,7 @@ from kohort.results.console import ConsoleReady
 
 if TYPE_CHECKING:
     from kohort.console.app import ConsoleOptions
+    from kohort.console.live import LiveSettings
     from kohort.console.logins import LoggedIn, TryLogin
     from kohort.console.serving import ConsolePlace
     from kohort.console.sources import ConsoleSource
@@ -70,8 +71,7 @@ def console_options(command: F) -> F:
 def served_as(
     wanted: ConsoleWanted, listen: str, option: str, cluster: ClusterAccess | None
 ) -> tuple[ConsolePlace, ConsoleOptions]:
-    """Return where a console listens, and what it may do. Raises ConfigError for what cannot be, and for an address
-    that others reach where nobody has to log in."""
+    """Return address and options of a console. Raises ConfigError, also for a public address without a login."""
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
@@ -121,7 +121,7 @@ def _login_of(wanted: ConsoleWanted, cluster: ClusterAccess | None) -> TryLogin 
 
 
 def _password_in(path: Path) -> str:
-    """Return the first line of a file that is its owner's alone. Raises ConfigError."""
+    """Return the first line of a file that only its owner may read. Raises ConfigError."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} may be read by others: chmod 600 {path}")
     try:
@@ -134,7 +134,7 @@ def _password_in(path: Path) -> str:
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a login that tries name and password at the cluster. Raises ConfigError where clients of it have none."""
+    """Return a login that tries name and password at the cluster. Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
@@ -170,7 +170,7 @@ def _without_login(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_console() -> None:
-    """Raise MissingExtra where the console's packages are not installed, ConfigError without its files."""
+    """Raise MissingExtra without the console's packages, ConfigError without its files."""
     from kohort.console.page import ConsolePage
 
     ConsolePage()
@@ -248,15 +248,14 @@ def console(
     serve_console(source, wanted, (listen, "--listen"), None if recording is not None else cluster, output)
 
 
-def live_source(cluster: ClusterAccess, settings: object = None) -> ConsoleSource:
-    """Return a cluster as a source. Raises what a client raises where nobody answers."""
-    from kohort.console.live import LiveSettings, LiveSource
+def live_source(cluster: ClusterAccess, settings: LiveSettings) -> ConsoleSource:
+    from kohort.console.live import LiveSource
     from kohort.watch.opening import WatchClients
 
     clients = WatchClients(cluster.admin, cluster.consumer)
     with clients.admin() as admin:
-        admin.describe_cluster()  # whether anybody is there is said at once
-    return LiveSource(clients, cluster.address, settings if isinstance(settings, LiveSettings) else None)
+        admin.describe_cluster()  # fails at once if no broker answers
+    return LiveSource(clients, cluster.address, settings)
 
 
 def serve_console(
@@ -266,7 +265,7 @@ def serve_console(
     cluster: ClusterAccess | None,
     output: str = "table",
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; ``listen`` is an address and the option that gave it."""
+    """Serve until SIGTERM or Ctrl-C; ``listen``: address and its option."""
     from kohort.console.app import ConsoleApp
     from kohort.console.serving import console_served
 
@@ -285,7 +284,6 @@ def serve_console(
 
 
 def write_export(source: ConsoleSource, group: str, path: Path) -> None:
-    """Write one group as an HTML file. Raises NothingThere for a group that is not there."""
     from kohort.console.exporting import exported
     from kohort.console.page import ConsolePage
 

@@ -96,7 +96,6 @@ def metrics(
 
 
 def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
     from kohort.metrics.serving import Pages, checked_address, serving
 
     address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
@@ -109,7 +108,7 @@ def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: b
 
 
 class Looks:
-    """The looks at a cluster, one after the other. ``begin`` is asked at each until there is a journal to follow."""
+    """Samples of a cluster. ``begin`` opens the journal, and is tried again until there is one."""
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_families import GroupViews
@@ -125,13 +124,12 @@ class Looks:
         """Whether there will be other looks, which count what this one is too early for."""
 
     def make(self, form: str) -> tuple[bytes, str]:
-        """Look at the cluster, and return the page in one of its forms."""
         from kohort.metrics.exposition import text_of
 
         return text_of(self.page(), form)
 
     def page(self) -> Page:
-        """Look at the cluster, and return the page. Raises KohortError where it does not answer."""
+        """Sample the cluster. Raises KohortError."""
         from kohort.aio.system import wall_ms
         from kohort.metrics.families import made_page
         from kohort.metrics.rebalance_counts import EVER

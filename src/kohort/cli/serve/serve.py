@@ -135,7 +135,7 @@ def serve(
 def configure(
     data_dir: Path | None, listen: Sequence[str], settings: Sequence[str], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
-    """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
+    """Return the broker's configuration and its data folder. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
@@ -176,7 +176,6 @@ def configure(
 
 
 def _check_short_way(given: Mapping[str, Any], pairs: Mapping[str, str]) -> None:
-    """Raise ConfigError where host or port is set and would not hold."""
     for name in ("host.name", "port"):
         if given.get("listeners") and name in pairs:
             raise ConfigError(f"--set {name}={pairs[name]}: the broker listens on {given['listeners']}; change that")
@@ -190,7 +189,6 @@ def _tell_ignored(where: str, names: Sequence[str]) -> None:
 
 
 def start_logging(*, quiet: bool) -> None:
-    """Lines on stderr, with the time."""
     import logging
 
     logging.basicConfig(
@@ -201,8 +199,6 @@ def start_logging(*, quiet: bool) -> None:
 
 
 class Besides(NamedTuple):
-    """Things beside the broker: the ready message, a watcher, a console."""
-
     port_file: Path | None
     output: str
     watching: BackgroundWatch | None
@@ -318,7 +314,7 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``path`` so that whoever waits for it never reads half of it."""
+    """Write a file in one step, so that a reader never sees half of it."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text)

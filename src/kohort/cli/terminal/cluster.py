@@ -4,7 +4,7 @@ all of them."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -33,7 +33,7 @@ _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.au
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How to reach a cluster: options of clients from a file, which ``--set`` and the command's own stand above."""
+    """Client options: ``said`` from a file, ``settings`` from --set; the latter win."""
 
     said: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -42,19 +42,17 @@ class ClusterAccess:
 
     @property
     def address(self) -> str:
-        """The bootstrap servers, for what is told to the user."""
         servers = self.settings.get(SERVERS, self.said[SERVERS])
         return ",".join(servers) if isinstance(servers, list) else str(servers)
 
     def admin(self) -> Admin:
-        """Return a new admin client."""
         from kohort import Admin
         from kohort.config.client import AdminConfig
 
         return self._made(Admin, AdminConfig, self.said, _meant_for(AdminConfig, self.settings))
 
     def consumer(self, options: Mapping[str, Any]) -> Consumer:
-        """Return a new consumer with these options, unless ``--set`` says otherwise."""
+        """Return a consumer with these options; --set wins."""
         from kohort import Consumer
         from kohort.config.client import ConsumerConfig
 
@@ -62,7 +60,7 @@ class ClusterAccess:
         return self._made(Consumer, ConsumerConfig, said, {**options, **self.settings})
 
     def producer(self, options: Mapping[str, Any]) -> Producer:
-        """Return a new producer with these options, unless ``--set`` says otherwise."""
+        """Return a producer with these options; --set wins."""
         from kohort import Producer
         from kohort.config.client import ProducerConfig
 
@@ -80,7 +78,7 @@ class ClusterAccess:
 
 
 def _meant_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return these options without those of clients of another kind: a file for all clients may hold them."""
+    """Drop options of other kinds of clients, which a common file may hold."""
     from kohort.config.client import ConsumerConfig, ProducerConfig
     from kohort.config.options import options_of
 
@@ -90,7 +88,6 @@ def _meant_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of profiles for the shell."""
     from kohort.config.client_files import profile_names
 
     try:
@@ -120,7 +117,6 @@ set_option = click.option(
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Return the option for a client.properties; where ``--config`` means something else it has Kafka's name alone."""
     return click.option(
         *names,
         "config_file",
@@ -132,12 +128,12 @@ def config_option(*names: str) -> Callable[[F], F]:
 
 
 def cluster_options(command: F) -> F:
-    """Give a command the options to reach a cluster, and it the argument ``cluster``."""
+    """Give a command the options of client connections, as the argument ``cluster``."""
     return _with_cluster(command, "--config", "--command-config")
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Do the same for a command whose ``--config`` is something else."""
+    """Leave --config to the command: the file is --command-config."""
     return _with_cluster(command, "--command-config")
 
 
@@ -176,7 +172,6 @@ def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _:
 
 
 def _file_of(context: click.Context) -> ClientSettings | None:
-    """Return what the file says that was named: on the command line, else in the environment."""
     config, profile = context.params.get("config_file"), context.params.get("profile")
     if config and profile:
         by_hand = _is_said(context, "config_file"), _is_said(context, "profile")
@@ -197,7 +192,7 @@ def _is_said(context: click.Context, name: str) -> bool:
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dict. Raises BadParameter for one without ``=``."""
+    """Parse ``KEY=VALUE`` texts. Raises BadParameter."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -207,48 +202,35 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     return found
 
 
-def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of topics for the shell."""
-    return _complete(ctx, incomplete, lambda admin: [t.name for t in admin.list_topics(timeout_ms=COMPLETION_MS)])
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def complete_groups(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of groups for the shell."""
-    return _complete(ctx, incomplete, lambda admin: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
+def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
+    """Return a shell completion of names; of none if the broker does not answer soon. ``names`` gets the group, too."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            with cluster_of(ctx).admin() as admin:
+                found = names(admin, str(ctx.params.get("group_id") or ""))
+                return [name for name in found if name.startswith(incomplete)]
+        except (KohortError, click.ClickException):
+            return []
+
+    return complete
 
 
-def complete_members(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return instance ids and member ids of the group that is named, for the shell."""
-
-    def names(admin: Admin) -> list[str]:
-        group_id = str(ctx.params.get("group_id") or "")
-        members = admin.describe_groups([group_id], timeout_ms=COMPLETION_MS)[group_id].members
-        return [m.group_instance_id for m in members if m.group_instance_id] + [m.member_id for m in members]
-
-    return _complete(ctx, incomplete, names)
+def _members(admin: Admin, group_id: str) -> list[str]:
+    members = admin.describe_groups([group_id], timeout_ms=COMPLETION_MS)[group_id].members
+    return [m.group_instance_id for m in members if m.group_instance_id] + [m.member_id for m in members]
 
 
-def complete_places(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the partitions that the group that is named has committed, as ``orders:3``, for the shell."""
-
-    def names(admin: Admin) -> list[str]:
-        found = admin.list_group_offsets(str(ctx.params.get("group_id") or ""), timeout_ms=COMPLETION_MS)
-        return [f"{tp.topic}:{tp.partition}" for tp in sorted(found)]
-
-    return _complete(ctx, incomplete, names)
+def _places(admin: Admin, group_id: str) -> list[str]:
+    found = admin.list_group_offsets(group_id, timeout_ms=COMPLETION_MS)
+    return [f"{tp.topic}:{tp.partition}" for tp in sorted(found)]
 
 
-def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of users for the shell."""
-    return _complete(
-        ctx, incomplete, lambda admin: list(admin.describe_user_scram_credentials(timeout_ms=COMPLETION_MS))
-    )
-
-
-def _complete(ctx: click.Context, incomplete: str, names: Callable[[Admin], list[str]]) -> list[str]:
-    """Return what begins with ``incomplete``; nothing where the broker does not answer soon."""
-    try:
-        with cluster_of(ctx).admin() as admin:
-            return [name for name in names(admin) if name.startswith(incomplete)]
-    except (KohortError, click.ClickException):
-        return []
+complete_topics = _completion(lambda admin, _: [t.name for t in admin.list_topics(timeout_ms=COMPLETION_MS)])
+complete_groups = _completion(lambda admin, _: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
+complete_users = _completion(lambda admin, _: admin.describe_user_scram_credentials(timeout_ms=COMPLETION_MS))
+complete_members = _completion(_members)
+complete_places = _completion(_places)

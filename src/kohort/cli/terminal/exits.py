@@ -40,8 +40,6 @@ from kohort.verbs.refusals import CheckNotMet, NothingThere, RefusedByState
 
 
 class ExitCode(IntEnum):
-    """What a command ends with."""
-
     DONE = 0
     FAILED = 1
     USAGE = 2
@@ -85,7 +83,6 @@ BY_CODE: Final = MappingProxyType({ErrorCode[name]: code for code, names in _NAM
 
 
 def exit_code_of(error: KohortError) -> ExitCode:
-    """Return what a command ends with that ``error`` has ended."""
     if isinstance(error, ApiError):
         return BY_CODE.get(error.code, ExitCode.FAILED)
     return next((code for kind, code in BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
@@ -93,7 +90,7 @@ def exit_code_of(error: KohortError) -> ExitCode:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Within it, SIGTERM, which service managers send, ends a command in order, as Ctrl-C does."""
+    """Treat SIGTERM, which service managers send, as Ctrl-C."""
     if current_thread() is not main_thread():
         yield
         return

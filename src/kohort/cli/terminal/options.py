@@ -36,7 +36,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed; where nobody can be asked, --yes must have been given."""
+    """Ask before something is destroyed; without a terminal, require --yes."""
     if yes:
         return
     question = printable(question)
@@ -57,7 +57,7 @@ def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, giv
 
 
 class Duration(click.ParamType[int]):
-    """An option's value of milliseconds, of ``least_ms`` at the least."""
+    """A duration in milliseconds, at least ``least_ms``."""
 
     name = "duration"
 

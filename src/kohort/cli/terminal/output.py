@@ -24,13 +24,13 @@ FORMATS: Final = ("table", "json", "ndjson", "schema")
 
 
 class OutputOption(click.Option):
-    """The option ``--output``, which knows the result of its command."""
+    """The option ``--output`` with the result of its command."""
 
     result: type[Result]
 
 
 def output_of(result: type[Result]) -> Callable[[F], F]:
-    """Give a command the option ``--output``, and with it the schema of what it prints."""
+    """Give a command the option ``--output``, with the schema of its result."""
 
     def schema_wanted(ctx: click.Context, _param: click.Parameter, value: str) -> str:
         if value == "schema" and not ctx.resilient_parsing:
@@ -59,7 +59,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
 
 
 def print_result(result: Result, output: str) -> None:
-    """Print a result as JSON: one object, indented for eyes; or, as ``ndjson``, an object a line."""
+    """Print a result as JSON, indented on a terminal, or as ``ndjson``."""
     if output == "ndjson":
         print_lines(lines_of_result(result))
     else:
@@ -86,6 +86,5 @@ def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
 
 
 def print_lines(lines: Iterable[dict[str, Any]]) -> None:
-    """Print objects, one a line, each as soon as it is there."""
     for line in lines:
         click.echo(escaped(json.dumps(line, ensure_ascii=False)))

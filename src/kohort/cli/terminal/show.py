@@ -24,7 +24,7 @@ CUT: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text, row by row. ``numeric`` columns are set to the right and never cut."""
+    """Cells as text. ``numeric`` columns are right-aligned and never cut."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -37,8 +37,7 @@ class Table:
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of ``table``, at most ``width`` characters long where that can be had; the first are its
-    headings."""
+    """Return the lines of a table, at most ``width`` wide if possible; headings come first."""
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
@@ -62,7 +61,7 @@ def lines_of(table: Table, width: int | None = None) -> list[str]:
 
 
 def headings(table: Table, lines: Sequence[str]) -> int:
-    """Return how many of ``lines`` come before the first row."""
+    """Return the number of lines before the first row."""
     return len(lines) - len(table.rows)
 
 
@@ -87,7 +86,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """Return a heading in two lines, broken behind a hyphen, where it is wider than what stands below it."""
+    """Break a heading at a hyphen if it is wider than its column."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -96,7 +95,7 @@ def _broken(name: str, room: int) -> list[str]:
 
 
 def _say_once(table: Table) -> Table:
-    """Return the table without the columns of names that have one value in all rows."""
+    """Lift text columns with one value in all rows above the table."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept and len(table.rows) > 1:
@@ -110,7 +109,7 @@ def _say_once(table: Table) -> Table:
 
 
 def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
-    """Cut names in the widest columns first, each as little as is needed."""
+    """Cut texts in the widest columns first, as little as possible."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
     over = sum(rooms) + GAP * (len(rooms) - 1) - width
@@ -143,22 +142,21 @@ NUMBERS: Final = (int, float)
 
 
 def print_json(kind: str, content: dict[str, Any]) -> None:
-    """One JSON object that says what it is: indented for eyes, on one line for programs."""
     indent = 2 if sys.stdout.isatty() else None
     text = json.dumps({"schema": f"kohort/v1/{kind}", **content}, indent=indent, ensure_ascii=False)
     click.echo(escaped(text))
 
 
 def escaped(text: str) -> str:
-    """Return JSON with what would move the cursor written as JSON escapes it; the value is the same."""
+    """Escape characters in JSON that would move the cursor."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """Print a table. Numbers are set to the right; None is ``-``. On a terminal it fits the width, and where it has no
-    rows ``none`` says so; in a pipe every value is whole."""
+    """Print a table. On a terminal it fits the width, and ``none`` replaces zero rows; a pipe gets every value
+    whole."""
     table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
@@ -172,14 +170,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: 
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Return a table of values as text, harmless."""
     cells = tuple(tuple(cell(value) for value in row) for row in rows)
     return Table(tuple(columns), cells, tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns))))
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print sentences; on a terminal broken between words, the lines after the first behind ``indent``. What came
-    from clients is shown without what would move the cursor."""
+    """Print sentences, on a terminal wrapped behind ``indent``, without control characters."""
     text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():
@@ -197,23 +193,21 @@ def print_prose(text: str, *, indent: str = "", first: str | None = None, err: b
 
 
 def terminal_width() -> int:
-    """Return how many characters a line of the terminal has."""
     return shutil.get_terminal_size().columns
 
 
 def is_numeric(column: Sequence[Any]) -> bool:
-    """Tell whether there is nothing but numbers, and at least one."""
     present = [value for value in column if value is not None]
     return bool(present) and all(isinstance(value, NUMBERS) for value in present)
 
 
 def harmless(text: str) -> str:
-    """``text`` in its lines, without what would move the cursor, change colours or turn the direction of writing."""
+    """Escape control characters, colours and writing direction in each line."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def cell(value: Any) -> str:
-    """Return a value in a table. What came from clients is shown without what would move the cursor."""
+    """Return a value as text without control characters."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, (list, tuple)):
@@ -222,7 +216,7 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a time in UTC, to the millisecond; as it came where no calendar has it: producers write what they like."""
+    """Return a time in UTC; the number if no calendar has it, since producers may send any."""
     try:
         at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):

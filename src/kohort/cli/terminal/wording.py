@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,17 +12,16 @@ import click
 from kohort.cli.terminal.show import print_prose, print_table, time_text
 from kohort.insight.findings.model import name_of_member
 from kohort.insight.names import seconds, short_id
+from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
     from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, StandingFinding
-    from kohort.telemetry.report import ClientReport
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
 def span_text(ms: int) -> str:
-    """Return a time as people read it, in days and hours where it is long."""
     if ms < HOUR_MS:
         return seconds(ms)
     days, rest = divmod(ms, DAY_MS)
@@ -30,7 +30,6 @@ def span_text(ms: int) -> str:
 
 
 def lag_time_text(lag: int | None, lag_ms: int | None, *, complete: bool) -> str | None:
-    """Return for how long records have waited; None where that is not known."""
     if lag_ms is None or (lag and not lag_ms and not complete):
         return None
     if not lag_ms:
@@ -39,7 +38,7 @@ def lag_time_text(lag: int | None, lag_ms: int | None, *, complete: bool) -> str
 
 
 def eta_text(draining: str, eta_ms: int | None) -> str | None:
-    """Return when all will be read; ``never`` where the lag grows, None where it is not known."""
+    """Return the time until the lag is 0; ``never`` if it grows."""
     if draining == "growing":
         return "never"
     if draining == "empty":
@@ -48,7 +47,6 @@ def eta_text(draining: str, eta_ms: int | None) -> str | None:
 
 
 def last_rebalance_text(found: GroupFinding) -> str | None:
-    """Return when and why the last rebalance was, and how long it took."""
     last = found.last_rebalance
     if last is None:
         return None
@@ -58,7 +56,6 @@ def last_rebalance_text(found: GroupFinding) -> str | None:
 
 
 def rate_text(per_s: float | None) -> str | None:
-    """Return records a second."""
     return None if per_s is None else f"{per_s:.1f}/s"
 
 
@@ -75,7 +72,6 @@ UNDER_WAY: Final = ("open", "assigning", "reconciling")
 
 
 def print_pattern(this: PatternFinding) -> None:
-    """Print what several rebalances mean together: a head line, and what it stands on."""
     when = f"{time_text(this.from_ms)} to {time_text(this.until_ms)}"
     print_prose(f"{this.pattern}: {this.sentence}  ({len(this.rebalances)} rebalances, {when})")
     for fact in this.evidence[:PATTERN_FACTS_SHOWN]:
@@ -87,7 +83,6 @@ def print_pattern(this: PatternFinding) -> None:
 
 
 def print_rebalance(this: RebalanceFinding) -> None:
-    """Print one rebalance."""
     click.echo(f"{heading(this)}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})")
     print_prose(this.sentence)
     print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
@@ -117,7 +112,6 @@ def print_rebalance(this: RebalanceFinding) -> None:
 
 
 def heading(this: RebalanceFinding) -> str:
-    """Return which rebalance it is: from where to where."""
     if this.end == "no_rebalance":
         return "no rebalance"
     word = "epoch" if this.protocol == "consumer" else "generation"
@@ -127,12 +121,10 @@ def heading(this: RebalanceFinding) -> str:
 
 
 def print_fact(what: str, text: str, *, err: bool = False) -> None:
-    """Print a keyword and its text."""
     print_prose(text, indent=" " * 12, first=f"  {what:<10}", err=err)
 
 
 def ago(at_ms: int) -> str:
-    """Return how long since, in the largest unit that fits."""
     passed = max(0, int(time.time()) - at_ms // 1000)
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if passed >= size:
@@ -141,7 +133,7 @@ def ago(at_ms: int) -> str:
 
 
 def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
-    """Return the row of a modern group's member; ``?`` stands for what the journal does not tell."""
+    """Return the row of a KIP-848 member; ``?`` marks what the journal lacks."""
     names = names_of(this)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
     has = spans(row.has) if row.known else f"{spans(row.has)}?"
@@ -154,7 +146,7 @@ def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, 
 
 
 def moves_table(this: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return a row per partition that moved; columns about which nothing is known are left out."""
+    """Return a row per moved partition, without columns that are unknown in all rows."""
     names = names_of(this)
     columns = ["PARTITION", "FROM", "TO"]
     rows: list[list[object]] = [
@@ -177,66 +169,35 @@ def moves_table(this: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[obj
 
 
 def gap_text(move: MoveFinding) -> str | None:
-    """Return how long nobody had a partition, or since when; None where that is not known."""
     if move.unowned_ms is not None:
         return seconds(move.unowned_ms)
     return None if move.unowned_since_ms is None else f"since {ago(move.unowned_since_ms)}"
 
 
 def names_of(this: RebalanceFinding) -> dict[str, str]:
-    """Return what to call each member."""
     members = (*this.members_before, *this.members, *((this.trigger,) if this.trigger is not None else ()))
     return {who.member_id: name_of_member(who) for who in members}
 
 
 def owner(names: dict[str, str], member_id: str | None) -> str | None:
-    """Return who owns a partition; nobody is None."""
     return None if member_id is None else names.get(member_id) or short_id(member_id)
 
 
-def spans(partitions: tuple[str, ...]) -> str:
-    """Return partitions in short: ``t-0..3,5 u-1``."""
-    topics: dict[str, list[list[int]]] = {}
-    places = [(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
-    for topic, partition in sorted(places):
-        runs = topics.setdefault(topic, [])
-        if runs and runs[-1][1] == partition - 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    texts = {t: ",".join(str(a) if a == b else f"{a}..{b}" for a, b in runs) for t, runs in topics.items()}
-    return " ".join(f"{topic}-{text}" for topic, text in texts.items())
+def spans(partitions: Iterable[str]) -> str:
+    """Return names of partitions in short: ``t-0..3,5 u-1``."""
+    return " ".join(f"{topic}-{_runs(of, '..')}" for topic, of in by_topic(sorted(places(partitions))).items())
 
 
-CONSUMER: Final = "org.apache.kafka.consumer."
-VITALS: Final = (
-    ("POLL-IDLE", f"{CONSUMER}poll.idle.ratio.avg"),
-    ("LAST-POLL-S", f"{CONSUMER}last.poll.seconds.ago"),
-    ("POLL-MAX-MS", f"{CONSUMER}time.between.poll.max"),
-    ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
-    ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
-)
-"""What the table shows of a consumer: by Kafka's names."""
-HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
+def in_ranges(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions in short: ``orders:0-3,7;payments:1``."""
+    return ";".join(f"{topic}:{_runs(of, '-')}" for topic, of in by_topic(sorted(set(partitions))).items())
 
 
-def of_client(reports: Sequence[ClientReport], name: str) -> list[ClientReport]:
-    """Return those of a client id, or of a client instance id."""
-    return [report for report in reports if name in (report.client_id, report.client_instance_id)]
+def places(names: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
 
 
-def vitals_of(report: ClientReport, now_ms: int) -> list[float | int | None]:
-    """Return the cells under ``HEADINGS``; None for what the client did not say."""
-    values = unlabelled(report)
-    told = [None if name not in values else rounded(values[name]) for _, name in VITALS]
-    return [max(now_ms - report.at_ms, 0) // 1000, *told]
-
-
-def unlabelled(report: ClientReport) -> dict[str, float]:
-    """Return what a client said of itself as a whole, by the names of the metrics."""
-    return {one.name: one.value for one in report.values if not one.labels}
-
-
-def rounded(value: float) -> float | int:
-    """Return a value as people read it: whole where it is, else with three digits."""
-    return int(value) if value == int(value) else round(value, 3)
+def _runs(numbers: list[int], to: str) -> str:
+    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
+    ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
+    return ",".join(f"{a}{to}{b}" if b > a else str(a) for a, b in zip(starts, ends, strict=True))
