@@ -44,10 +44,14 @@ if TYPE_CHECKING:
     from kohort.aio.consuming.async_consumer import AsyncConsumer
     from kohort.aio.consuming.async_waits import AsyncRebalanceListener
     from kohort.aio.consuming.consumer import Consumer
-    from kohort.aio.group.async_consumer_group import AsyncConsumerGroup
-    from kohort.aio.group.consumer_group import ConsumerGroup
-    from kohort.aio.group.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession, AsyncHandler
-    from kohort.aio.group.group_threads import Claim, GroupHandler, GroupSession, Handler
+    from kohort.aio.group.async_consumer_group import (
+        AsyncClaim,
+        AsyncConsumerGroup,
+        AsyncGroupHandler,
+        AsyncGroupSession,
+        AsyncHandler,
+    )
+    from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupHandler, GroupSession, Handler
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
     from kohort.aio.producing.producer import Producer
@@ -97,10 +101,10 @@ _LATE: Final = {
     "kohort.aio.consuming.async_consumer": "AsyncConsumer",
     "kohort.aio.consuming.async_waits": "AsyncRebalanceListener",
     "kohort.aio.consuming.consumer": "Consumer",
-    "kohort.aio.group.async_consumer_group": "AsyncConsumerGroup",
-    "kohort.aio.group.consumer_group": "ConsumerGroup",
-    "kohort.aio.group.group_tasks": "AsyncClaim AsyncGroupHandler AsyncGroupSession AsyncHandler",
-    "kohort.aio.group.group_threads": "Claim GroupHandler GroupSession Handler",
+    "kohort.aio.group.async_consumer_group": (
+        "AsyncClaim AsyncConsumerGroup AsyncGroupHandler AsyncGroupSession AsyncHandler"
+    ),
+    "kohort.aio.group.consumer_group": "Claim ConsumerGroup GroupHandler GroupSession Handler",
     "kohort.aio.producing.async_producer": "AsyncProducer",
     "kohort.aio.producing.delivery": "Delivery",
     "kohort.aio.producing.producer": "Producer",

@@ -11,7 +11,7 @@ import pytest
 import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
 from kohort.client.admin.model import PartitionOffset
-from kohort.client.admin.rights import RIGHTS
+from kohort.client.admin.operations import RIGHTS
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours

@@ -29,8 +29,7 @@ from kohort.client.admin.model import (
     TopicDescription,
     TopicListing,
 )
-from kohort.client.admin.operations import AdminMachine, Operation, Results
-from kohort.client.admin.rights import with_rights
+from kohort.client.admin.operations import AdminMachine, Operation, Results, with_rights
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import admin_metrics
 from kohort.client.requests.engine import Engine

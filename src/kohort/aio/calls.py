@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
 from kohort.client.requests.close_timeout import CloseTimeout
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 
 F = TypeVar("F", bound=type)
 P = ParamSpec("P")

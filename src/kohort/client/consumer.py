@@ -14,21 +14,17 @@ from kohort.client.group.commits import Offsets
 from kohort.client.group.committed import Committed
 from kohort.client.group.group import Group, group_of
 from kohort.client.group.membership import NO_GENERATION, CallbackNeeded
-from kohort.client.metrics.counts import ReadingMetrics
-from kohort.client.metrics.samples import SampleWindows
+from kohort.client.metrics.counts import ReadingMetrics, SampleWindows
 from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.fetched import Fetched
 from kohort.client.reading.fetcher import PREFETCH_BYTES, Fetcher, Wants
 from kohort.client.reading.list_offsets import Listed, OffsetQueries
-from kohort.client.reading.positions import Damage, Position
-from kohort.client.reading.resets import Resets
-from kohort.client.reading.subscription import Mode, SubscriptionState
+from kohort.client.reading.resets import Resets, Validation
+from kohort.client.reading.subscription import Damage, Mode, Position, SubscriptionState
 from kohort.client.reading.topic_watch import TopicWatch
-from kohort.client.reading.validation import Validation
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.promise import Promise
-from kohort.client.requests.source import RequestSource
+from kohort.client.requests.source import Promise, RequestSource
 from kohort.client.requests.troubles import Notes, Troubles
 from kohort.client.user_input import checked_partitions, checked_topic, is_text, offsets_to_commit, refused_topic, shown
 from kohort.clock import Rng

@@ -7,11 +7,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.metrics.counts import Api, ApiMetrics, ErrorCounts, PollMetrics, ReadingMetrics
+from kohort.client.metrics.counts import (
+    Api,
+    ApiMetrics,
+    ErrorCounts,
+    PollMetrics,
+    ReadingMetrics,
+    SampleReading,
+    Samples,
+    together,
+)
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.metrics.samples import SampleReading, Samples, together
 from kohort.client.producer import ProducerMachine
-from kohort.client.reading.positions import PartitionState
+from kohort.client.reading.subscription import PartitionState
 from kohort.client.requests.connections import ConnectionState
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.lanes import FIRST_STAND_IN

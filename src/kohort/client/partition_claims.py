@@ -16,7 +16,7 @@ from typing import Any, Final
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.commits import Offsets
 from kohort.client.reading.fetched import Fetched
-from kohort.client.reading.positions import PartitionState, Position
+from kohort.client.reading.subscription import PartitionState, Position
 from kohort.client.user_input import checked_offset, is_text, shown
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition

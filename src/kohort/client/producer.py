@@ -8,8 +8,7 @@ from typing import NamedTuple
 from kohort.client.reading.topic_watch import TopicWatch
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.promise import Promise
-from kohort.client.requests.source import RequestSource
+from kohort.client.requests.source import Promise, RequestSource
 from kohort.client.requests.troubles import Notes, Troubles
 from kohort.client.user_input import checked_topic, is_text, refused_topic, shown, whole_number
 from kohort.client.writing.accumulator import Accumulator, Lot

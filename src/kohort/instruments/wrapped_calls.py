@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from typing import Any, Generic, TypeVar
 
 from kohort.aio.consuming.record_reader import RecordReader
-from kohort.aio.group.group_tasks import AsyncClaim
-from kohort.aio.group.group_threads import Claim
+from kohort.aio.group.async_consumer_group import AsyncClaim
+from kohort.aio.group.consumer_group import Claim
 from kohort.aio.producing.delivery import Delivery
 from kohort.client.reading.fetched import Fetched
 from kohort.instruments.semconv import COUNT, OFFSET

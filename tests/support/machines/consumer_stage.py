@@ -11,7 +11,7 @@ from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
 from kohort.client.producer import ProducerMachine
 from kohort.client.reading.fetcher import PREFETCH_BYTES
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.client import ConsumerConfig, ProducerConfig, client_config

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.aio.consuming.immediate_calls import CommitCallbacks
-from kohort.aio.consuming.waiting_calls import ConsumerCalls
+from kohort.aio.consuming.consumer_calls import CommitCallbacks, ConsumerCalls
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from support.machines.consumer_stage import ONE, ConsumerStage, User, tp

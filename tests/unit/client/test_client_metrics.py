@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from kohort.client.metrics.counts import PollMetrics, RebalanceMetrics
+from kohort.client.metrics.counts import PollMetrics, RebalanceMetrics, SampleWindows
 from kohort.client.metrics.names import MetricsSnapshot
-from kohort.client.metrics.samples import SampleWindows
 from kohort.client.metrics_report import consumer_metrics
 from kohort.errors import UsageError
 from support.machines.consumer_stage import ConsumerStage, User

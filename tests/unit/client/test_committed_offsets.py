@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client.group.member_states import ConsumerMemberState
-from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Position
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest

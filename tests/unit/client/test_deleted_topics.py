@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import OffsetAndMetadata
 from kohort.wire.messages.metadata import MetadataRequest

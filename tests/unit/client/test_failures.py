@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Position
 from kohort.client.requests.io import Tick
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, NoOffsetForPartition

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kohort.client import consumer as consumer_module
-from kohort.client.reading.positions import FetchState, Position
-from kohort.client.reading.subscription import Reset
+from kohort.client.reading.subscription import FetchState, Position, Reset
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsRequest

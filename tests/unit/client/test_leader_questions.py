@@ -7,9 +7,8 @@ import random
 import pytest
 
 from kohort.client.reading.context import ConsumerContext, Failures
-from kohort.client.reading.positions import FetchState, Position
 from kohort.client.reading.resets import LeaderQuestions, Question
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import FetchState, Position, SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Unsent
 from kohort.client.requests.troubles import Notes, Troubles

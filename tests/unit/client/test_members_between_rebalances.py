@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.member_messages import JOIN_GRACE_MS
+from kohort.client.group.membership import HeartbeatClocks
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode
 from kohort.wire.consumer_protocol import Subscription, build_subscription

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from kohort.client.reading.positions import FetchState, Position
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import FetchState, Position, SubscriptionState
 from kohort.client.requests.metadata import LeaderAndEpoch, Metadata
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition

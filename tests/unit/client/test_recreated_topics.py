@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kohort.client.partition_claims import Claims
-from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Position
 from kohort.errors import ApiError, LogTruncated, NoOffsetForPartition
 from kohort.model import OffsetAndMetadata
 from kohort.wire.messages.offsets import OffsetCommitRequest

@@ -8,8 +8,7 @@ import pytest
 
 from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.fetcher import Fetcher
-from kohort.client.reading.positions import Position
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import Position, SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Unsent
 from kohort.client.requests.troubles import Notes, Troubles

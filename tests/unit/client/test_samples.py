@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from kohort.client.metrics.samples import Samples, SampleWindows, together
+from kohort.client.metrics.counts import Samples, SampleWindows, together
 
 WINDOW_MS = 30_000
 

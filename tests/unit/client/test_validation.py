@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.reading.positions import FetchState, Position
+from kohort.client.reading.subscription import FetchState, Position
 from kohort.errors import ErrorCode, LogTruncated
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.list_offsets import (

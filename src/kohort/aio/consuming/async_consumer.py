@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kohort.aio.calls import Call, awaiting, documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits, AsyncRebalanceListener
 from kohort.aio.consuming.consumer import Consumer
-from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, poll_limits, topics_of
+from kohort.aio.consuming.consumer_calls import ConsumerCalls, ImmediateCalls, checked_listener, poll_limits, topics_of
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
-from kohort.aio.consuming.waiting_calls import ConsumerCalls
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine

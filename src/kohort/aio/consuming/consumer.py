@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import Call, blocking
-from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, poll_limits, topics_of
+from kohort.aio.consuming.consumer_calls import ConsumerCalls, ImmediateCalls, checked_listener, poll_limits, topics_of
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
-from kohort.aio.consuming.waiting_calls import ConsumerCalls
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye

@@ -18,7 +18,7 @@ from kohort.aio.io_thread import Closeable, IoThread
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup
 
 T = TypeVar("T")

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.aio.credentials.kerberos import KerberosClient
-from kohort.aio.credentials.threads import in_thread
 from kohort.aio.credentials.token_sources import Token, TokenSource, token_source, told
-from kohort.aio.system import wall_ms
+from kohort.aio.system import in_thread, wall_ms
 from kohort.client.requests.credentials import Credentials, TokenMethod, exchange_by_password
 from kohort.client.requests.io import ConnectionId, TokenReady, WantToken
 from kohort.config.client import ClientConfig

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 from urllib.request import url2pathname
 
-from kohort.aio.credentials.threads import in_thread
-from kohort.aio.system import wall_ms
+from kohort.aio.system import in_thread, wall_ms
 from kohort.client.requests.credentials import Credentials, TokenMethod
 from kohort.client.requests.request_state import Backoff
 from kohort.config.client import ClientConfig

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from kohort.aio.calls import Call, PollUntil, Run, Waits, leave_group
-from kohort.aio.consuming.immediate_calls import topics_of
+from kohort.aio.consuming.consumer_calls import topics_of
 from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine

@@ -11,12 +11,12 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from kohort.aio.calls import Call, WaitFor, WaitLast, Waits
-from kohort.aio.consuming.waiting_calls import COMMIT_TOO_LATE
+from kohort.aio.consuming.consumer_calls import COMMIT_TOO_LATE
 from kohort.client.group.commits import Offsets
 from kohort.client.partition_claims import Claims, ClaimState
 from kohort.client.reading.fetched import Fetched
 from kohort.client.requests.close_timeout import CloseTimeout
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiTimeout, HandlerFailed, KohortError

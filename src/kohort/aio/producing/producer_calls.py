@@ -11,7 +11,7 @@ from kohort.aio.producing.record_forms import ArrowRows, RecordLike, checked_lot
 from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms, offsets_to_commit
 from kohort.client.writing.produce_batch import ProduceBatch
 from kohort.errors import ApiError, ApiTimeout, KohortError, ProducerFenced, TransactionFailed, UsageError

@@ -11,7 +11,7 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from kohort.aio.credentials.threads import in_thread
+from kohort.aio.system import in_thread
 from kohort.broker.io import KeysFetched
 
 TIMEOUT_S: Final = 10.0

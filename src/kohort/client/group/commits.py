@@ -13,9 +13,8 @@ from kohort.client.group.offset_messages import BY_NAME_COMMIT, TopicIds, build_
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
-from kohort.client.requests.source import IDLE, Poll, Unsent
+from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
 from kohort.model import NO_UUID, OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse

@@ -18,12 +18,11 @@ from kohort.client.group.offset_messages import (
     shape_fetch,
 )
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.positions import FetchState, PartitionState, Position
+from kohort.client.reading.subscription import FetchState, PartitionState, Position
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
-from kohort.client.requests.source import IDLE, Poll, Unsent
+from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.errors import ApiTimeout, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchResponse

@@ -21,12 +21,10 @@ from kohort.client.group.membership_consumer import ConsumerMembership
 from kohort.client.group.rebalance_classic import ClassicRebalance
 from kohort.client.group.reconciliation import Reconciliation
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.positions import PartitionState
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import PartitionState, SubscriptionState
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorKey, CoordinatorLookup
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState, retry_backoff
-from kohort.client.requests.source import IDLE, Poll, RequestSource, Unsent
+from kohort.client.requests.source import IDLE, Poll, Promise, RequestSource, Unsent
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.version import VERSION

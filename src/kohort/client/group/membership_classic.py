@@ -16,15 +16,20 @@ from enum import Enum, auto
 from typing import Final
 
 from kohort.assignors.spec import Assignor
-from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.member_messages import GroupLeader, MemberMessages, leave_shape
-from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, CommitVerdict, Generation, not_a_member
+from kohort.client.group.membership import (
+    COORDINATOR_MOVED,
+    NO_GENERATION,
+    CommitVerdict,
+    Generation,
+    HeartbeatClocks,
+    not_a_member,
+)
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState, retry_backoff
-from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment

@@ -24,14 +24,12 @@ from kohort.client.group.consumer_heartbeat import (
     heartbeat_shape,
     meaning,
 )
-from kohort.client.group.heartbeats import PollClock
 from kohort.client.group.member_states import IN_GROUP, PREVIOUS, ConsumerMemberState
-from kohort.client.group.membership import NO_GENERATION, CommitVerdict, Generation, not_a_member
+from kohort.client.group.membership import NO_GENERATION, CommitVerdict, Generation, PollClock, not_a_member
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState, retry_backoff
-from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.clock import earliest
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, UnsupportedVersion, UsageError, error_code
 from kohort.model import uuid_to_text

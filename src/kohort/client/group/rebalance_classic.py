@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from kohort.client.group.membership import CallbackKind, CallbackNeeded, CommitPositions
 from kohort.client.group.membership_classic import ClassicMembership, MemberState
 from kohort.client.reading.subscription import Mode, SubscriptionState
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.model import OffsetAndMetadata, TopicPartition
 
 

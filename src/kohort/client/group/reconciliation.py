@@ -12,7 +12,7 @@ from kohort.client.group.consumer_heartbeat import Reconcilable
 from kohort.client.group.membership import CallbackKind, CallbackNeeded, CommitPositions
 from kohort.client.group.membership_consumer import ConsumerMembership
 from kohort.client.reading.subscription import Mode, SubscriptionState
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.model import OffsetAndMetadata, TopicPartition
 
 

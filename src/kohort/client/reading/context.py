@@ -6,8 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from kohort.client.metrics.counts import ReadingMetrics
-from kohort.client.reading.positions import PartitionState
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import PartitionState, SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.troubles import Notes, Troubles
 from kohort.clock import Rng

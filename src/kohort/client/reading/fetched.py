@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from kohort.client.reading.positions import PartitionState, Position
+from kohort.client.reading.subscription import PartitionState, Position
 from kohort.columns.batches import OffsetRange, ReadOptions
 from kohort.columns.records import records_of
 from kohort.errors import CorruptRecord

@@ -17,7 +17,7 @@ from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.fetch_sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
-from kohort.client.reading.positions import PartitionState
+from kohort.client.reading.subscription import PartitionState
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
-from kohort.client.requests.source import IDLE, Poll, Unsent
+from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiTimeout, ErrorCode, KohortError, error_code

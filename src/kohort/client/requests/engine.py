@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, MutableSequence, Sequence
 from typing import Final
 
-from kohort.client.metrics.counts import TrafficMetrics
-from kohort.client.metrics.samples import SampleWindows
+from kohort.client.metrics.counts import SampleWindows, TrafficMetrics
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
 from kohort.client.requests.credentials import credentials_of
 from kohort.client.requests.io import (

@@ -9,10 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from kohort.errors import KohortError
 from kohort.wire.schema import Message
+
+T = TypeVar("T")
+
+
+class Promise(Generic[T]):
+    """Completed once, with a value or an error; ``done`` is all that a waiter has to look at."""
+
+    __slots__ = ("_value", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: KohortError | None = None
+        self._value: T | None = None
+
+    def resolve(self, value: T) -> None:
+        if not self.done:
+            self.done = True
+            self._value = value
+
+    def fail(self, error: KohortError) -> None:
+        if not self.done:
+            self.done = True
+            self.error = error
+
+    def result(self) -> T:
+        assert self.done, "it is not done yet"
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._value)
+
 
 ANY_NODE: Final = -1
 """Let the engine choose: the least loaded connected node, or a bootstrap address."""

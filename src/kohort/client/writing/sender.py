@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kohort.client.metrics.counts import SendingMetrics
-from kohort.client.metrics.samples import SampleWindows
+from kohort.client.metrics.counts import SampleWindows, SendingMetrics
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.request_state import retry_backoff

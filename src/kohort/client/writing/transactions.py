@@ -17,9 +17,8 @@ from typing import Final
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState, retry_backoff
-from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.client.writing.transaction_messages import (
     BY_TOPIC_ID,

@@ -11,7 +11,7 @@ from kohort.client.admin.topics import create_partitions, describe_topics
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.io import Tick
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.config.client import AdminConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from kohort.client.consumer import ConsumerMachine, Wanted
 from kohort.client.group.commits import Offsets
-from kohort.client.reading.positions import Position
-from kohort.client.reading.subscription import Reset
+from kohort.client.reading.subscription import Position, Reset
 from kohort.client.requests.io import Tick
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import Record, SubscriptionPattern, TopicPartition

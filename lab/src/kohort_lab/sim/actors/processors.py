@@ -12,7 +12,7 @@ from typing import Final
 
 from kohort.client.producer import ProducerMachine
 from kohort.client.requests.io import Tick
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.errors import KohortError, TransactionFailed
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kohort.client.group.commits import Offsets
-from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Promise
 from kohort_lab.sim.actors.consumers import ConsumerActor
 from kohort_lab.sim.checks.watcher import WatchedConsumer
 from kohort_lab.sim.generations.group_world import GROUP, TOPIC, GroupMember, GroupWorld, Setup

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Position
 from kohort.client.requests.io import Tick
 from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError

@@ -9,9 +9,8 @@ from kohort.client.group.commits import Commits
 from kohort.client.reading.fetch_sessions import FetchSession
 from kohort.client.reading.fetched import Fetched
 from kohort.client.reading.fetcher import Fetcher
-from kohort.client.reading.positions import PartitionState
 from kohort.client.reading.resets import Resets
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.subscription import PartitionState, SubscriptionState
 from kohort.client.requests.request_state import RequestState
 from kohort.client.writing.sender import Sender
 from kohort.model import OffsetAndMetadata

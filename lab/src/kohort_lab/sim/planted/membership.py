@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.client.group.commits import CommitOrder, Commits
-from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.member_messages import GroupLeader, MemberMessages
+from kohort.client.group.membership import HeartbeatClocks
 from kohort.client.group.membership_classic import ClassicMembership
 from kohort.client.group.rebalance_classic import ClassicRebalance
 from kohort.client.reading.subscription import SubscriptionState
