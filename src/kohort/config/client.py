@@ -177,15 +177,7 @@ class ConsumerConfig(ClientConfig):
         "partition.assignment.strategy",
         ["range", "cooperative-sticky"],
         "Assignors this member offers, the preferred one first; by name, or made with kohort.assignor.",
-        choices=(
-            "range",
-            "roundrobin",
-            "sticky",
-            "cooperative-sticky",
-            "co-partitioned",
-            "rack-aware",
-            "redundant",
-        ),
+        choices=("range", "roundrobin", "sticky", "cooperative-sticky", "co-partitioned", "rack-aware", "redundant"),
     )
     enable_auto_commit: bool | None = option(
         "enable.auto.commit", None, "Commit positions in the background; default: true with a group.id.", of=bool
@@ -261,10 +253,7 @@ class ProducerConfig(ClientConfig):
         "delivery.timeout.ms", 120000, "From send() to success or failure, at the longest.", low=0, high=INT_MAX
     )
     compression_type: str = option(
-        "compression.type",
-        "none",
-        "How batches are compressed.",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        "compression.type", "none", "How batches are compressed.", choices=("none", "gzip", "snappy", "lz4", "zstd")
     )
     max_in_flight_requests_per_connection: int = option(
         "max.in.flight.requests.per.connection", 5, "Requests sent to a broker before the first is answered.", low=1

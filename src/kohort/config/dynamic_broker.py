@@ -52,53 +52,24 @@ class DynamicBrokerConfig:
         low=1,
         no_effect=_ONE_LOOP,
     )
-    num_io_threads: int = option(
-        "num.io.threads",
-        8,
-        "Threads that carry requests out.",
-        low=1,
-        no_effect=_ONE_LOOP,
-    )
+    num_io_threads: int = option("num.io.threads", 8, "Threads that carry requests out.", low=1, no_effect=_ONE_LOOP)
     background_threads: int = option(
-        "background.threads",
-        10,
-        "Threads for what is done beside the requests.",
-        low=1,
-        no_effect=_ONE_LOOP,
+        "background.threads", 10, "Threads for what is done beside the requests.", low=1, no_effect=_ONE_LOOP
     )
     num_replica_fetchers: int = option(
-        "num.replica.fetchers",
-        1,
-        "Threads that copy from one leader.",
-        low=1,
-        no_effect=_ONE_LOOP,
+        "num.replica.fetchers", 1, "Threads that copy from one leader.", low=1, no_effect=_ONE_LOOP
     )
     num_recovery_threads: int = option(
-        "num.recovery.threads.per.data.dir",
-        2,
-        "Threads that recover the logs of a folder.",
-        low=1,
-        no_effect=_ONE_LOOP,
+        "num.recovery.threads.per.data.dir", 2, "Threads that recover the logs of a folder.", low=1, no_effect=_ONE_LOOP
     )
     log_cleaner_threads: int = option(
-        "log.cleaner.threads",
-        1,
-        "Threads that compact logs.",
-        low=0,
-        no_effect=_OWN_CLEANER,
+        "log.cleaner.threads", 1, "Threads that compact logs.", low=0, no_effect=_OWN_CLEANER
     )
     log_cleaner_io_buffer_size: int = option(
-        "log.cleaner.io.buffer.size",
-        524_288,
-        "Bytes of a cleaner's buffers.",
-        low=0,
-        no_effect=_OWN_CLEANER,
+        "log.cleaner.io.buffer.size", 524_288, "Bytes of a cleaner's buffers.", low=0, no_effect=_OWN_CLEANER
     )
     log_cleaner_load_factor: float = option(
-        "log.cleaner.io.buffer.load.factor",
-        0.9,
-        "How full a cleaner's table of keys may be.",
-        no_effect=_OWN_CLEANER,
+        "log.cleaner.io.buffer.load.factor", 0.9, "How full a cleaner's table of keys may be.", no_effect=_OWN_CLEANER
     )
     log_cleaner_rate: float = option(
         "log.cleaner.io.max.bytes.per.second",
@@ -107,16 +78,10 @@ class DynamicBrokerConfig:
         no_effect=_OWN_CLEANER,
     )
     kerberos_service_name: str | None = option(
-        "sasl.kerberos.service.name",
-        None,
-        "Name of the service that brokers run as.",
-        no_effect=_NO_KERBEROS,
+        "sasl.kerberos.service.name", None, "Name of the service that brokers run as.", no_effect=_NO_KERBEROS
     )
     kerberos_kinit_cmd: str = option(
-        "sasl.kerberos.kinit.cmd",
-        "/usr/bin/kinit",
-        "Path of kinit.",
-        no_effect=_NO_KERBEROS,
+        "sasl.kerberos.kinit.cmd", "/usr/bin/kinit", "Path of kinit.", no_effect=_NO_KERBEROS
     )
     kerberos_window_factor: float = option(
         "sasl.kerberos.ticket.renew.window.factor",
@@ -125,10 +90,7 @@ class DynamicBrokerConfig:
         no_effect=_NO_KERBEROS,
     )
     kerberos_jitter: float = option(
-        "sasl.kerberos.ticket.renew.jitter",
-        0.05,
-        "Part of that time that is drawn.",
-        no_effect=_NO_KERBEROS,
+        "sasl.kerberos.ticket.renew.jitter", 0.05, "Part of that time that is drawn.", no_effect=_NO_KERBEROS
     )
     kerberos_relogin: int = option(
         "sasl.kerberos.min.time.before.relogin",

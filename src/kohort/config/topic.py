@@ -101,10 +101,7 @@ class TopicConfig:
         "remote.log.copy.disable", False, "Whether nothing more is kept elsewhere.", no_effect=NO_TIERS
     )
     remote_log_delete_on_disable: bool = option(
-        "remote.log.delete.on.disable",
-        False,
-        "Whether what is kept elsewhere goes when that ends.",
-        no_effect=NO_TIERS,
+        "remote.log.delete.on.disable", False, "Whether what is kept elsewhere goes when that ends.", no_effect=NO_TIERS
     )
 
 

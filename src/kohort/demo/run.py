@@ -31,10 +31,7 @@ from kohort.spark.runtime.session import SHORT_RUN, session
 PIPELINE_FILE: Final = flight_delays_file()
 PIPELINE_GROUP: Final = "demo-pipeline"
 QUICK_FLIGHTS: Final = 20_000
-BROKER_SETTINGS: Final = {
-    "group.initial.rebalance.delay.ms": "500",
-    "log.retention.ms": "-1",
-}
+BROKER_SETTINGS: Final = {"group.initial.rebalance.delay.ms": "500", "log.retention.ms": "-1"}
 """Little waiting for a group's first members; what is loaded stays."""
 
 
@@ -50,12 +47,7 @@ class DemoResult:
 
 
 def run_demo(
-    *,
-    data: Path | None = None,
-    source: Path | None = None,
-    quick: bool = False,
-    say: Say,
-    beside: Beside | None = None,
+    *, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say, beside: Beside | None = None
 ) -> DemoResult:
     """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
     began = time.monotonic()

@@ -167,10 +167,7 @@ def _rebuilt(
     if header.codec is not Codec.NONE:
         payload = compress(header.codec, payload)
     made = header._replace(
-        attributes=attributes,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        record_count=len(kept),
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
     )
     return pack_batch(made, payload), max_timestamp
 

@@ -63,8 +63,7 @@ def opened(
         return PreparedBatch(batch, header)
     payload = yield from compress_in_steps(codec, body)
     made = header._replace(
-        attributes=header.attributes & ~CODEC_BITS | codec,
-        batch_length=SMALLEST_LENGTH + len(payload),
+        attributes=header.attributes & ~CODEC_BITS | codec, batch_length=SMALLEST_LENGTH + len(payload)
     )
     if made.size > max_bytes:
         raise ApiError(

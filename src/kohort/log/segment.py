@@ -13,13 +13,7 @@ from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
 from kohort.log.batches import SEARCH_BYTES, LogSlice, Search, check_place, headers
-from kohort.log.index import (
-    OFFSET_ENTRY_SIZE,
-    RELATIVE_OFFSET_MAX,
-    TIME_ENTRY_SIZE,
-    OffsetIndex,
-    TimeIndex,
-)
+from kohort.log.index import OFFSET_ENTRY_SIZE, RELATIVE_OFFSET_MAX, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from kohort.log.storage import Storage, StorageFile
 from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer

@@ -237,13 +237,7 @@ class Topics:
                     yield
 
     def create(
-        self,
-        name: str,
-        partitions: int,
-        overrides: Mapping[str, str | None],
-        now_ms: int,
-        *,
-        internal: bool = False,
+        self, name: str, partitions: int, overrides: Mapping[str, str | None], now_ms: int, *, internal: bool = False
     ) -> Topic:
         """Create a topic, durably. Raises ApiError with Kafka's codes."""
         (made,) = at_once(self.create_all([NewTopic(name, partitions, overrides, internal)], now_ms))

@@ -66,13 +66,11 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
     size = len(batch)
     if size > rules.max_message_bytes:
         raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size} bytes; max.message.bytes is {rules.max_message_bytes}",
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {rules.max_message_bytes}"
         )
     if size > rules.segment_bytes:
         raise ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {size} bytes; segment.bytes is {rules.segment_bytes}",
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes; segment.bytes is {rules.segment_bytes}"
         )
     if from_client:
         _check_crc(batch, header)

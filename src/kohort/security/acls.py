@@ -150,14 +150,7 @@ GIVEN_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     operation: frozenset({operation, Operation.ALL}) for operation in Operation
 } | {
     Operation.DESCRIBE: frozenset(
-        {
-            Operation.DESCRIBE,
-            Operation.ALL,
-            Operation.READ,
-            Operation.WRITE,
-            Operation.DELETE,
-            Operation.ALTER,
-        }
+        {Operation.DESCRIBE, Operation.ALL, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALL, Operation.ALTER_CONFIGS}),
 }

@@ -206,12 +206,7 @@ class StagedBroker(Broker):
             raise self._too_late(done, api, count, limit_ms) from None
 
     async def arrived(
-        self,
-        api: str,
-        *,
-        count: int = 1,
-        client_id: str | None = None,
-        timeout_ms: int = WAIT_MS,
+        self, api: str, *, count: int = 1, client_id: str | None = None, timeout_ms: int = WAIT_MS
     ) -> list[SeenRequest]:
         """Wait as ``wait_for``, within ``async with``. Raises ApiTimeout after ``timeout_ms``, and UsageError."""
         limit_ms = checked_ms("timeout_ms", timeout_ms)

@@ -9,14 +9,7 @@ from typing import Final
 
 from kohort.errors import AuthenticationFailed
 from kohort.secret import Secret
-from kohort.security.sasl.exchange import (
-    OAUTHBEARER,
-    ClientExchange,
-    LoggedInAs,
-    Refused,
-    ServerExchange,
-    text_of,
-)
+from kohort.security.sasl.exchange import OAUTHBEARER, ClientExchange, LoggedInAs, Refused, ServerExchange, text_of
 from kohort.security.sasl.tokens import TokenRefused, TokenValidator
 
 SEPARATOR: Final = "\x01"
