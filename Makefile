@@ -55,6 +55,7 @@ lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/ruff format --check src lab tests bench examples tools
 	$(BIN)/ruff check src lab tests bench examples tools
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
 	$(BIN)/python tools/causes.py --check

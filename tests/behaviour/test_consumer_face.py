@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -218,7 +219,7 @@ def test_megabytes_at_once_are_read_as_they_were_sent(arrow, bootstrap, consumer
     reader = consumer()
     reader.assign([TopicPartition(topic, n) for n in range(PARTITIONS)])
     as_records: list[kohort.Record] = []
-    tables: list[object] = []
+    tables: list[Any] = []
 
     def rows() -> int:
         return sum(table.num_rows for table in tables)
@@ -552,7 +553,7 @@ def test_json_values_become_columns_and_a_bad_one_stops_the_table_before_it(arro
     partition = TopicPartition(topic, 0)
     reader.assign([partition])
 
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     with pytest.raises(UndecodableValue, match=rf"{topic}-0 at offset 6") as bad:
         until(lambda: rows.extend(reader.poll_arrow(5000, columns=["offset"], json=schema).to_pylist()))
 
@@ -571,7 +572,7 @@ def test_arrow_batches_can_be_iterated_with_every_column_there_is(arrow, produce
     reader = consumer()
     reader.subscribe(topic)
 
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for batch in reader.iter_arrow(columns=everything):
         assert batch.schema.names == everything
         rows += batch.to_pylist()

@@ -1,5 +1,7 @@
 """Every request of a member in every state of its group, seen from outside."""
 
+from typing import Any
+
 import pytest
 
 from kohort.errors import ErrorCode
@@ -56,7 +58,7 @@ STATES = {
 
 @pytest.fixture(params=STATES)
 def scene(request, broker):
-    scene = Scene(broker)
+    scene: Any = Scene(broker)
     STATES[request.param](scene)
     scene.state = request.param
     assert broker.state(scene.group) == request.param

@@ -4,6 +4,7 @@ import itertools
 import random
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,7 @@ def test_kill_9_at_random_moments_loses_no_acknowledged_commit(tmp_path, kills):
             lost = {tp: at for tp, at in promised.items() if held[tp] is None or held[tp].offset < at}
             assert lost == {}, f"after kill {number}"
     finally:
-        for ending in [*members, *([feeder] if feeder else [])]:
+        everyone: list[Any] = [*members, *([feeder] if feeder else [])]
+        for ending in everyone:
             ending.end()
         served.stop()

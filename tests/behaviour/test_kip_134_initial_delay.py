@@ -14,9 +14,9 @@ def patient(request):
     """A broker whose initial delay is a second."""
     address = request.config.getoption("--broker", default=None)
     if address:
-        broker = BrokerUnderTest(address)
-        delay_ms = broker.config("group.initial.rebalance.delay.ms")
-        broker.close()
+        under_test = BrokerUnderTest(address)
+        delay_ms = under_test.config("group.initial.rebalance.delay.ms")
+        under_test.close()
         if not 500 <= delay_ms <= 5000:
             pytest.skip(f"the broker's initial delay is {delay_ms} ms; this needs 500 to 5000")
         yield address

@@ -16,9 +16,9 @@ def forgetful(request):
     """A broker that looks for expired offsets all the time."""
     address = request.config.getoption("--broker", default=None)
     if address:
-        broker = BrokerUnderTest(address)
-        sweep_ms = broker.config("offsets.retention.check.interval.ms")
-        broker.close()
+        under_test = BrokerUnderTest(address)
+        sweep_ms = under_test.config("offsets.retention.check.interval.ms")
+        under_test.close()
         if sweep_ms > 3000:
             pytest.skip(f"the broker looks for expired offsets every {sweep_ms} ms only")
         yield address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
 from kohort.aio.system import wall_ms
@@ -13,7 +14,7 @@ from kohort.coordinator.journal import GroupUnloaded, JournalEntry
 from kohort.metrics.own_state import OwnState
 
 
-async def three_nodes() -> ClusterServer:
+async def three_nodes() -> Any:
     config = parse_config(BrokerConfig, {"port": 0, "offsets.topic.num.partitions": 4})
     return await start_brokers(config, 3, None)
 

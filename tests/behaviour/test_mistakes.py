@@ -140,7 +140,7 @@ def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic
     with kohort.ConsumerGroup(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as group:
         group.run(topic, Handler())
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
-        (committed,) = consumer.committed([(topic, 0)]).values()
+        (committed,) = consumer.committed([TopicPartition(topic, 0)]).values()
 
     assert [text.split(":")[0] for text in told] == ["mark_offset", "reset_offset", "mark_message"]
     assert committed == OffsetAndMetadata(1, "", committed.leader_epoch)

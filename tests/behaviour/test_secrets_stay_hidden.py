@@ -6,6 +6,7 @@ import json
 import logging
 import time
 import traceback
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -133,7 +134,7 @@ def test_neither_side_shows_a_secret_in_logs_reprs_and_errors(options, certifica
 
 
 def test_options_that_are_refused_do_not_say_what_they_were():
-    refused = [
+    refused: list[dict[str, Any]] = [
         {"sasl.password": PLAIN},
         {"sasl.username": "a", "sasl.password": PLAIN, "sasl_password": WRONG},
         {"sasl.username": "a", "sasl.password": PLAIN, "sasl.plain.password": WRONG},

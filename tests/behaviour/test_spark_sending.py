@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from kohort.spark.sending.send import (  # noqa: E402
 )
 
 
-def rows(*pairs: tuple[str | None, bytes]) -> pa.RecordBatch:
+def rows(*pairs: tuple[str | None, bytes]) -> Any:
     return pa.RecordBatch.from_pydict(
         {
             "topic": pa.array([topic for topic, _ in pairs], pa.string()),
@@ -87,7 +88,7 @@ def records_of(bootstrap: str) -> list[Record]:
         return found
 
 
-def letters(*records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> pa.RecordBatch:
+def letters(*records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> Any:
     headers = [
         [{"key": k, "value": v} for k, v in {**own, "kohort-error.offset": b"%d" % n}.items()]
         for n, (_, _, own) in enumerate(records)

@@ -28,10 +28,10 @@ def fill(tool, data):
             producer.send("out", "copy", partition=0)
             producer.commit_transaction()
         with Consumer(bootstrap_servers=broker.bootstrap, group_id="readers") as consumer:
-            partition = TopicPartition("in", 0)
-            consumer.assign([partition])
+            first = TopicPartition("in", 0)
+            consumer.assign([first])
             for offset in range(20):
-                consumer.commit({partition: OffsetAndMetadata(offset)})
+                consumer.commit({first: OffsetAndMetadata(offset)})
         broker.end(kill=True)
 
 

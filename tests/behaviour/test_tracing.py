@@ -8,6 +8,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -169,7 +170,8 @@ def test_a_handler_has_a_span_for_what_it_handles(bootstrap: str, topic: str, te
     class Handler(kohort.GroupHandler):
         def consume_claim(self, session: kohort.GroupSession, claim: kohort.Claim) -> None:
             assert isinstance(claim, kohort.Claim)
-            for item in claim.batches() if as_lists else claim:
+            items: Any = claim.batches() if as_lists else claim
+            for item in items:
                 current.append(trace.get_current_span().get_span_context().span_id)
                 last = item[-1] if as_lists else item
                 session.mark_message(last)

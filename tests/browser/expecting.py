@@ -6,6 +6,6 @@ from typing import Any
 
 expect: Any
 try:
-    from playwright.sync_api import expect
+    from playwright.sync_api import expect  # type: ignore[no-redef]
 except ImportError:
     expect = None

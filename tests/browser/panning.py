@@ -50,9 +50,13 @@ class Panned(NamedTuple):
 def large_timeline(members: int, partitions: int, generations: int) -> dict[str, Any]:
     """Return a timeline in which every generation gives every member other partitions."""
     each = partitions // members
-    lanes = []
+    lanes: list[dict[str, Any]] = []
     for m in range(members):
-        who = {"member_id": f"worker-{m}-id", "client_id": f"worker-{m}", "host": f"/10.0.{m // 250}.{m % 250}"}
+        who = {
+            "member_id": f"worker-{m}-id",
+            "client_id": f"worker-{m}",
+            "host": f"/10.0.{m // 250}.{m % 250}",
+        }
         spells = [
             {
                 "from_ms": BEGIN_MS + g * EVERY_MS + 900,
@@ -61,7 +65,7 @@ def large_timeline(members: int, partitions: int, generations: int) -> dict[str,
             }
             for g in range(generations)
         ]
-        lanes.append({"who": {**who, "instance_id": None}, "spells": spells, "marks": []})
+        lanes.append({"who": who | {"instance_id": None}, "spells": spells, "marks": []})
     columns = [
         {
             "from_ms": BEGIN_MS + g * EVERY_MS,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_a_watcher_that_is_killed_goes_on_where_it_was_and_keeps_nothing_twice(r
 
     assert [line.split("  ")[3] for line in result.stdout.splitlines()] == ["MEMBER_LEFT (high)", "MEMBER_LEFT (high)"]
     (path,) = (state / "kohort" / "watch").glob("*.sqlite")
-    kept = WatchStore(path)
+    kept: Any = WatchStore(path)
     generations = [entry.generation for entry in kept.entries(topic)]
     kept.close()
     assert generations == sorted(set(generations))
@@ -170,7 +171,8 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, sta
             assert watcher.open()
             eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
             watcher.finish()
-    generations = [entry.generation for entry in store.entries(topic)]
+    entries: Any = store.entries(topic)
+    generations = [entry.generation for entry in entries]
     store.close()
     assert len(generations) >= 3
     assert generations == sorted(set(generations))
@@ -196,7 +198,7 @@ def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, st
                 if watcher.groups._groups[topic].round:
                     break
             poll_until_shared(one, two)
-        new = eventually(lambda: [entry for entry in watcher.step(10) if entry.group == topic])
+        new: Any = eventually(lambda: [entry for entry in watcher.step(10) if entry.group == topic])
         watcher.finish()
     store.close()
     assert new[0].settled_seen_ms is not None

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -68,7 +69,7 @@ def told_to(wide, folder, group):
     async def story():
         app = ConsoleApp(wide, page=ConsolePage(folder))
         app.begin()
-        stream = app.hub.stream(app.hub.open(group), None)
+        stream: Any = app.hub.stream(app.hub.open(group), None)
         await anext(stream)
         wide.tell(SourceNews(changed=list(wide.found.values())))
         told = await anext(stream)

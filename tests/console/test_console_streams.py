@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import socket
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ async def taken(stream, many):
 def test_too_much_becomes_one_resync():
     async def story():
         hub = Hub()
-        stream = hub.stream(hub.open("mine"), None)
+        stream: Any = hub.stream(hub.open("mine"), None)
         await anext(stream)
         for n in range(MOST_WAITING + 5):
             hub.publish("entries", b"%d" % n, "mine")

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -193,7 +193,7 @@ def test_the_recording_holds_what_the_pictures_show_and_the_guide_quotes() -> No
     assert [quote for quote in quoted if quote not in sentences] == []
 
 
-def pictures(text: str) -> Sequence[tuple[str, str]]:
+def pictures(text: str) -> list[tuple[str, str]]:
     return re.findall(
         r"!\[([^\]]*)\]\(\S*?docs/console/([\w-]+\.png)\)|!\[([^\]]*)\]\(\.\./console/([\w-]+\.png)\)", text
     )

@@ -82,7 +82,7 @@ def in_ci(client, codec):
     [
         pytest.param(client, codec, marks=[*marks, *([] if in_ci(client, codec) else [pytest.mark.campaign])])
         for (client,), marks, _ in as_parameters(TOOLCHAIN_CLIENTS)
-        for codec in CODECS[client]
+        for codec in CODECS[str(client)]
     ],
 )
 def test_what_one_writes_the_other_reads(ours, admin, name, client, codec):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +53,7 @@ def test_any_looks_in_any_order(snapshots, since_ms, rebalanced):
     report = health_of(lag, RebalanceTimes(opened_at_ms=rebalanced))
 
     sums = [lag.total, *lag.members.values(), *lag.topics.values()]
-    numbers = [n for s in sums for n in (s.partitions, s.records, s.stable_records, s.time_ms, s.eta_ms)]
+    numbers: list[Any] = [n for s in sums for n in (s.partitions, s.records, s.stable_records, s.time_ms, s.eta_ms)]
     for one in lag.partitions:
         numbers += [one.records, one.stable_records, one.time_ms, one.lead, one.lost, one.eta_ms, one.span_ms]
         numbers += [one.written_per_s, one.read_per_s]

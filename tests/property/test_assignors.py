@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -76,7 +77,7 @@ def test_every_partition_has_one_owner_that_wants_it(
 @calm
 @given(group=groups(with_racks=True), seed=st.randoms(use_true_random=False))
 def test_the_order_of_the_members_does_not_matter(
-    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]], seed: object
+    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]], seed: Any
 ):
     topics, members = group
     shuffled = list(members)

@@ -190,8 +190,8 @@ def test_splitting_by_partition_loses_nothing_and_keeps_the_order_of_each_key(lo
 
     everything = [pair for rows in found.values() for pair in rows]
     assert sorted(int(value) for _, value in everything) == list(range(len(lot)))
-    for rows in found.values():
-        numbers = [int(value) for _, value in rows]
+    for pairs in found.values():
+        numbers = [int(value) for _, value in pairs]
         assert numbers == sorted(numbers)
     for key in {r.key for r in lot} - {None}:
         assert len({p for p, rows in found.items() for k, _ in rows if k == key}) == 1

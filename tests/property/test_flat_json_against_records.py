@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -83,9 +84,7 @@ def nested_objects(draw: st.DrawFn) -> bytes:
     return ("{" + ",".join(f'"{name}": {value}' for name, value in fields) + "}").encode()
 
 
-def outcome(
-    read: object, values: pa.Array, schema: pa.Schema = SCHEMA
-) -> tuple[list[tuple[object, ...]], dict[int, str]]:
+def outcome(read: Any, values: Any, schema: Any = SCHEMA) -> tuple[list[tuple[str, ...]], dict[int, str]]:
     """Rows (as text, for a NaN is not itself) and problems."""
     decoded = read(values, schema, NEW_YORK)
     for column, field in zip(decoded.columns, schema, strict=True):

@@ -1,6 +1,7 @@
 """A history that a model makes, which keeps every promise, is never suspected; with one fault planted it always is."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ class Model:
         self.sent = 0
         self.generation = 0
         self.committed = [0] * PARTITIONS
-        self.owner = [None] * PARTITIONS
+        self.owner: list[Any] = [None] * PARTITIONS
         self.history.add("group", "setup", group="g", effects="out")
         self.producers = [self.history.client(f"p{n}", idempotent=True) for n in range(2)]
         self.members = [self.history.client(f"m{n}", isolation="read_committed", idempotent=True) for n in range(3)]

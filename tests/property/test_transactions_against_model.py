@@ -180,9 +180,9 @@ class RandomRun:
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):
             state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
-        for topic in TOPICS:
-            assert [v.strip() for v in committed_values(self.peer, topic)] == [
-                v.strip() for v in self.model.committed(topic)
+        for name in TOPICS:
+            assert [v.strip() for v in committed_values(self.peer, name)] == [
+                v.strip() for v in self.model.committed(name)
             ]
         for group in GROUPS:
             stable = self.model.is_stable(group)

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from kohort_lab.sim.campaign import judge_seed
 from kohort_lab.sim.entropy import EntropyUsed, audited
 from kohort_lab.sim.worlds.catalogue import WORLDS
 
-NOT_GIVEN = {
+NOT_GIVEN: dict[str, Any] = {
     "time.monotonic": time.monotonic,
     "time.time_ns": time.time_ns,
     "time.sleep": lambda: time.sleep(0),

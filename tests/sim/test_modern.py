@@ -3,6 +3,7 @@ epochs go on, nothing is lost, and in the calm everybody has what the target say
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_targets_come_after_the_interval():
 def test_what_a_member_believes_is_what_the_coordinator_has():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(epoch=3))
-    check = ModernOwners(lambda: group, lambda: None, lambda: 0)
+    check: Any = ModernOwners(lambda: group, lambda: None, lambda: 0)
     check._topics = object
     believer = SimpleNamespace(name="c0", member_id="m")
 
@@ -111,7 +112,7 @@ def test_what_a_member_believes_is_what_the_coordinator_has():
 def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
     group = ModernGroup("g")
     group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(3, assigned={b"t": {0: 3}}))
-    topics = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
+    topics: Any = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
     check = ModernOwners(lambda: group, lambda: topics, lambda: 0)
     believer = SimpleNamespace(name="c0", member_id="m")
     check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
@@ -162,10 +163,10 @@ def test_another_coordinator_a_conversion_and_a_group_that_is_gone_are_changes()
 
 def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_out_until_it_has_synced():
     share, beside, new = (TopicPartition("t", n) for n in range(3))
-    stretch, groups = [0], [None]
-    check = ModernOwners(
-        lambda: groups[0], lambda: SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t")), lambda: stretch[0]
-    )
+    groups: list[Any] = [None]
+    topics: Any = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
+    stretch = [0]
+    check = ModernOwners(lambda: groups[0], lambda: topics, lambda: stretch[0])
     believer = SimpleNamespace(name="c0", member_id="m")
     check.took(believer, 3, frozenset({share, beside}))
 

@@ -1,6 +1,7 @@
 """A secured broker: whatever is forbidden, limited or removed meanwhile, nobody does what it may not, and all go on."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def exchange(request, answer, sent_ms, link_id=1):
 
 
 def denials(world, *acls):
-    check = DenialsHold(world, "g", {"c0": "c0"}, {"c0": [READ_GROUP]})
+    check: Any = DenialsHold(world, "g", {"c0": "c0"}, {"c0": [READ_GROUP]})
     check.security = lambda: KeptSection(*acls)
     check.look()
     return check
@@ -160,7 +161,7 @@ def test_who_is_held_up_is_not_served():
 
 
 def test_who_was_removed_is_not_let_in():
-    check = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
+    check: Any = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
     check.security = lambda: KeptSection({"name": "c1"})
     check.look()
 

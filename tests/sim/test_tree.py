@@ -1,5 +1,7 @@
 """The tree server: sessions, ephemeral nodes, watches that fire once; and a client that keeps its session alive."""
 
+from typing import Any
+
 import pytest
 
 from kohort_lab.sim.network import Network
@@ -232,7 +234,7 @@ def tree():
     def run(for_ms):
         world.run(world.now_ms + for_ms, after_each=lambda: None)
 
-    made = Silent()
+    made: Any = Silent()
     made.network, made.server, made.session, made.run = network, host.server, session, run
     return made
 

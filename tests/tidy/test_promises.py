@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -26,7 +27,7 @@ TABLE_OF_PROMISES = re.compile(r"^(\| promised \|.*)\n\|[-|]+\|\n((?:\|.*\n)+)",
 DEFAULT = re.compile(r"^\| `([\w.]+)` \| ([\w. `]+) \| (?:`([^`]*)`|none) \|$", re.MULTILINE)
 SET = re.compile(r"`([a-z][\w.]+)=([^`(.][^`]*)`")
 COMMAND = re.compile(r"`kohort ((?:[a-z][a-z-]* ?)+)(--[a-z-]+)?")
-TABLES = {
+TABLES: dict[str, Any] = {
     "topic": options_of(TopicConfig),
     "broker": options_of(BrokerConfig),
     "producer": options_of(ProducerConfig),

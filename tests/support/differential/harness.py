@@ -153,7 +153,8 @@ class ScriptRun:
         wire = self._wires[actor]
         _, message, version = wire._asked[0]
         wire.socket.settimeout(SILENCE_S)
-        answer, noted = None, NO_ANSWER
+        answer: Any = None
+        noted: Any = NO_ANSWER
         try:
             answer = wire.take()
             noted = self.names.plain(answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Received, Resume, Send, Tick
@@ -56,14 +57,14 @@ class Peer:
     def send(self, message: Message, version: int, *, client_id: str = "tester", answered: bool = True) -> None:
         self.send_bytes(self.request_bytes(message, version, client_id=client_id, answered=answered))
 
-    def take(self) -> Message | None:
+    def take(self) -> Any:
         """The next answer, if there is one."""
         return self._answers.popleft() if self._answers else None
 
-    def take_all(self) -> list[Message]:
+    def take_all(self) -> list[Any]:
         return list(iter(self.take, None))
 
-    def ask(self, message: Message, version: int, *, client_id: str = "tester") -> Message:
+    def ask(self, message: Message, version: int, *, client_id: str = "tester") -> Any:
         self.send(message, version, client_id=client_id)
         answer = self.take()
         assert answer is not None, f"no answer; connection closed: {self.closed}"

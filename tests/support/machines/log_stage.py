@@ -37,7 +37,7 @@ class LogStage:
 
     def __init__(self, storage: Storage | None = None, *, compaction_bytes: int = 1 << 27, **options: str) -> None:
         """``compaction_bytes`` is what a compaction may hold in memory; ``options`` are those of the topic."""
-        self.storage = storage if storage is not None else MemoryStorage()
+        self.storage: Any = storage if storage is not None else MemoryStorage()
         self.clock = ManualClock()
         self.config = replace(parse_config(BrokerConfig, {}), log_cleaner_dedupe_buffer_size=compaction_bytes)
         self.restarts = 0

@@ -127,7 +127,7 @@ class Talk:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         line = self._process.stdout.readline()
-        assert line, f"{self._process.args}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"
+        assert line, f"{self._process.args}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"  # type: ignore[str-bytes-safe]
         heard: dict[str, Any] = json.loads(line)
         return heard
 
@@ -302,7 +302,7 @@ def _says(mark: Path, wanted: str) -> bool:
 def main() -> None:
     """Bring and build all that need no long compiling; of what cannot be, say why, and go on."""
     wanted = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
-    steps = {"kafka": kafka_tool, **{name: partial(program, name) for name in wanted}}
+    steps: dict[str, Any] = {"kafka": kafka_tool, **{name: partial(program, name) for name in wanted}}
     for name, bring in {**steps, **{judge: partial(assignor_judge, judge) for judge in JUDGES}}.items():
         began = time.monotonic()
         try:

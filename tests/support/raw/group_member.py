@@ -52,7 +52,7 @@ class RawMember:
     """One member of a consumer group, at JoinGroup 9, SyncGroup 5, Heartbeat 4, OffsetCommit 9, LeaveGroup 5."""
 
     def __init__(self, wire: Wire, group: str, topics: Sequence[str], *, session_timeout_ms: int = 10_000) -> None:
-        self.wire = wire
+        self.wire: Any = wire
         self.group = group
         self.topics = list(topics)
         self.session_timeout_ms = session_timeout_ms

@@ -91,6 +91,7 @@ class Ground:
 
     def renew(self) -> None:
         """Make new things: the last request may have changed the old ones."""
+        self._broker: BrokerUnderTest
         if hasattr(self, "_broker"):
             self._broker.close()
         self._broker = BrokerUnderTest(self._cluster.setup)

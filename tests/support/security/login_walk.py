@@ -178,7 +178,7 @@ def _log_in_by_scram(
     answer = wire.send(authenticate(client.first(), 1)[0])
     if isinstance(answer, str):
         return [*found, answer]
-    message = parse_response(answer, APIS[SaslAuthenticateRequest.API_KEY].response, 1)[1]
+    message: Any = parse_response(answer, APIS[SaslAuthenticateRequest.API_KEY].response, 1)[1]
     found.append(_told(answer, SaslAuthenticateRequest.API_KEY, 1))
     if message.error_code:
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_look_up_that_outlives_an_attempt_serves_the_next(listening):
     here = listening.getsockname()
 
     async def story():
-        loop = asyncio.get_running_loop()
+        loop: Any = asyncio.get_running_loop()
         given_up = asyncio.create_task(connect_to("slow.example", 9092, LIMIT_S))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -117,7 +118,7 @@ def test_a_look_up_that_outlives_an_attempt_serves_the_next(listening):
 
 def test_a_look_up_that_fails_is_begun_anew(listening):
     async def story():
-        loop = asyncio.get_running_loop()
+        loop: Any = asyncio.get_running_loop()
         loop.known.set()
         for asked in (1, 2):
             with pytest.raises(OSError, match="not found"):

@@ -103,7 +103,7 @@ def test_an_error_nobody_foresaw_shows_its_calls_and_no_forged_line(told):
         if depth:
             decode(depth - 1)
         try:
-            {}["a\nb"]
+            {}["a\nb"]  # type: ignore[index]
         except KeyError as error:
             raise ValueError("topic 'x\n2026-11-22 INFO admin logged in'") from error
 

@@ -23,7 +23,7 @@ class Engine:
         self.script = script
         self.told = []
         self.frames = bytearray(100)
-        self.wake_at_ms = None
+        self.wake_at_ms: int | None = None
 
     def room(self, connection):
         return memoryview(self.frames)

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ class Node:
 
 
 def cycle() -> weakref.ref:
-    one = Node()
+    one: Any = Node()
     one.self = one
     return weakref.ref(one)
 

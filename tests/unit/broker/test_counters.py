@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_every_answer_can_be_looked_through():
 
 def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
     counters = BrokerCounters()
-    (topics,) = [f for f in ProduceResponse.FIELDS if f.name == "responses"]
+    topics: Any = next(f for f in ProduceResponse.FIELDS if f.name == "responses")
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
     many = [parts.of(index=n, error_code=6) for n in range(5_000)]
 
@@ -110,7 +111,7 @@ def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
 
 def test_errors_of_an_answer_of_many_lists_are_looked_for_in_steps():
     counters = BrokerCounters()
-    (topics,) = [f for f in ProduceResponse.FIELDS if f.name == "responses"]
+    topics: Any = next(f for f in ProduceResponse.FIELDS if f.name == "responses")
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
     refused = [parts.of(index=n, error_code=6) for n in range(1_000)]
     answer = ProduceResponse(responses=[topics.of(partition_responses=refused) for _ in range(100)])

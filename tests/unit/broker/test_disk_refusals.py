@@ -2,6 +2,7 @@
 
 import random
 import struct
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,8 @@ def test_a_file_that_cannot_be_opened_is_told_and_hides_no_other_partition(waits
     stage = BrokerStage(Locked())
     peer = two_partitions(stage)
     stage.broker.state.topics.log("a", 1).segments[0].close()
-    stage.storage.locked = "a-1/"
+    disk: Any = stage.storage
+    disk.locked = "a-1/"
 
     answers = ask_both(peer, 1, **waits)
 

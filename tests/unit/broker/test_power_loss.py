@@ -249,7 +249,7 @@ def test_a_transaction_whose_end_the_disk_refuses_is_not_told_as_committed():
     producer = Transactional(PatientPeer(stage, 1_000), new=True)
     assert producer.init() == 0
     producer.send("orders", b"a")
-    disk.end_flushes = lambda _count: disk.under_way.clear()
+    disk.end_flushes = lambda _count: disk.under_way.clear()  # type: ignore[assignment]
 
     assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -262,7 +262,7 @@ def test_a_repeated_end_waits_for_the_disk_again_after_a_flush_that_failed(new):
     producer = Transactional(PatientPeer(stage, 1_000), new=new)
     assert producer.init() == 0
     producer.send("orders", b"a")
-    disk.end_flushes = lambda _count: disk.under_way.clear()
+    disk.end_flushes = lambda _count: disk.under_way.clear()  # type: ignore[assignment]
     assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is still ill"
     del disk.end_flushes

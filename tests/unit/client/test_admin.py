@@ -44,8 +44,8 @@ class World:
     def __init__(self, broker=None) -> None:
         self.clock = ManualClock()
         self.loop = Loop(self.clock)
-        config = BrokerConfig(listen_host="one", listen_port=9092)
-        self.broker = broker or Broker(config, MemoryStorage(), random.Random(1), self.clock.now_ms())
+        at_one = BrokerConfig(listen_host="one", listen_port=9092)
+        self.broker = broker or Broker(at_one, MemoryStorage(), random.Random(1), self.clock.now_ms())
         self.loop.serve(ONE, self.broker)
         self.metadata = Metadata(AdminConfig(bootstrap_servers=["one:9092"]), random.Random(2))
         config = AdminConfig(bootstrap_servers=["one:9092"])

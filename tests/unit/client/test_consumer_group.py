@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -412,7 +413,8 @@ def test_a_settled_consumer_that_waits_for_records_has_no_news_for_the_engine():
     assert not machine.is_quiet, "a commit waits"
     stage.until(lambda: machine.is_quiet)
 
-    machine.group.membership.request_rejoin("the test says so")
+    membership: Any = machine.group.membership
+    membership.request_rejoin("the test says so")
     assert not machine.is_quiet, "a rejoin is due"
     stage.until(lambda: machine.is_quiet)
 

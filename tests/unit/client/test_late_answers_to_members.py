@@ -57,13 +57,13 @@ class Alone:
         self.member = ClassicMembership(context, self.lookup, assignors_named(["range"]))
         self.now_ms = 1_000_000
 
-    def says(self, kind: type) -> list[Unsent]:
+    def says(self, kind: type) -> list[Any]:
         """What it sends now; nothing of another kind."""
         sent = list(self.member.poll(self.now_ms).unsent)
         assert all(isinstance(one.request, kind) for one in sent), sent
         return sent
 
-    def joins(self) -> Unsent:
+    def joins(self) -> Any:
         """It begins a join, which leaves."""
         self.member.join()
         (sent,) = self.says(JoinGroupRequest)
@@ -82,7 +82,7 @@ class Alone:
         )
         self.member.on_response(sent, answer, self.now_ms)
 
-    def syncs(self, generation: int) -> Unsent:
+    def syncs(self, generation: int) -> Any:
         """It has joined a generation that another leads, and asks for its part."""
         self.joined(self.joins(), generation)
         (sent,) = self.says(SyncGroupRequest)
@@ -94,7 +94,7 @@ class Alone:
         said = {"error_code": code, "protocol_type": "consumer", "assignment": assignment, **wrong}
         self.member.on_response(sent, SyncGroupResponse(**said), self.now_ms)
 
-    def beats(self) -> Unsent:
+    def beats(self) -> Any:
         """Its next heartbeat leaves, as soon as it is due."""
         self.now_ms = self.member.clocks.beat_at_ms
         (sent,) = self.says(HeartbeatRequest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.client.group.member_states import ConsumerMemberState
@@ -70,7 +72,7 @@ def test_what_else_a_cluster_has_agreed_on_makes_no_difference(stage: ScriptedCo
 
 
 @pytest.mark.parametrize("lacks", [without_the_feature, without_any_feature, without_the_api, with_an_early_version])
-def test_any_other_is_spoken_to_in_the_classic_one(stage: ScriptedCoordinator, lacks: object):
+def test_any_other_is_spoken_to_in_the_classic_one(stage: ScriptedCoordinator, lacks: Any):
     lacks(stage)
     user = auto(stage, partition_assignment_strategy="cooperative-sticky", session_timeout_ms=9000)
 

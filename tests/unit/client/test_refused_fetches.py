@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ class Leader:
 
     def fetch(self, now_ms: int) -> list[int]:
         """The partitions of the next fetch, which the leader answers."""
-        poll = self.fetcher.poll(now_ms)
+        poll: Any = self.fetcher.poll(now_ms)
         self.wake_at_ms = poll.wake_at_ms
         asked = [p.partition for sent in poll.unsent for t in sent.request.topics for p in t.partitions]
         for sent in poll.unsent:

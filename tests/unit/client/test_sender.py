@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -667,7 +668,7 @@ def test_an_aborted_producer_leaves_no_record_undecided():
 def test_what_the_producer_is_told_was_written_was_written_once_and_in_order_whatever_fails():
     rng = random.Random(11)
     log: list[bytes] = []
-    state = {"epoch": -1, "next": 0, "seen": {}}
+    state: dict[str, Any] = {"epoch": -1, "next": 0, "seen": {}}
     world = World(batch_size=1, delivery_timeout_ms=120_000, request_timeout_ms=2000)
 
     def broker(request, _version):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.client.reading.subscription import FetchState, Position
@@ -27,7 +29,7 @@ def stage() -> ScriptedGroup:
 
 def ends(stage: ScriptedGroup, *answers: object) -> None:
     """The answers to OffsetForLeaderEpoch in turn: (epoch, end offset), an error code, or HANG_UP."""
-    queue = list(answers)
+    queue: list[Any] = list(answers)
 
     def answer(_request: object, _version: int):
         found = queue.pop(0) if len(queue) > 1 else queue[0]

@@ -49,7 +49,7 @@ def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
     clock, asker, rng = ManualClock(), Asker(), random.Random(1)
     config = AdminConfig(bootstrap_servers=["nobody:9092"])
     metadata = Metadata(config, rng)
-    engine = Engine(config, [asker], metadata, rng)
+    engine = Engine(config, [asker], metadata, rng)  # type: ignore[list-item]
     loop = Loop(clock)
     loop.add(engine)
     last = 2 * LEARNT_MOST - 1

@@ -4,6 +4,7 @@ import ctypes
 import random
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,8 @@ from kohort.columns.native import machine_code
 from kohort.columns.native.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
+SCAN: Any = kernels.scan
+CHOOSE: Any = pack.choose_partitions
 WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None
@@ -40,7 +43,7 @@ def test_a_kernel_does_what_its_python_says():
     batches = b"".join(build_batch([NewRecord(b"k%d" % i, b"v" * i, (), i)], base_offset=i) for i in range(20))
     data = ctypes.create_string_buffer(batches, len(batches))
     tables = [ctypes.create_string_buffer(8 * kernels.SECTION_FIELDS * 20) for _ in range(2)]
-    for function, table in zip((kernels.scan, kernels.scan.function), tables, strict=True):
+    for function, table in zip((SCAN, SCAN.function), tables, strict=True):
         arguments = (ctypes.addressof(data), len(batches), 5, 1 << 62, ctypes.addressof(table), 20)
         assert function(*arguments) == 20
     assert tables[0].raw == tables[1].raw
@@ -53,7 +56,7 @@ def test_partitions_are_chosen_alike_compiled_and_in_python():
     places = (ctypes.c_int64 * 200)(*map(ctypes.addressof, held))
     lengths = (ctypes.c_int64 * 200)(*[len(key) if i % 9 else -1 for i, key in enumerate(keys)])
     chosen = [(ctypes.c_int64 * 200)() for _ in range(2)]
-    for function, out in zip((pack.choose_partitions, pack.choose_partitions.function), chosen, strict=True):
+    for function, out in zip((CHOOSE, CHOOSE.function), chosen, strict=True):
         assert function(*map(ctypes.addressof, (places, lengths)), 200, 13, ctypes.addressof(out)) == 200
     assert list(chosen[0]) == list(chosen[1])
     assert {-1, *range(13)} == set(chosen[0])
@@ -81,15 +84,15 @@ def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, m
 @pytest.mark.heavy
 def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
-    assert address_of_kernel(kernels.scan.function)
-    assert address_of_kernel(pack.choose_partitions.function)
+    assert address_of_kernel(SCAN.function)
+    assert address_of_kernel(CHOOSE.function)
     first, second = sorted(tmp_path.glob("*.o"))
 
     other = second.read_bytes()[DIGEST_BYTES:]
 
     store(first.name, other, [tmp_path])
-    assert address_of_kernel(pack.choose_partitions.function)
-    assert address_of_kernel(kernels.scan.function)
+    assert address_of_kernel(CHOOSE.function)
+    assert address_of_kernel(SCAN.function)
 
     assert stored(first.name, [tmp_path]) != other
 
@@ -97,7 +100,7 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
 @pytest.mark.heavy
 def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
-    assert address_of_kernel(kernels.scan.function)
+    assert address_of_kernel(SCAN.function)
     (kept,) = tmp_path.glob("*.o")
     whole = kept.read_bytes()
     kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -105,7 +108,7 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
     caplog.clear()
 
     for _ in range(2):
-        assert address_of_kernel(kernels.scan.function)
+        assert address_of_kernel(SCAN.function)
 
     assert [record.message for record in caplog.records] == [f"{kept} is damaged: the kernel is compiled anew"]
     assert stored(kept.name, [tmp_path]) is not None
@@ -113,7 +116,7 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
 
 def test_another_constant_is_another_file():
     def of(module_constant):
-        names = {**kernels.scan.function.__globals__, "SECTION_FIELDS": module_constant}
-        return fingerprint(type(kernels.scan.function)(kernels.scan.function.__code__, names, "scan"))
+        names = {**SCAN.function.__globals__, "SECTION_FIELDS": module_constant}
+        return fingerprint(type(SCAN.function)(SCAN.function.__code__, names, "scan"))
 
-    assert of(13) == fingerprint(kernels.scan.function) != of(14)
+    assert of(13) == fingerprint(SCAN.function) != of(14)

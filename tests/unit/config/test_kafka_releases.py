@@ -139,8 +139,8 @@ def test_entries_are_of_releases_in_order_and_versions_only_grow() -> None:
         assert list(since) == sorted(since, key=RELEASES.index)
         assert list(map(int, versions)) == sorted(set(map(int, versions)))
     for levels in FEATURES.values():
-        since = [entry.partition(":")[0] for entry in levels.split()]
-        assert since == sorted(since, key=RELEASES.index)
+        named = [entry.partition(":")[0] for entry in levels.split()]
+        assert named == sorted(named, key=RELEASES.index)
 
 
 def test_features_come_with_kraft_and_those_of_groups_and_transactions_with_4_0() -> None:

@@ -1,5 +1,7 @@
 """Every API of groups stands in one table: whoever reads it knows what is checked, decided and refused."""
 
+from typing import Any
+
 import pytest
 
 from kohort.broker.dispatch import HANDLED
@@ -47,7 +49,9 @@ def test_each_api_can_be_refused_in_each_version(kind):
 
 def test_a_heartbeat_is_well_while_groups_are_being_read():
     """Members are kept through a failover."""
-    answer = GROUP_APIS[HeartbeatRequest].refuse(asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    answer: Any = GROUP_APIS[HeartbeatRequest].refuse(
+        asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
 
     assert answer.message.error_code == ErrorCode.NONE
 
@@ -56,7 +60,7 @@ def test_a_commit_that_cannot_be_written_keeps_what_partitions_were_refused_for(
     partitions = [OffsetCommitResponsePartition(partition_index=i, error_code=code) for i, code in enumerate((0, 3))]
     said = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
 
-    answer = withdraw(Reply(asked(OffsetCommitRequest, 8), said), ErrorCode.NOT_COORDINATOR)
+    answer: Any = withdraw(Reply(asked(OffsetCommitRequest, 8), said), ErrorCode.NOT_COORDINATOR)
 
     codes = [p.error_code for p in answer.message.topics[0].partitions]
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

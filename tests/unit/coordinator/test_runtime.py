@@ -1,5 +1,7 @@
 """Decide, append, replay, release: appends that fail, partitions that load and leave."""
 
+from typing import Any
+
 import pytest
 
 from kohort.coordinator.journal import (
@@ -227,7 +229,7 @@ class TestAfterARestart:
 
     def test_the_last_record_of_each_key_counts_and_tombstones_bury(self, stage):
         offset = OffsetCommitValue(offset=1)
-        records = [
+        records: list[Any] = [
             OffsetCommitted("a", "t", 0, offset),
             OffsetCommitted("a", "t", 0, None),
             OffsetCommitted("a", "t", 1, None),

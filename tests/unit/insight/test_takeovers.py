@@ -1,5 +1,7 @@
 """Static members that are replaced without a rebalance, played on a real coordinator."""
 
+from typing import Any
+
 import pytest
 
 from kohort.coordinator.journal import build_entry, parse_entry
@@ -12,7 +14,7 @@ from support.machines.coordinator_stage import CoordinatorStage
 @pytest.fixture
 def stage():
     """A stable group of one static member, pay-0, of client st-0."""
-    stage = CoordinatorStage()
+    stage: Any = CoordinatorStage()
     member_id, joining = stage.enter(client_id="st-0", instance_id="pay-0")
     answer = stage.answer(joining)
     stage.sync(member_id, answer.generation_id, {member_id: assignment(("t", 0))}, instance_id="pay-0")

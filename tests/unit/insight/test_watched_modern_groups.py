@@ -1,5 +1,7 @@
 """Modern groups seen from the outside (KIP-848): what a real coordinator writes tells nearly all that it knows."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -48,7 +50,7 @@ def plain(entries, *kinds):
     for entry in entries:
         if not isinstance(entry, kinds):
             continue
-        changes = {"observed": False}
+        changes: dict[str, Any] = {"observed": False}
         if isinstance(entry, TargetComputed):
             changes["assignor"] = "?"
         if isinstance(entry, EpochRaised):

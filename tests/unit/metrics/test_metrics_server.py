@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ def test_what_cannot_be_found_out_is_said_and_looked_for_again():
 
 
 def test_an_error_of_ours_is_told_and_goes_to_the_log(caplog):
-    looks = Looks(during=lambda: {}["nothing"])
+    looks = Looks(during=lambda: {}["nothing"])  # type: ignore[index]
     with asking(looks) as get:
         refused = get()
         assert refused.status == 503
@@ -197,7 +198,7 @@ def test_who_reads_a_large_page_slowly_may_go_on_as_long_as_it_reads(monkeypatch
             assert len(piece) <= PIECE
             now_s += ANSWER_S - 1
 
-    scraper = Scraper.__new__(Scraper)
+    scraper: Any = Scraper.__new__(Scraper)
     scraper.wfile = Reader()
     scraper.server = MetricsServer.__new__(MetricsServer)
     scraper.request, scraper.command, scraper.request_version, scraper.requestline = None, "GET", "HTTP/1.0", "GET"

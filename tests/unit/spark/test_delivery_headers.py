@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -13,7 +15,7 @@ ORIGIN = Origin("q", "7", 3)
 OWN = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]]]:
+def pairs(column: Any) -> list[list[tuple[str, bytes | None]]]:
     return [[(h["key"], h["value"]) for h in row] for row in column.to_pylist()]
 
 

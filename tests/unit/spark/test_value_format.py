@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from kohort.spark.values.value_format import ValueFormat  # noqa: E402
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
-def decode(values: list[bytes | None], schema: pa.Schema = SCHEMA, kind: str = "json") -> tuple[list[tuple], dict]:
+def decode(values: list[bytes | None], schema: Any = SCHEMA, kind: str = "json") -> tuple[list[tuple], dict]:
     decoded = ValueFormat(kind, schema).decode(pa.array(values, pa.binary()))
     rows = list(zip(*(column.to_pylist() for column in decoded.columns), strict=True))
     return rows, decoded.problems
@@ -112,6 +113,6 @@ def test_csv_quotes_with_backslashes_are_read_unless_the_record_has_two_meanings
     ("kind", "column"),
     [("json", pa.map_(pa.int32(), pa.int64())), ("json", pa.duration("s")), ("csv", pa.list_(pa.int64()))],
 )
-def test_column_type_that_the_format_cannot_give_is_rejected(kind: str, column: pa.DataType) -> None:
+def test_column_type_that_the_format_cannot_give_is_rejected(kind: str, column: Any) -> None:
     with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} cannot make"):
         ValueFormat(kind, pa.schema([("c", column)]))

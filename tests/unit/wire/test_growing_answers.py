@@ -1,5 +1,7 @@
 """Answers that are written part by part are the bytes of the answer as a whole."""
 
+from typing import Any
+
 import pytest
 
 from kohort.errors import ProtocolError
@@ -87,7 +89,7 @@ def test_written_bytes_of_nested_arrays_count_once():
     at_once(growing.add(OffsetFetchResponse(groups=[group("a", t=range(100))]), 0))
     at_once(growing.add(OffsetFetchResponse(groups=[group("a", t=range(100, 200), u=range(10))]), 2))
 
-    answer = at_once(growing.finish())
+    answer: Any = at_once(growing.finish())
 
     assert growing.written_bytes == sum(map(len, answer.groups.buffers))
 
@@ -98,7 +100,7 @@ def test_growing_answer_holds_bytes_instead_of_structs():
     first = growing.written_bytes
     at_once(growing.add(described("b", members=100), 0))
 
-    answer = at_once(growing.finish())
+    answer: Any = at_once(growing.finish())
 
     assert len(answer.groups) == 0
     assert growing.written_bytes == 2 * first

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from kohort.aio.io_thread import new_loop
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
@@ -304,8 +304,9 @@ class Broker:
         self._thread.join()
         self._loop = self._thread = None
 
-    def __enter__(self) -> Broker:
-        return self.start()
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -314,7 +315,7 @@ class Broker:
 
     # ------------------------------------------------------------ on the caller's loop
 
-    async def __aenter__(self) -> Broker:
+    async def __aenter__(self) -> Self:
         self._check_stopped()
         self._server = await self._serve()
         return self

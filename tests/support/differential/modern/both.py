@@ -257,7 +257,7 @@ class Both:
             return self._early.pop(name)
         return _take(self._wires[name][1], SILENCE_S)
 
-    def _own(self, message: Message, whose: int) -> Message:
+    def _own(self, message: Message, whose: int) -> Any:
         """A request with the id and the epoch of the producer that each broker has given."""
         if not hasattr(message, "producer_id") or isinstance(message, InitProducerIdRequest):
             return message

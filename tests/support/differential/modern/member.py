@@ -39,7 +39,7 @@ class ModernMember:
         self.had: Places = {}
         self.assignors: tuple[str, ...] = ("uniform",)
         """What it may ask for. Not several of a group that exist: between as many votes Kafka is of two minds."""
-        self.regexes = REGEXES
+        self.regexes: tuple[str, ...] = REGEXES
         self.names: list[str] | None = None
         self.regex: str | None = None
 

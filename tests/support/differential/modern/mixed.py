@@ -7,6 +7,7 @@ what is asked in between.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.differential.modern.administrator import Administrator
@@ -63,7 +64,7 @@ class _Mixed:
         compare_logs(self.both, self.group)
 
     def _step(self, ratio: float) -> None:
-        member: Member = self.chance.choice(self.modern if self.chance.random() < ratio else self.classic)
+        member: Any = self.chance.choice(self.modern if self.chance.random() < ratio else self.classic)
         kind = self.chance.random()
         if kind < 0.70:
             member.act()

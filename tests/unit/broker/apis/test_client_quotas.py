@@ -205,7 +205,7 @@ def test_more_quotas_than_there_is_room_for_are_refused():
 class FullStorage(MemoryStorage):
     """A disk that takes no file of quotas."""
 
-    def replace(self, path, data, **how):
+    def replace(self, path, data, **how):  # type: ignore[override]
         if path == SECURITY_FILE:
             raise StorageError("the disk is full")
         super().replace(path, data, **how)

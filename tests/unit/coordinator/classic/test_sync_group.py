@@ -1,5 +1,7 @@
 """SyncGroup: the leader's assignment is written before anyone hears of it."""
 
+from typing import Any
+
 import pytest
 
 from kohort.coordinator.classic.evidence import EVIDENCE_BYTES
@@ -223,7 +225,8 @@ class TestEvidenceOfAnAssignment:
         outcome = decide_sync(groups, GroupRequest(message, 4, "app", "/127.0.0.1", 1), ctx)
 
         assert not [entry for entry in outcome.journal if isinstance(entry, AssignmentWritten)]
-        assert outcome.evidence().partitions[a] == {"t": (0, 1)}
+        evidence: Any = outcome.evidence()
+        assert evidence.partitions[a] == {"t": (0, 1)}
 
     def test_assignment_of_refused_append_is_not_in_the_journal(self, stage, joined):
         a, _, generation = joined

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
@@ -95,7 +97,7 @@ def beaten(stage: CoordinatorStage, member_id: str, epoch: int, names: list[str]
         subscribed_topic_names=names,
         topic_partitions=[] if names else None,
     )
-    (reply,) = stage.coordinator.handle(GroupRequest(message, 1, "app", "/127.0.0.1", 1), stage.now)
+    reply: Any = stage.coordinator.handle(GroupRequest(message, 1, "app", "/127.0.0.1", 1), stage.now)[0]
     assert reply.message.error_code == ErrorCode.NONE
 
 

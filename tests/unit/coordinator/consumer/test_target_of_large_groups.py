@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
@@ -83,7 +85,7 @@ def test_target_of_2000_members_takes_steps_of_bounded_work(assignor):
 def test_member_of_a_large_group_gets_its_partitions_with_a_later_heartbeat():
     stage = large_group(999, 2_000)
 
-    joined = stage.coordinator.handle(join_request("new"), stage.now)[0].message
+    joined: Any = stage.coordinator.handle(join_request("new"), stage.now)[0].message
     list(steps_of(stage))
     later = stage.beat("new", joined.member_epoch)
 

@@ -2,6 +2,7 @@
 
 import random
 from base64 import urlsafe_b64decode
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_a_session_that_was_renewed_is_looked_at_when_it_would_end():
 def test_who_was_waited_for_in_vain_is_removed_and_looked_at_again_if_that_cannot_be_written(key, event):
     out = fired(key)
 
-    (entry,) = out.journal
+    entry: Any = out.journal[0]
     assert (entry.cause.event, entry.cause.who.member_id, entry.members) == (event, key.member_id, 2)
     assert [r.member_id for r in out.records if isinstance(r, MemberWritten)] == [key.member_id]
     assert out.otherwise == [SetTimer(key, NOW_MS + 500)]

@@ -1,5 +1,7 @@
 """LeaveGroup in a modern group: whom it names, what each is told, and what the journal says of who asked for it."""
 
+from typing import Any
+
 import pytest
 
 from kohort.coordinator.journal import EpochRaised
@@ -24,7 +26,7 @@ def stage() -> CoordinatorStage:
 
 
 def members(stage: CoordinatorStage) -> dict[str, object]:
-    found: dict[str, object] = stage.coordinator.groups_beside("g").consumer["g"].members
+    found: dict[str, Any] = stage.coordinator.groups_beside("g").consumer["g"].members
     return found
 
 

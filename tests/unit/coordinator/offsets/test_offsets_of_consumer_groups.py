@@ -245,7 +245,7 @@ def replayed(*records):
 
 
 def offset(place, at_ms):
-    return OffsetCommitted(GROUP, *place, OffsetCommitValue(offset=1, commit_timestamp=at_ms))
+    return OffsetCommitted(GROUP, *place, OffsetCommitValue(offset=1, commit_timestamp=at_ms))  # type: ignore[call-arg]
 
 
 def expired(groups, at_ms):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.errors import ConfigError
@@ -32,7 +34,7 @@ def parse(tmp_path):
 def test_what_the_top_says_holds_for_all_that_is_on_its_brokers(parse):
     found = parse(FILE)
 
-    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
+    login: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
     login |= {"sasl.password": Secret(PASSWORD)}
     assert dict(found.stream.kafka) == login | {"session.timeout.ms": "20000"}
     assert found.sinks[0].client == {"bootstrap.servers": "kafka:9093", **login, "linger.ms": "20"}
