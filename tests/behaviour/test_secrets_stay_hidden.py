@@ -224,7 +224,7 @@ def test_commands_and_their_tracebacks_say_none(options, certificates, tmp_path)
             said += [run("--debug", *command, *address) for command in (["topics", "list"], ["users", "list"])]
         secret = tmp_path / "scram"
         secret.write_text(SCRAM)
-        address = ("--bootstrap", broker.bootstrap_of("PLAINTEXT"))
+        address = ["--bootstrap", broker.bootstrap_of("PLAINTEXT")]
         said.append(run("users", "add", "dave", "--password-file", str(secret), *address))
         said.append(run("users", "list", "--output", "json", "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
         broken = tmp_path / "broken.properties"

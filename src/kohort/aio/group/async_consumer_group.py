@@ -146,14 +146,16 @@ class HandlerTasks:
 class AsyncHandler(Protocol):
     """What ``AsyncConsumerGroup.run`` takes; ``AsyncGroupHandler`` needs no ``setup`` and ``cleanup``."""
 
-    async def setup(self, session: AsyncGroupSession) -> None:
+    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
         """Prepare for a session, before its claims are handled."""
+        return  # a body: subclasses inherit the method, which is not abstract
 
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
         """Handle one partition; return when the claim's iteration ends."""
 
-    async def cleanup(self, session: AsyncGroupSession) -> None:
+    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
         """Finish a session, after every claim was handled and before the last commit."""
+        return  # a body: subclasses inherit the method, which is not abstract
 
 
 class AsyncGroupHandler(AsyncHandler, ABC):

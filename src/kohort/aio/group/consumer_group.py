@@ -165,14 +165,16 @@ class HandlerThreads:
 class Handler(Protocol):
     """What ``ConsumerGroup.run`` takes; ``GroupHandler`` needs no ``setup`` and ``cleanup``."""
 
-    def setup(self, session: GroupSession) -> None:
+    def setup(self, session: GroupSession) -> None:  # noqa: ARG002
         """Prepare for a session, before its claims are handled."""
+        return  # a body: subclasses inherit the method, which is not abstract
 
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
         """Handle one partition; return when the claim's iteration ends."""
 
-    def cleanup(self, session: GroupSession) -> None:
+    def cleanup(self, session: GroupSession) -> None:  # noqa: ARG002
         """Finish a session, after every claim was handled and before the last commit."""
+        return  # a body: subclasses inherit the method, which is not abstract
 
 
 class GroupHandler(Handler, ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,8 @@ def test_file_whose_owner_the_folder_does_not_name_is_refused(tmp_path: Path) ->
 
 def nameless(of: Pipeline, *counts: int, ledger: tuple[int, ...], complete: int) -> None:
     """Files of micro-batches without an owner, the ledger's rows of each, and what Spark knows to be complete."""
-    out = of.sinks[0].path
+    sink: Any = of.sinks[0]
+    out = sink.path
     assert out is not None
     out.mkdir()
     for batch, count in enumerate(counts):

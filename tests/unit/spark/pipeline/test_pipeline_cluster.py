@@ -95,5 +95,6 @@ def test_the_builder_says_the_same():
         .to_topic("out")
         .build()
     )
-    assert made.sinks[0].client["sasl.password"] == Secret(PASSWORD)
+    sink: Any = made.sinks[0]
+    assert sink.client["sasl.password"] == Secret(PASSWORD)
     assert PASSWORD not in repr(made)

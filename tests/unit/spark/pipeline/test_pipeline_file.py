@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,8 @@ def test_the_environment_fills_in_addresses_and_a_missing_one_is_an_error() -> N
 def test_numbers_may_come_from_the_environment_too() -> None:
     text = changed("noop:", "console:\n      rows: ${ROWS}")
 
-    assert read(text, ROWS="7").sinks[-1].rows == 7
+    sink: Any = read(text, ROWS="7").sinks[-1]
+    assert sink.rows == 7
 
 
 def test_one_source_is_a_stream_and_the_others_are_tables() -> None:
