@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from kohort.assignors import cooperative, sticky
 from kohort.assignors.cooperative import changing_hands
-from kohort.assignors.partition_movements import PartitionMovements
 from kohort.assignors.previous_ownership import MemberData as Claim
 from kohort.assignors.spec import (
     NO_GENERATION,
@@ -22,6 +21,7 @@ from kohort.assignors.spec import (
     known_topics,
     racks_matter,
 )
+from kohort.assignors.sticky_mixed import PartitionMovements
 from kohort.model import TopicPartition
 
 Load = tuple[int, bytes, str]

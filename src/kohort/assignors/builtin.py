@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kohort.assignors.cooperative import COOPERATIVE_STICKY
-from kohort.assignors.copartitioned import COPARTITIONED
-from kohort.assignors.rackaware import RACK_AWARE
+from kohort.assignors.extras import COPARTITIONED, RACK_AWARE, REDUNDANT
 from kohort.assignors.range import RANGE
-from kohort.assignors.redundant import REDUNDANT
 from kohort.assignors.roundrobin import ROUNDROBIN
 from kohort.assignors.spec import Assignor
 from kohort.assignors.sticky import STICKY

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kohort.assignors.numbering import as_runs
-from kohort.assignors.previous_ownership import MemberData
+from kohort.assignors.previous_ownership import MemberData, as_runs
 from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics
 from kohort.assignors.sticky import deal
 from kohort.errors import ProtocolError

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kohort.assignors.numbering import PartitionNumbers
-from kohort.assignors.previous_ownership import MemberData, ReadMemberData, decide_ownership
+from kohort.assignors.previous_ownership import MemberData, PartitionNumbers, ReadMemberData, decide_ownership
 from kohort.assignors.spec import (
     Assignment,
     Assignor,

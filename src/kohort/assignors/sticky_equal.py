@@ -11,8 +11,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import islice
 
-from kohort.assignors.numbering import PartitionNumbers
-from kohort.assignors.previous_ownership import Ownership
+from kohort.assignors.previous_ownership import Ownership, PartitionNumbers
 from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, java_order, racks_matter
 from kohort.model import TopicPartition
 

@@ -7,13 +7,201 @@ one is taken back. Partitions are numbers here (``PartitionNumbers``), and the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from kohort.assignors.loads import Loads, imbalance
-from kohort.assignors.numbering import PartitionNumbers
-from kohort.assignors.partition_movements import PartitionMovements
-from kohort.assignors.previous_ownership import Ownership
-from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, racks_matter
+from kohort.assignors.previous_ownership import Ownership, PartitionNumbers
+from kohort.assignors.spec import (
+    Assignment,
+    MemberSubscription,
+    SubscribedTopics,
+    java_bucket,
+    java_order,
+    racks_matter,
+    table_size,
+)
+from kohort.model import TopicPartition, java_string_hash
+
+
+class _Pair(NamedTuple):
+    source: str
+    target: str
+
+
+class _Moved:
+    """Partitions that went one way. The first of them is the one that Java's HashSet would iterate first."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, None] = {}
+        self._most = 0
+        """A HashSet that grew does not shrink again."""
+
+    def add(self, partition: TopicPartition) -> None:
+        self.partitions[partition] = None
+        self._most = max(self._most, len(self.partitions))
+
+    def first(self) -> TopicPartition:
+        size = table_size(self._most)
+        return min(self.partitions, key=lambda p: java_bucket(_hash_code(p), size))
+
+
+def _hash_code(partition: TopicPartition) -> int:
+    """Java's TopicPartition.hashCode."""
+    return 31 * (31 + partition.partition) + java_string_hash(partition.topic)
+
+
+class PartitionMovements:
+    """The net movement of each partition: a chain counts from its first source, a return cancels."""
+
+    def __init__(self) -> None:
+        self._by_partition: dict[TopicPartition, _Pair] = {}
+        self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
+
+    def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
+        """Return the partition to move instead: one of the same topic that came the opposite way, if there is one."""
+        if partition in self._by_partition:
+            source = self._by_partition[partition].source
+        opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
+        return opposite.first() if opposite else partition
+
+    def record(self, partition: TopicPartition, source: str, target: str) -> None:
+        earlier = self._by_partition.pop(partition, None)
+        if earlier is not None:
+            of_topic = self._by_topic[partition.topic]
+            del of_topic[earlier].partitions[partition]
+            if not of_topic[earlier].partitions:
+                del of_topic[earlier]
+            source = earlier.source
+        if source == target:
+            return
+        pair = _Pair(source, target)
+        self._by_partition[partition] = pair
+        self._by_topic.setdefault(partition.topic, {}).setdefault(pair, _Moved()).add(partition)
+
+
+class _Witness(NamedTuple):
+    """Why a group is not balanced: one that could take a partition of a topic from one that has at least two more."""
+
+    taker: str
+    holder: str
+    rank: int
+
+
+class Loads:
+    """The members in the order of how many partitions they have, then of their ids.
+
+    ``held`` are their partitions, as numbers whose remainder by ``topics`` is the topic; it is changed by others, who
+    tell of each change afterwards. ``wants`` are the topics each subscribes to.
+    """
+
+    def __init__(self, held: Mapping[str, Collection[int]], wants: Mapping[str, Collection[int]], topics: int) -> None:
+        self._held = held
+        self._wants = wants
+        self._topics = topics
+        self._by_id = sorted(held, key=java_order)
+        self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
+        # One number says both: size times members, plus the place among the ids.
+        self._order = sorted(self._key(m, len(held[m])) for m in held)
+        self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
+        self._least: dict[int, str | None] = {}
+        self._witness: _Witness | None = None
+        self._balanced: bool | None = None
+        """Whether they are, if it is known."""
+
+    def _key(self, member_id: str, size: int) -> int:
+        return size * len(self._by_id) + self._place[member_id]
+
+    def _counted(self, numbers: Collection[int]) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for number in numbers:
+            rank = number % self._topics
+            counts[rank] = counts.get(rank, 0) + 1
+        return counts
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate the members, those that have least first."""
+        return (self._by_id[key % len(self._by_id)] for key in self._order)
+
+    def took(self, member_id: str, number: int) -> None:
+        """Note that a member has one partition more than before."""
+        self._changed(member_id, number, 1)
+
+    def gave(self, member_id: str, number: int) -> None:
+        """Note that a member has one partition less than before."""
+        self._changed(member_id, number, -1)
+
+    def _changed(self, member_id: str, number: int, by: int) -> None:
+        key = self._key(member_id, len(self._held[member_id]))
+        del self._order[bisect_left(self._order, key - by * len(self._by_id))]
+        insort(self._order, key)
+        counts, rank = self._of_topic[member_id], number % self._topics
+        counts[rank] = counts.get(rank, 0) + by
+        self._least.clear()
+        self._balanced = None
+
+    def forget(self, member_id: str) -> None:
+        """Leave a member out from now on; it is still in what is held."""
+        self._order.remove(self._key(member_id, len(self._held[member_id])))
+        self._least.clear()
+        self._balanced = None
+
+    def least(self, rank: int) -> str | None:
+        """Return who has least of those that want a topic."""
+        if rank not in self._least:
+            self._least[rank] = next((m for m in self if rank in self._wants[m]), None)
+        return self._least[rank]
+
+    def are_balanced(self) -> bool:
+        """Tell whether nobody could take a partition of a topic it wants from someone who holds at least two more."""
+        if self._balanced is None:
+            if not self._holds_still():
+                self._witness = self._why_not()
+            self._balanced = self._witness is None
+        return self._balanced
+
+    def _holds_still(self) -> bool:
+        witness = self._witness
+        return (
+            witness is not None
+            and witness.taker in self._held
+            and witness.holder in self._held
+            and self._of_topic[witness.holder].get(witness.rank, 0) > 0
+            and len(self._held[witness.taker]) + 1 < len(self._held[witness.holder])
+        )
+
+    def _why_not(self) -> _Witness | None:
+        """Look for a reason, from those that have most and those that have least towards the middle."""
+        members, by_id = len(self._by_id), self._by_id
+        if not self._order or self._order[0] // members >= self._order[-1] // members - 1:
+            return None
+        fewest = self._order[0] // members
+        top: dict[int, str] = {}
+        """Who has most of those that hold a topic."""
+        for key in reversed(self._order):
+            if key // members <= fewest + 1 or len(top) == self._topics:
+                break
+            holder = by_id[key % members]
+            for rank, count in self._of_topic[holder].items():
+                if count:
+                    top.setdefault(rank, holder)
+        most = self._order[-1] // members
+        for key in self._order:
+            if key // members + 1 >= most:
+                return None
+            taker = by_id[key % members]
+            for rank in self._wants[taker]:
+                holder = top.get(rank, taker)
+                if key // members + 1 < len(self._held[holder]):
+                    return _Witness(taker, holder, rank)
+        return None
+
+
+def imbalance(held: Mapping[str, Collection[int]]) -> int:
+    """Return the sum over all pairs of members of the difference in their sizes; 0 is perfect."""
+    sizes = sorted(map(len, held.values()))
+    # In ascending order the i-th size is added i times and subtracted for every size after it.
+    return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
 class MixedSubscriptions:

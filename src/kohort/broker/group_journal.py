@@ -17,7 +17,7 @@ from kohort.broker.cluster.nodes import PartitionAppended
 from kohort.broker.first_fetches import CommittedOf
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.coordinator.journal_events import held_bytes
-from kohort.coordinator.record_times import moved_entry
+from kohort.coordinator.records import moved_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
 from kohort.notes import Note, warning

@@ -27,11 +27,11 @@ from kohort.coordinator.migration.classic_members import (
     decide_sync_of_either,
 )
 from kohort.coordinator.migration.upgrade import decide_heartbeat_or_upgrade
-from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
-from kohort.coordinator.offsets.commit_in_transaction import (
+from kohort.coordinator.offsets.commit import (
+    decide_commit,
     decide_commit_in_transaction,
-    refuse_commit_in_transaction,
-    withdraw_commit_in_transaction,
+    refuse_commit,
+    withdraw_commit,
 )
 from kohort.coordinator.offsets.delete import decide_offset_delete, refuse_offset_delete
 from kohort.coordinator.offsets.fetch import refuse_offset_fetch
@@ -69,9 +69,9 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
         decide_commit_in_transaction,
-        refuse_commit_in_transaction,
+        refuse_commit,
         check=check_group_id,
-        withdraw=withdraw_commit_in_transaction,
+        withdraw=withdraw_commit,
     ),
     OffsetDeleteRequest: GroupApi(decide_offset_delete, refuse_offset_delete, check=check_group_id),
     ConsumerGroupHeartbeatRequest: GroupApi(

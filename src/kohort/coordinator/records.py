@@ -8,11 +8,15 @@ value's fields; a tombstone has no value. What is written is what Kafka 4.4 writ
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from kohort.coordinator.journal_events import JournalEntry
 from kohort.errors import CorruptLog, ProtocolError
 from kohort.model import NO_UUID, java_string_hash
 from kohort.wire.codec import decode, encode_bytes
@@ -344,3 +348,49 @@ def read_plain_offset(value: bytes) -> OffsetCommitValue:
 def _version(value: bytes) -> int:
     version: int = _INT16.unpack_from(value)[0]
     return version
+
+
+RECORD_TIMES: Final = (
+    "commit_timestamp",
+    "expire_timestamp",
+    "current_state_timestamp",
+    "assignment_timestamp",
+    "timestamp",
+)
+UNSET: Final = (-1, 0)
+ENTRY_TIMES: Final = frozenset(
+    {"at_ms", "last_seen_ms", "connection_closed_at_ms", "last_progress_ms", "last_commit_ms", "stalled_at_ms"}
+)
+
+
+def moved_record(record: Record, by_ms: int) -> Record:
+    """Return the record with its times moved by ``by_ms``; unset times stay unset."""
+    given = record.value
+    named = [name for name in RECORD_TIMES if getattr(given, name, -1) not in UNSET] if by_ms else []
+    if not named:
+        return record
+    value: Any = copy.copy(given)
+    for name in named:
+        setattr(value, name, getattr(value, name) + by_ms)
+    return record._replace(value=value)
+
+
+def moved_entry(entry: JournalEntry, by_ms: int) -> JournalEntry:
+    """Return the journal entry with its points in time moved by ``by_ms``; durations stay."""
+    moved: JournalEntry = _moved(entry, by_ms) if by_ms else entry
+    return moved
+
+
+def _moved(value: Any, by_ms: int) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(one, by_ms) for one in value) if type(value) is tuple else value
+    if not isinstance(value, msgspec.Struct):
+        return value
+    changes: dict[str, Any] = {}
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        if name in ENTRY_TIMES and held is not None:
+            changes[name] = held + by_ms
+        elif (moved := _moved(held, by_ms)) is not held:
+            changes[name] = moved
+    return msgspec.structs.replace(value, **changes) if changes else value

@@ -8,7 +8,6 @@ from typing import Final
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets, Kept, PendingOffsets
-from kohort.coordinator.record_times import moved_record
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
     EpochWritten,
@@ -19,6 +18,7 @@ from kohort.coordinator.records import (
     Record,
     TransactionEnded,
     is_plain_offset,
+    moved_record,
     parse_record,
 )
 from kohort.errors import CorruptLog

@@ -49,8 +49,14 @@ from kohort.coordinator.outcome import (
     TopicsView,
     append_error,
 )
-from kohort.coordinator.record_times import moved_record
-from kohort.coordinator.records import LogItem, RegexResolved, TransactionEnded, build_record, partition_of
+from kohort.coordinator.records import (
+    LogItem,
+    RegexResolved,
+    TransactionEnded,
+    build_record,
+    moved_record,
+    partition_of,
+)
 from kohort.coordinator.remembered import OffsetCounters, Remembered, Stall
 from kohort.coordinator.replay import NO_PRODUCER, Skipped, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard, Shards

@@ -20,7 +20,7 @@ from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.coordinator.journal import JournalEntry
-from kohort.coordinator.record_times import moved_entry
+from kohort.coordinator.records import moved_entry
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.log.partition import PartitionLog
 from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, copy_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import kohort
-from kohort.assignors import copartitioned, rackaware, sticky
+from kohort.assignors import extras, sticky
 from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.assignors.redundant import REDUNDANT, redundant
+from kohort.assignors.extras import REDUNDANT, redundant
 from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics
 from kohort.errors import ConfigError, UsageError
 from kohort.model import TopicPartition
@@ -33,16 +33,16 @@ def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscripti
 
 
 def test_partitions_of_one_number_stay_together_where_the_counts_differ_too():
-    found = copartitioned.assign(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
+    found = extras.assign_together(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
 
 
 def test_numbers_stay_with_their_members_when_one_joins():
     topics = SubscribedTopics({"a": 6, "b": 6})
-    before = copartitioned.assign(topics, members("x", "y"))
+    before = extras.assign_together(topics, members("x", "y"))
 
-    after = copartitioned.assign(topics, [*remembering(before), *members("z")])
+    after = extras.assign_together(topics, [*remembering(before), *members("z")])
 
     assert all(set(after[m]) <= set(before[m]) for m in before)
     assert sorted(map(len, after.values())) == [4, 4, 4]
@@ -53,7 +53,7 @@ def test_numbers_stay_with_their_members_when_one_joins():
 def test_topics_with_other_subscribers_are_dealt_by_themselves():
     group = [MemberSubscription("x", ("a", "b")), MemberSubscription("y", ("a",)), MemberSubscription("z", ("b",))]
 
-    found = copartitioned.assign(SubscribedTopics({"a": 2, "b": 3}), group)
+    found = extras.assign_together(SubscribedTopics({"a": 2, "b": 3}), group)
 
     assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
 
@@ -69,7 +69,7 @@ def test_a_partition_is_read_in_its_rack_whatever_the_balance():
         MemberSubscription("nowhere", ("a",)),
     ]
 
-    found = rackaware.assign(SubscribedTopics({"a": 4}, racks), group)
+    found = extras.assign_by_rack(SubscribedTopics({"a": 4}, racks), group)
 
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
@@ -78,7 +78,7 @@ def test_what_nobody_is_near_to_goes_to_whoever_has_least():
     racks = {tps("a-0")[0]: frozenset({"north"})}
     group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 
-    assert shown(rackaware.assign(SubscribedTopics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
+    assert shown(extras.assign_by_rack(SubscribedTopics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
 
 
 # redundant

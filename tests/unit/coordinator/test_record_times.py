@@ -3,13 +3,13 @@
 import pytest
 
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.record_times import moved_record
 from kohort.coordinator.records import (
     GroupWritten,
     OffsetCommitted,
     RegexResolved,
     TargetEpochWritten,
     build_record,
+    moved_record,
     parse_record,
 )
 from kohort.coordinator.replay import Skipped, replay_log

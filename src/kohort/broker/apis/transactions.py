@@ -27,7 +27,7 @@ from kohort.broker.group_requests import group_request
 from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
-from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
+from kohort.coordinator.offsets.commit import refuse_commit
 from kohort.coordinator.outcome import APPEND_ERRORS, GroupRequest
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -226,7 +226,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
     except KohortError as error:
         code = refusal_of(error).code
         asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
-        return refuse_commit_in_transaction(asked, APPEND_ERRORS.get(code, code)).message
+        return refuse_commit(asked, APPEND_ERRORS.get(code, code)).message
     return group_request(state, request)
 
 

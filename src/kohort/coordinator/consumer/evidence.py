@@ -92,7 +92,7 @@ def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) 
 def note_reconciled(
     group: ModernGroup, who: Who, before: Current, after: Current, goal: Goal, ctx: Context
 ) -> MemberReconciled:
-    """Return the entry of a member's step; note since when it revokes, and since when its revoked partitions are free."""
+    """Return the entry of a member's step; note when its revocation began, and when its partitions became unowned."""
     soft, now_ms = group.soft, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after

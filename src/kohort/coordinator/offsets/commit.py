@@ -1,13 +1,15 @@
-"""OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10).
+"""OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10). TxnOffsetCommit (28) v0-6:
+offsets that count once the transaction is committed (KIP-98, KIP-447, KIP-890), topic ids from v6 on (KIP-1319).
 
-The rules: protocol/offsets.md#offsetcommit.
+The rules: protocol/offsets.md#offsetcommit, protocol/offsets.md#offsets-in-transactions. The caller of a commit in a
+transaction has checked that the transaction is open, and that the offsets are part of it.
 
 Deviation from Kafka: the answer keeps the request's order of topics. A topic without partitions is not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.committing import (
@@ -23,7 +25,7 @@ from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
-from kohort.model import NO_UUID
+from kohort.model import NO_UUID, ProducerIdAndEpoch
 from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -33,108 +35,166 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition
-from kohort.wire.schema import Message
+from kohort.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
-FIRST_WITH_GROUP_ID_NOT_FOUND = 9
-FIRST_WITH_TOPIC_IDS = 10
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+NO_RETENTION: Final = -1
+
+
+class _Api(NamedTuple):
+    """The classes of an answer, which have the same fields in both APIs, and the versions that differ."""
+
+    response: Any
+    topic: Any
+    partition: Any
+    first_with_group_id_not_found: int
+    first_with_topic_ids: int
+
+
+_APIS: Final[dict[type, _Api]] = {
+    OffsetCommitRequest: _Api(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition, 9, 10),
+    TxnOffsetCommitRequest: _Api(
+        TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition, 6, 6
+    ),
+}
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Write one record per accepted partition, all at once; the other partitions say why not."""
+    """Write one record per accepted partition, all at once; the other partitions have their errors."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
     try:
-        member = _committer(groups, request, message, ctx)
+        member = _committer(groups, request, message, message.generation_id_or_member_epoch, ctx)
     except ApiError as error:
         group_code = error.code
         note_refused(groups, message.group_id, request, error, ctx, out)
-    topics = [_commit_topic(t, group_code, request, message, ctx, out) for t in message.topics if t.partitions]
+    answer = _commit_topics(request, message, group_code, message.retention_time_ms, ctx, out)
     if member is not None and group_code is ErrorCode.NONE:
         member.note_commit(request.connection, ctx.now_ms)
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
     elif group_code is ErrorCode.NONE:
         note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
-    out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
+    out.replies.append(answer)
+    return out
+
+
+def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Do as ``decide_commit``, in one batch of the producer. Older clients name no member, and may commit."""
+    message = request.message
+    assert isinstance(message, TxnOffsetCommitRequest)
+    out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
+    member, group_code = None, ErrorCode.NONE
+    try:
+        member = _committer(groups, request, message, message.generation_id, ctx)
+    except ApiError as error:
+        by_id = request.api_version >= _APIS[TxnOffsetCommitRequest].first_with_topic_ids
+        stale = error.code is ErrorCode.STALE_MEMBER_EPOCH and not by_id
+        group_code = ErrorCode.ILLEGAL_GENERATION if stale else error.code
+        note_refused(groups, message.group_id, request, error, ctx, out)
+    answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
+    if member is not None:
+        # The request comes from the member's producer, so it does not renew the session.
+        member.commits += 1
+        member.last_commit_ms = ctx.now_ms
+        note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
+    if not message.member_id and message.generation_id < 0:
+        note_unfenced(request, message.group_id, groups.offsets.get(message.group_id), ctx, out)
+    out.replies.append(answer)
     return out
 
 
 def refuse_commit(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer an OffsetCommit with ``code`` for every partition."""
-    message = asked.message
-    assert isinstance(message, OffsetCommitRequest)
-    return Reply(asked, _with_code(message, code))
+    """Answer a commit with ``code`` for every partition."""
+    return Reply(asked, _with_code(asked, asked.message, code))
 
 
 def withdraw_commit(reply: Reply, code: ErrorCode) -> Reply:
     """Turn an answer into one with ``code`` for every partition that was accepted."""
-    assert isinstance(reply.message, OffsetCommitResponse)
-    return Reply(reply.asked, _with_code(reply.message, code))
+    return Reply(reply.asked, _with_code(reply.asked, reply.message, code))
 
 
-def _with_code(of: OffsetCommitRequest | OffsetCommitResponse, code: ErrorCode) -> OffsetCommitResponse:
+def _with_code(asked: GroupRequest, of: Any, code: ErrorCode) -> Any:
+    """Build an answer from a request, or from an answer whose partitions keep their own errors."""
+    api = _APIS[type(asked.message)]
     topics = [
-        OffsetCommitResponseTopic(
+        api.topic(
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=[
-                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=own_code(p) or code)
+                api.partition(partition_index=p.partition_index, error_code=getattr(p, "error_code", 0) or code)
                 for p in topic.partitions
             ],
         )
         for topic in of.topics
     ]
-    return OffsetCommitResponse(topics=topics)
+    return api.response(topics=topics)
 
 
-def own_code(partition: Message) -> int:
-    """Return what a partition of an answer was refused for; 0 for one of a request."""
-    return int(getattr(partition, "error_code", 0))
-
-
-def committed_places(
-    message: OffsetCommitRequest | TxnOffsetCommitRequest, ctx: Context, *, by_id: bool
-) -> Iterable[tuple[bytes, int]]:
-    """Return topic id and partition of all that a commit is about, and that can be committed."""
+def _committer(
+    groups: Groups, request: GroupRequest, message: CommitRequest, epoch: int, ctx: Context
+) -> Committer | None:
+    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
+    version, api = request.api_version, _APIS[type(message)]
+    by_id = version >= api.first_with_topic_ids
     asked = (
         (ctx.topics.topic_name(topic.topic_id) if by_id else topic.name, p.partition_index)
         for topic in message.topics
         for p in topic.partitions
         if not is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes)
     )
-    return existing_places(asked, ctx.topics)
-
-
-def _committer(groups: Groups, request: GroupRequest, message: OffsetCommitRequest, ctx: Context) -> Committer | None:
-    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
-    version = request.api_version
     commit = Committing(
         message.member_id,
         message.group_instance_id,
-        message.generation_id_or_member_epoch,
+        epoch,
         version,
-        committed_places(message, ctx, by_id=version >= FIRST_WITH_TOPIC_IDS),
+        existing_places(asked, ctx.topics),
+        in_transaction=isinstance(message, TxnOffsetCommitRequest),
     )
-    missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
+    missing = version >= api.first_with_group_id_not_found
     code = ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.ILLEGAL_GENERATION
     return check_commit(groups, message.group_id, commit, code)
 
 
+def _commit_topics(
+    request: GroupRequest, message: CommitRequest, group_code: ErrorCode, retention_ms: int, ctx: Context, out: Outcome
+) -> Reply:
+    """Write the accepted offsets, and return the answer to all."""
+    api = _APIS[type(message)]
+    by_id = request.api_version >= api.first_with_topic_ids
+    topics = []
+    for topic in message.topics:
+        if topic.partitions:
+            name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
+            codes = _commit_topic(message.group_id, topic, name, group_code, retention_ms, ctx, out)
+            results = [
+                api.partition(partition_index=topic.partitions[i].partition_index, error_code=code)
+                for i, code in enumerate(codes)
+            ]
+            topics.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=results))
+    return Reply(request, api.response(topics=topics))
+
+
 def _commit_topic(
-    topic: OffsetCommitRequestTopic,
+    group_id: str,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    name: str | None,
     group_code: ErrorCode,
-    request: GroupRequest,
-    message: OffsetCommitRequest,
+    retention_ms: int,
     ctx: Context,
     out: Outcome,
-) -> OffsetCommitResponseTopic:
-    by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
-    name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
+) -> list[ErrorCode]:
     count = None if name is None else ctx.topics.partition_count(name)
-    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id and name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    results = []
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    codes = []
     for p in topic.partitions:
         code = group_code
         if count is None or not 0 <= p.partition_index < count:
@@ -143,10 +203,10 @@ def _commit_topic(
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         elif code is ErrorCode.NONE:
             assert name is not None
-            value = value_of(p, name, message.retention_time_ms, ctx.topics, ctx.now_ms)
-            out.records.append(OffsetCommitted(message.group_id, name, p.partition_index, value))
-        results.append(OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code))
-    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
+            value = value_of(p, name, retention_ms, ctx.topics, ctx.now_ms)
+            out.records.append(OffsetCommitted(group_id, name, p.partition_index, value))
+        codes.append(code)
+    return codes
 
 
 def value_of(

@@ -102,7 +102,7 @@ def partition_given_twice(patch: Patch) -> None:
 
 @bug("membership", "the last partition is nobody's")
 def partition_forgotten(patch: Patch) -> None:
-    from kohort.assignors.numbering import PartitionNumbers
+    from kohort.assignors.previous_ownership import PartitionNumbers
     from kohort.assignors.spec import SubscribedTopics
 
     patch.method(SubscribedTopics, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])

@@ -1,0 +1,141 @@
+"""Strategies beside Kafka's: co-partitioned, rack-aware, redundant. Every member of the group has to offer them.
+
+co-partitioned: topics that are joined keep their partitions of one number together, and members keep what they had.
+Topics with the same subscribers are dealt as one: number n of each of them goes to one member, also where their counts
+differ (range holds this only for equal counts, and moves nearly everything when a member joins). A member keeps the
+numbers it had, as far as the balance of whole numbers allows; the rest goes to the member that has fewest partitions.
+
+rack-aware: a partition is read in a rack that holds a replica of it, wherever a member sits there. Kafka's strategies
+look at racks only as far as the balance of partitions allows (KIP-881); here the rack goes first, for those who pay for
+traffic between zones. Among the members in its racks a partition goes to the one that has least; one without a member
+in its racks goes to the member that has least. Racks are those of the members (``client.rack``) and of the replicas.
+
+redundant: each partition goes to several members, so that work goes on when one of them is lost: hot standby, a second
+opinion. The group has one committed offset per partition: let one of the members commit, or commit elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    SubscribedTopics,
+    in_order,
+    known_topics,
+    no_user_data,
+)
+from kohort.assignors.sticky import read_claim, user_data
+from kohort.errors import ConfigError
+from kohort.model import TopicPartition
+
+
+def assign_together(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
+    """Return the partitions of each member."""
+    assignment: Assignment = {m.member_id: [] for m in members}
+    together: dict[tuple[str, ...], list[str]] = {}
+    for topic in known_topics(topics, members):
+        readers = tuple(m.member_id for m in in_order(members) if topic in m.topics)
+        together.setdefault(readers, []).append(topic)
+    had = _owners(members)
+    for readers, names in together.items():
+        _deal(topics, names, readers, had, assignment)
+    for partitions in assignment.values():
+        partitions.sort()
+    return assignment
+
+
+def _owners(members: Sequence[MemberSubscription]) -> dict[TopicPartition, str]:
+    """Return who had what, by the newest claims."""
+    claims = [(m.member_id, read_claim(m)) for m in members]
+    claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
+    return {
+        TopicPartition(t, n): member_id for member_id, claim in claims for t, numbers in claim.runs for n in numbers
+    }
+
+
+def _deal(
+    topics: SubscribedTopics,
+    names: Sequence[str],
+    readers: Sequence[str],
+    had: dict[TopicPartition, str],
+    given: Assignment,
+) -> None:
+    numbers = {
+        n: [TopicPartition(t, n) for t in names if n < topics.counts[t]]
+        for n in range(max(topics.counts[t] for t in names))
+    }
+    least, extras = divmod(len(numbers), len(readers))
+    taken = dict.fromkeys(readers, 0)
+    left = []
+    for n, partitions in numbers.items():
+        keeper = had.get(partitions[0])
+        room = taken.get(keeper, least + 1) if keeper is not None else least + 1
+        if keeper is not None and (room < least or (room == least and extras)):
+            extras -= room == least
+            taken[keeper] += 1
+            given[keeper] += partitions
+        else:
+            left.append(n)
+    for n in left:
+        # While somebody is under the least, only those may take; then those that have not taken an extra one.
+        open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
+        taker = min(open_to, key=lambda m: len(given[m]))
+        taken[taker] += 1
+        given[taker] += numbers[n]
+
+
+COPARTITIONED = Assignor("co-partitioned", assign_together, user_data)
+
+
+def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
+    """Return the partitions of each member."""
+    assignment: Assignment = {m.member_id: [] for m in members}
+    ordered = in_order(members)
+    readers = {t: [m for m in ordered if t in m.topics] for t in known_topics(topics, members)}
+    near = {
+        p: [m.member_id for m in of_topic if m.rack and m.rack in topics.racks_of(p)]
+        for t, of_topic in readers.items()
+        for p in topics.partitions(t)
+    }
+    # The fewer members are near, the less choice there is: those first, and what nobody is near to last.
+    for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
+        candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
+        _give(partition, candidates, assignment)
+    for partitions in assignment.values():
+        partitions.sort()
+    return assignment
+
+
+def _give(partition: TopicPartition, candidates: Sequence[str], assignment: Assignment) -> None:
+    assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)
+
+
+RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
+
+
+def redundant(copies: int) -> Assignor:
+    """Return each partition to ``copies`` members, or to all where there are fewer; named ``redundant-<copies>``."""
+    if copies < 1:
+        raise ConfigError(f"redundant({copies}): expected at least 1 copy")
+    return Assignor(
+        f"redundant-{copies}", lambda topics, members: _assign_copies(topics, members, copies), no_user_data
+    )
+
+
+def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscription], copies: int) -> Assignment:
+    assignment: Assignment = {m.member_id: [] for m in members}
+    ordered = in_order(members)
+    for topic in known_topics(topics, members):
+        readers = [m.member_id for m in ordered if topic in m.topics]
+        for partition in topics.partitions(topic):
+            # A stable sort by load: ties stay in the order of the members, and no member comes twice.
+            for member_id in sorted(readers, key=lambda m: len(assignment[m]))[:copies]:
+                assignment[member_id].append(partition)
+    return assignment
+
+
+REDUNDANT = Assignor("redundant", lambda topics, members: _assign_copies(topics, members, 2), no_user_data)
+"""Each partition to two members."""
