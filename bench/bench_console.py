@@ -35,7 +35,7 @@ from browser.canned import CannedConsole, canned_console
 from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
 from kohort.console.encoding import json_of
 from kohort.insight.findings.groups import find_group
-from kohort.results.groups import GroupStatusTold
+from kohort.results.groups import GroupStatus
 from kohort.verbs.describing import row_of
 from support.wide_groups import wide_snapshot
 
@@ -57,7 +57,7 @@ def server(groups: int, members: int, partitions: int) -> dict[str, Any]:
     rows = json_of([row_of(found) for _ in range(groups)])
     rows_s = time.process_time() - began
     began = time.process_time()
-    status = json_of(GroupStatusTold(status=found))
+    status = json_of(GroupStatus(status=found))
     return {
         "findings_ms": round(1000 * finding_s), "of_each_ms": round(1000 * finding_s / groups, 1),
         "rows_ms": round(1000 * rows_s, 1), "rows_bytes": len(rows),

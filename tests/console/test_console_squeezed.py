@@ -12,7 +12,7 @@ from kohort.console.encoding import LEAST, json_of, squeezed, takes_gzip
 from kohort.console.page import MOST_SQUEEZED, ConsolePage
 from kohort.console.sources import GroupsKnown, SourceAbout
 from kohort.insight.findings.groups import find_group
-from kohort.results.groups import GroupStatusTold
+from kohort.results.groups import GroupStatus
 from support.console_client import console
 from support.wide_groups import wide_snapshot
 
@@ -73,7 +73,7 @@ def test_the_list_of_500_groups_takes_a_twentieth(many):
 
 
 def test_a_group_of_200_members_and_1000_partitions_takes_a_tenth():
-    told = json_of(GroupStatusTold(status=ManyGroups(1, 200, 1_000).found["group-0"]))
+    told = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
 
     assert len(squeezed(told)) * 10 < len(told)
 

@@ -24,7 +24,7 @@ from kohort.results.groups import (
     GroupEvents,
     GroupFenced,
     GroupRebalances,
-    GroupStatusTold,
+    GroupStatus,
     GroupTimeline,
 )
 from kohort.verbs.describing import row_of, rows_worst_first, unknown_row
@@ -85,9 +85,9 @@ class ConsoleAnswers:
                 found[group] = [point.lag for point in thinned(points, TREND_POINTS)]
         return found
 
-    def status(self, group: str, span: AskedSpan) -> GroupStatusTold:
+    def status(self, group: str, span: AskedSpan) -> GroupStatus:
         """Return one group."""
-        return GroupStatusTold(status=self.finding(group, span.at_ms))
+        return GroupStatus(status=self.finding(group, span.at_ms))
 
     def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
         """Return one group. Raises NothingThere, with a guess at what was meant; GroupUnknown, ClusterUnreachable."""

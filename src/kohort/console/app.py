@@ -28,7 +28,7 @@ from kohort.extras import needs
 from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning
 from kohort.results.console import ConsoleCluster
-from kohort.results.groups import GroupEvents, GroupStatusTold
+from kohort.results.groups import GroupEvents, GroupStatus
 from kohort.verbs.describing import row_of, unknown_row
 from kohort.version import VERSION
 
@@ -276,7 +276,7 @@ class ConsoleApp:
         return (
             looked
             if found is None
-            else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatusTold(status=found)))
+            else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatus(status=found)))
         )
 
     def _heard(self, news: SourceNews) -> None:
@@ -292,7 +292,7 @@ class ConsoleApp:
             trends = self._view.answers.trends([row.group for row in rows], self._source.now_ms())
             told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
         wanted = [found for found in news.changed if self.hub.wants(found.group)]
-        told += [("group", json_of(GroupStatusTold(status=found)), found.group) for found in wanted]
+        told += [("group", json_of(GroupStatus(status=found)), found.group) for found in wanted]
         by_group: dict[str, list[Any]] = {}
         for entry in news.entries:
             by_group.setdefault(entry.group, []).append(entry)

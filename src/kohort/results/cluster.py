@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: how many partitions it leads, and how many of these hold groups; what it knows of itself."""
+    """A node: partitions that it leads, and how many of these hold groups; null is unknown."""
 
     node: int
     address: str | None
@@ -19,28 +19,25 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     group_partitions: int
     controller: bool
     loads: int | None = None
-    """How many partitions of groups it has read from their log since it started."""
+    """Partitions of groups that it has loaded since its start."""
     load_avg_ms: int | None = None
     load_max_ms: int | None = None
-    """How long that took; null where it has read none, or does not say."""
     late_ms: int | None = None
-    """How late its loop was at most within the last one or two minutes."""
+    """Greatest delay of its event loop in the last one or two minutes."""
     late_max_ms: int | None = None
-    """The same since it started."""
+    """Since its start."""
     unknown: str | None = None
-    """Why it does not tell how long loads took and how late it was."""
+    """Reason why the figures are missing."""
 
 
 class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):
-    """The nodes of a cluster."""
-
     LINES: ClassVar[str] = "nodes"
 
     nodes: list[NodeRow]
 
 
 class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id, and what it has open; ``seconds`` since it was begun, null where nothing is open."""
+    """A transactional id; ``seconds`` since its transaction began, null without one."""
 
     transactional_id: str
     state: str
@@ -61,8 +58,6 @@ class TransactionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/trans
 
 
 class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/transaction"):
-    """One transactional id, and what it has open."""
-
     transactional_id: str
     state: str
     seconds: float | None
@@ -74,9 +69,9 @@ class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/tra
 
 
 class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction that a partition has open and no coordinator will end. ``coordinator_epoch`` is that of the
-    producer's last marker there, null before the first; ``silent_seconds`` is how old its last batch is by its time
-    stamp, null where the leader does not know; ``transactional_id`` is null where none has the producer id."""
+    """An open transaction of a partition that no coordinator will end. ``coordinator_epoch``: of the producer's
+    last marker, null before the first; ``silent_seconds``: age of its last batch, null if unknown;
+    ``transactional_id``: null if no id has the producer id."""
 
     topic: str
     partition: int
@@ -89,15 +84,13 @@ class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HangingTransactionsFound(Result, frozen=True, kw_only=True, tag="kohort/v1/transactions.hanging"):
-    """Hanging transactions, by partition."""
-
     LINES: ClassVar[str] = "transactions"
 
     transactions: list[HangingTransactionRow]
 
 
 class CreatedTopicRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that was created. ``partitions`` is -1 where the broker does not tell."""
+    """A created topic. ``partitions`` is -1 if the broker does not report it."""
 
     name: str
     topic_id: str
@@ -105,16 +98,12 @@ class CreatedTopicRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicsCreated(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.create"):
-    """The topics that were created."""
-
     LINES: ClassVar[str] = "created"
 
     created: list[CreatedTopicRow]
 
 
 class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in a line."""
-
     name: str
     topic_id: str
     partitions: int
@@ -122,15 +111,13 @@ class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.list"):
-    """Topics, by name."""
-
     LINES: ClassVar[str] = "topics"
 
     topics: list[TopicRow]
 
 
 class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition: who leads it (-1: nobody), and from where to where its records reach."""
+    """A partition; ``leader`` is -1 without one."""
 
     partition: int
     leader: int
@@ -147,7 +134,7 @@ class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic with its partitions, and the options that are not the defaults; null is a value that is secret."""
+    """A topic with its partitions, and its options that differ from the defaults; null is a secret."""
 
     name: str
     topic_id: str
@@ -157,60 +144,48 @@ class TopicAbout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicsDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.describe"):
-    """Topics with their partitions."""
-
     LINES: ClassVar[str] = "topics"
 
     topics: list[TopicAbout]
 
 
 class TopicsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.delete"):
-    """The names of the topics that were deleted."""
-
     deleted: list[str]
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription: what is asked of which clients, and how often."""
+    """A subscription to client metrics."""
 
     name: str
     interval_ms: int
     metrics: list[str]
     """Prefixes of names; ``*`` is everything."""
     match: list[str]
-    """``client_id=EXPRESSION`` and the like, all of which a client must match; none: every client."""
+    """Conditions such as ``client_id=REGEX``; a client must match all."""
 
 
 class SubscriptionsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.list"):
-    """The subscriptions to metrics of clients."""
-
     LINES: ClassVar[str] = "subscriptions"
 
     subscriptions: list[SubscriptionRow]
 
 
 class SubscriptionSet(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.set"):
-    """A subscription as it is now."""
-
     subscription: SubscriptionRow
 
 
 class SubscriptionRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.remove"):
-    """A subscription that is gone."""
-
     removed: str
 
 
 class PushedValue(msgspec.Struct, frozen=True, kw_only=True):
-    """One number that a client pushed."""
-
     metric: str
     labels: dict[str, str]
     value: float
 
 
 class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
-    """What one client pushed last; what it did not say is null."""
+    """Last metrics of a client; null is unknown."""
 
     client_instance_id: str
     client_id: str
@@ -223,23 +198,21 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """It has said that there will be no other."""
+    """The client was closing."""
     is_cut: bool
-    """It pushed more than is kept."""
+    """Values above the limit were dropped."""
     labels: dict[str, str]
     values: list[PushedValue]
 
 
 class ClientsShown(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metrics.show"):
-    """Clients by what they pushed."""
-
     LINES: ClassVar[str] = "clients"
 
     clients: list[PushingClient]
 
 
 class AclRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An ACL; its words are those of Kafka's tools, in small letters."""
+    """An ACL, in lower-case terms of Kafka's tools."""
 
     principal: str
     permission: str
@@ -251,97 +224,75 @@ class AclRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AclsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/acls.list"):
-    """ACLs, by resource."""
-
     LINES: ClassVar[str] = "acls"
 
     acls: list[AclRow]
 
 
 class AclsAdded(Result, frozen=True, kw_only=True, tag="kohort/v1/acls.add"):
-    """The ACLs that were added."""
-
     LINES: ClassVar[str] = "added"
 
     added: list[AclRow]
 
 
 class AclsRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/acls.remove"):
-    """The ACLs that were removed."""
-
     LINES: ClassVar[str] = "removed"
 
     removed: list[AclRow]
 
 
 class MechanismRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A mechanism that a user has a password for."""
-
     name: str
     iterations: int
 
 
 class UserRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A user that logs in with a password (SCRAM)."""
+    """A user with SCRAM credentials."""
 
     user: str
     mechanisms: list[MechanismRow]
 
 
 class UsersListed(Result, frozen=True, kw_only=True, tag="kohort/v1/users.list"):
-    """Users with their mechanisms."""
-
     LINES: ClassVar[str] = "users"
 
     users: list[UserRow]
 
 
 class UserAdded(Result, frozen=True, kw_only=True, tag="kohort/v1/users.add"):
-    """A user that was given a password, and for which mechanisms."""
-
     user: str
     mechanisms: list[str]
 
 
 class RemovedPassword(msgspec.Struct, frozen=True, kw_only=True):
-    """A password that is gone."""
-
     user: str
     mechanism: str
 
 
 class UsersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/users.remove"):
-    """The passwords that were removed."""
-
     LINES: ClassVar[str] = "removed"
 
     removed: list[RemovedPassword]
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas of somebody: of each type that counts the name, null for the default; and the values."""
+    """Quotas of an entity: names by type, null for the default."""
 
     entity: dict[str, str | None]
     values: dict[str, float]
 
 
 class QuotasListed(Result, frozen=True, kw_only=True, tag="kohort/v1/quotas.list"):
-    """Quotas, by whom they are for."""
-
     LINES: ClassVar[str] = "quotas"
 
     quotas: list[QuotaRow]
 
 
 class QuotasSet(Result, frozen=True, kw_only=True, tag="kohort/v1/quotas.set"):
-    """The quotas that were set."""
-
     entity: dict[str, str | None]
     values: dict[str, float]
 
 
 class QuotasRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/quotas.remove"):
-    """The names of the quotas that were removed."""
-
     entity: dict[str, str | None]
     removed: list[str]

@@ -7,20 +7,19 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kohort.results.cluster import NodeRow
-from kohort.results.groups import GroupRow
+from kohort.results.groups import GroupRow, GroupStatus
 from kohort.results.pipelines import PipelineStands
 from kohort.results.result import Result
 
 
 class JournalTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the journal of rebalances comes from, and what it covers; ``kind`` is null where there is none, and
-    ``why_not`` says why."""
+    """Source and range of the journal of rebalances; ``kind`` is null without one, for the reason ``why_not``."""
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
     since_ms: int | None = None
     until_ms: int | None = None
     stale: bool = False
-    """Its watcher does not run any more."""
+    """The watcher has stopped."""
     why_not: str | None = None
 
 
@@ -32,7 +31,7 @@ class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cluster"):
-    """What the console shows, and what it may do."""
+    """The cluster that the console shows, and the rights of its user."""
 
     cluster_id: str | None
     address: str | None
@@ -44,13 +43,13 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     allow_changes: bool
     journal: JournalTold
     unseen: list[str]
-    """What could not be seen, in sentences."""
+    """What could not be sampled, in sentences."""
     unreachable: UnreachableCluster | None = None
     """Null while the cluster answers. Otherwise health, lag and members of all groups are unknown."""
     user: str | None
-    """Who is logged in; null without a login."""
+    """Null without a login."""
     token: str | None
-    """What every POST has to carry in ``X-Kohort-Token``."""
+    """Value of ``X-Kohort-Token`` that every POST must carry."""
 
 
 class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
@@ -76,7 +75,7 @@ class LagHistoryTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.l
 
 
 class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rebalances had which cause in a time."""
+    """Counts of rebalances by cause in a span of time."""
 
     from_ms: int
     until_ms: int
@@ -84,7 +83,7 @@ class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offender(msgspec.Struct, frozen=True, kw_only=True):
-    """Who or what was behind several rebalances, and their most frequent cause."""
+    """A host, client, topic or group behind several rebalances, and their most frequent cause."""
 
     kind: Literal["host", "client", "topic", "group"]
     name: str
@@ -103,7 +102,7 @@ class CausesTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cause
 
 
 class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's software, with its version: how many rebalances began with members that run it, and mostly why."""
+    """Software of clients, and the rebalances that its members triggered."""
 
     software: str
     rebalances: int
@@ -111,8 +110,7 @@ class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes-software"):
-    """Which software the members run that rebalances began with. ``unknown`` says why it is not known, and of how many
-    rebalances."""
+    """Software of the members that triggered rebalances; ``unknown``: counts by reason."""
 
     LINES: ClassVar[str] = "software"
 
@@ -121,7 +119,7 @@ class CausesSoftware(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
 
 
 class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nodes"):
-    """The nodes, and the names of the groups that each coordinates."""
+    """Nodes, and the groups that each coordinates."""
 
     LINES: ClassVar[str] = "nodes"
 
@@ -130,23 +128,21 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
 
 
 class ClientTold(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the client of a member; ``unknown`` says of ``software``, ``limits`` and ``polls`` why not."""
+    """The client of a member; ``unknown``: reasons for ``software``, ``limits`` and ``polls``."""
 
     member_id: str
     software: str | None
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-    """How long a rebalance waits for it: ``max.poll.interval.ms`` of Java's clients and of librdkafka's."""
+    """``max.poll.interval.ms`` of Java's clients and of librdkafka's."""
     last_poll_ms_ago: int | None
-    """How long ago its user had polled, at ``said_at_ms``."""
+    """At ``said_at_ms``."""
     longest_poll_gap_ms: int | None
     said_at_ms: int | None
     unknown: dict[str, str]
 
 
 class ConsoleClients(Result, frozen=True, kw_only=True, tag="kohort/v1/console.clients"):
-    """What is known of the clients of a group's members."""
-
     LINES: ClassVar[str] = "clients"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
 
@@ -155,13 +151,11 @@ class ConsoleClients(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
 
 
 class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console.pipelines"):
-    """The pipelines whose files the console was given."""
-
     pipelines: list[PipelineStands]
 
 
 class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
-    """Why a request was not answered; ``members`` names those that stand against a change."""
+    """Error of a request; ``members`` names those that prevent a change."""
 
     error: str
     what_to_do: str
@@ -169,13 +163,14 @@ class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.e
 
 
 class ConsoleReady(Result, frozen=True, kw_only=True, tag="kohort/v1/console"):
-    """A console that takes requests: one line, as soon as it does."""
+    """A console that accepts requests."""
 
     url: str
     kind: Literal["live", "recorded"]
 
 
 TOLD = (
+    GroupStatus,
     ConsoleCluster,
     ConsoleGroups,
     LagHistoryTold,
@@ -186,4 +181,4 @@ TOLD = (
     ConsolePipelines,
     ConsoleFailure,
 )
-"""What no command prints: their schemas are written, too."""
+"""Answers of the console alone: their schemas are in docs/schemas, too."""

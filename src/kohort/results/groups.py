@@ -17,17 +17,17 @@ from kohort.results.result import Result, SeveralResults
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that a group reads, has committed, or both; null is what is not known, or not there."""
+    """A committed or assigned partition; null is unknown."""
 
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """The epoch of the record before the committed offset, if the commit named it."""
+    """Of the record before the committed offset, if the commit names it."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
     lag: int | None
-    """Below 0 where more is committed than the log holds."""
+    """Below 0 for a commit beyond the end of the log."""
     member_id: str | None
     client_id: str | None
     host: str | None
@@ -35,7 +35,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A member; its target and its epoch are null in a classic group. Partitions are named as ``orders-3``."""
+    """A member; target and epoch are null in a classic group. Partitions are named as ``orders-3``."""
 
     member_id: str
     group_instance_id: str | None
@@ -54,7 +54,7 @@ class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.describe"):
-    """A group with its members and its partitions; a line of ndjson is a partition."""
+    """A group with its members and partitions; a line of ndjson is a partition."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -68,7 +68,7 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     assignor: str
     coordinator_id: int
     coordinator: str | None = None
-    """The address of it."""
+    """Address."""
     lag: int | None
     members: list[GroupMemberRow]
     partitions: list[GroupPartitionRow]
@@ -81,7 +81,7 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
 
 
 class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
-    """Several groups, by name; those that could not be described are left out, and told on stderr."""
+    """Several groups, by name, without those that could not be described."""
 
     groups: list[GroupDescribed]
 
@@ -94,25 +94,23 @@ GroupDescribed.SEVERAL = GroupsDescribed
 
 
 class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.delete"):
-    """The groups that were deleted."""
-
     deleted: list[str]
 
 
 class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
-    """Rebalances of a group, oldest first; ``known`` is how many the journal tells of."""
+    """Rebalances of a group, oldest first; ``known``: their number in the journal."""
 
     LINES: ClassVar[str] = "rebalances"
 
     group: str
     known: int
     patterns: list[PatternFinding] = []
-    """What those that are shown mean together."""
+    """Patterns of the shown rebalances."""
     rebalances: list[RebalanceFinding]
 
 
 class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition, and where it goes; ``prior_offset`` is null where nothing was committed."""
+    """A partition and its new offset; ``prior_offset`` is null without a commit."""
 
     group: str
     topic: str
@@ -120,22 +118,20 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     prior_offset: int | None
     new_offset: int
     skipped: int | None
-    """How many offsets will not be read."""
+    """Offsets that the group will not read."""
     read_again: int | None
-    """How many offsets will be read once more."""
+    """Offsets that the group will read again."""
     error: str | None = None
-    """Why it stays where it is: the coordinator refused it. Null where it moved, or a plan is shown."""
+    """Reason why the coordinator rejected the offset."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that was not touched, and why."""
-
     group: str
     reason: str
 
 
 class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset-offsets"):
-    """Where groups go; ``executed`` is false for a plan."""
+    """New offsets; ``executed`` is false for a plan."""
 
     LINES: ClassVar[str] = "partitions"
     ON_LINES: ClassVar[tuple[str, ...]] = ("executed",)
@@ -146,16 +142,12 @@ class OffsetsReset(Result, frozen=True, kw_only=True, tag="kohort/v1/group.reset
 
 
 class DeletedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition for which nothing is committed any more, and what was."""
-
     topic: str
     partition: int
     offset: int
 
 
 class OffsetsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.delete-offsets"):
-    """What a group no longer has committed."""
-
     LINES: ClassVar[str] = "deleted"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
 
@@ -164,8 +156,6 @@ class OffsetsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.del
 
 
 class RemovedMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member that was taken out, and what it had."""
-
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -174,8 +164,6 @@ class RemovedMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.remove-member"):
-    """The members that were taken out of a group."""
-
     LINES: ClassVar[str] = "removed"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
 
@@ -184,14 +172,14 @@ class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.rem
 
 
 class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A header of a record; bytes that are no text are ``{"base64": ...}``."""
+    """A header; bytes that are not UTF-8 are ``{"base64": ...}``."""
 
     name: str
     value: str | dict[str, str] | None
 
 
 class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record near a committed offset; ``read`` is yes, next or no. Bytes that are no text are ``{"base64": ...}``."""
+    """A record near a committed offset; ``read`` is yes, next or no."""
 
     read: str
     offset: int
@@ -202,8 +190,6 @@ class PeekedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
-    """The records around what a group has committed for a partition."""
-
     LINES: ClassVar[str] = "records"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group", "topic", "partition")
 
@@ -217,7 +203,7 @@ class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group in a line. Lag is in records; null is what is not known."""
+    """A group in a row. Lag is in records; null is unknown."""
 
     group: str
     state: str
@@ -232,56 +218,49 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     idle_members: int | None = 0
     lag_ms: int | None = None
-    """For how long the next record has waited, the longest of its partitions."""
+    """Age of the next record, the oldest of its partitions."""
     lag_ms_complete: bool = True
-    """False where it may have waited for longer: not all partitions were looked into."""
+    """False if not all partitions were looked up: the age may be greater."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
     stuck_members: int | None = 0
-    """Those that do not get on though there is something to do."""
+    """Members without progress that have a lag."""
     stable_share_1h: float | None = None
-    """The part of the last hour in which it did not rebalance; null without a journal."""
+    """Share of the last hour without a rebalance; null without a journal."""
     topics: list[str] = []
-    """At most 100 of those that it reads or has committed, by name."""
+    """At most 100 names of read or committed topics."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
-    """Groups, the worst first."""
-
     LINES: ClassVar[str] = "groups"
 
     groups: list[GroupRow]
 
 
-class GroupStatusTold(Result, frozen=True, kw_only=True, tag="kohort/v1/group.status"):
-    """A group as it is now."""
-
+class GroupStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/group.status"):
     status: GroupFinding
 
 
 class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The lag of one topic."""
-
     topic: str
     partitions: int
     behind: int
-    """Partitions in which something waits."""
+    """Partitions with a lag."""
     lag: int | None
     stable_lag: int | None
-    """For readers of committed records."""
     lag_ms: int | None
     lead: int | None
-    """The least distance of what is read next from the start of the log."""
+    """Least distance to the start of the log."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
 
 
 class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
-    """What the rules found, the worst first."""
+    """Findings, the worst first."""
 
     LINES: ClassVar[str] = "findings"
 
@@ -292,18 +271,17 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
-    """A group that has become what was waited for."""
+    """A group that fulfils the conditions of a wait."""
 
     group: str
     waited_ms: int
     stable_ms: int
-    """For how long it has been so."""
     lag: int | None
     members: int
 
 
 class GroupEvents(Result, frozen=True, kw_only=True, tag="kohort/v1/group.events"):
-    """What happened to a group, oldest first."""
+    """Events of a group, oldest first."""
 
     LINES: ClassVar[str] = "events"
 
@@ -312,42 +290,38 @@ class GroupEvents(Result, frozen=True, kw_only=True, tag="kohort/v1/group.events
 
 
 class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced"):
-    """Refused requests to a group, by who sent them."""
+    """Rejected requests to a group, by sender."""
 
     LINES: ClassVar[str] = "fenced"
 
     group: str
     fenced: list[FencedFinding]
     from_outside: bool = False
-    """Whether a watcher alone tells of the group: what a coordinator refuses is not seen from the outside."""
+    """True if only a watcher observed the group: it does not see rejected requests."""
 
 
 class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.timeline"):
-    """Who had which partitions when."""
-
     timeline: TimelineFinding
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
-    """The same scenario with one assignor."""
+    """The scenario with one assignor."""
 
     protocol: str
     assignor: str
     rounds: int
     moved: int
-    """From the present owner to the last, as in ``moves``."""
     moved_in_all: int
     pause_from_s: float
     """Partition-seconds."""
     pause_to_s: float
     idle: int
     most_partitions: int
-    """Of one member."""
     least_partitions: int
 
 
 class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-if"):
-    """What a group would do: a prediction; nothing was executed."""
+    """A prediction; nothing is executed."""
 
     LINES: ClassVar[str] = "compare"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -360,8 +334,6 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
 
 
 class WatchedRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/watch"):
-    """Rebalances, each as it was found; a line of ndjson is one."""
-
     LINES: ClassVar[str] = "rebalances"
 
     cluster: str

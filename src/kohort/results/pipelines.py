@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class PipelineValid(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.validate"):
-    """A pipeline file that is valid: kinds of its sources and sinks by name, and how many tests it has."""
+    """A valid pipeline file: sources and sinks with their kinds."""
 
     name: str
     valid: bool
@@ -20,8 +20,6 @@ class PipelineValid(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.v
 
 
 class PipelineTestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A test of a pipeline file, where it stands, and what was not as expected."""
-
     name: str
     line: int
     passed: bool
@@ -29,16 +27,12 @@ class PipelineTestRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineTested(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.test"):
-    """The tests of a pipeline file that were run."""
-
     LINES: ClassVar[str] = "tests"
 
     tests: list[PipelineTestRow]
 
 
 class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a source: its log from ``earliest`` to ``latest``, and where the group is."""
-
     earliest: int
     latest: int
     committed: int | None
@@ -46,7 +40,7 @@ class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source, and how far its group is behind; partitions are named as ``orders-3``."""
+    """A source and the lag of its group; partitions are named as ``orders-3``."""
 
     name: str
     group: str
@@ -55,7 +49,7 @@ class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.dry-run"):
-    """A pipeline that its brokers and Spark can do: what waits in its sources, and the columns that sinks get."""
+    """A pipeline that Spark can run: lag of its sources, columns of its sinks."""
 
     name: str
     sources: list[PipelineSource]
@@ -63,15 +57,13 @@ class PipelineChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline
 
 
 class RunningPipeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that goes on."""
-
     host: str
     pid: int
     since_ms: int
 
 
 class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A micro-batch that is done (ISO 8601); ``redelivered`` of its rows may have been delivered before."""
+    """A finished micro-batch (ISO 8601); ``redelivered``: rows that may be repeated."""
 
     batch: int
     done: str
@@ -83,19 +75,19 @@ class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineStands(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.status"):
-    """Where a pipeline stands; ``problem`` says why its sources are missing."""
+    """State of a pipeline; ``problem``: why its sources are missing."""
 
     name: str
     sources: list[PipelineSource]
     last_run: dict[str, Any] | None
-    """As ``pipeline run`` printed it."""
+    """Result of ``pipeline run``."""
     running: RunningPipeline | None
     batches: list[PipelineBatch]
     problem: str | None = None
 
 
 class LedgerTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows over all micro-batches of a run: where they came from, where each went, and what does not add up."""
+    """Rows over all micro-batches of a run, by origin and outcome; ``problems``: what does not add up."""
 
     rows_in: int
     undecoded: int
@@ -117,7 +109,7 @@ class LedgerTold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A table source of a run: its rows, and the offsets up to which it was read, by topic and partition."""
+    """A table source: rows, and end offsets by topic and partition."""
 
     rows: int
     undecoded: int
@@ -126,7 +118,7 @@ class TableTold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineRan(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.run"):
-    """What one run did; ``balanced`` is whether every row is accounted for."""
+    """Result of a run; ``balanced``: every row is accounted for."""
 
     name: str
     balanced: bool

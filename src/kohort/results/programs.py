@@ -10,31 +10,27 @@ from kohort.results.result import Result
 
 
 class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
-    """A broker that takes connections: one line, as soon as it does."""
+    """A broker that accepts connections."""
 
     bootstrap: str
     listeners: dict[str, str]
-    """Addresses by the names of listeners."""
     cluster_id: str
     data: str | None
-    """The folder; null in memory."""
+    """Folder; null in memory."""
     as_version: str
     metrics: str | None
-    """Where /metrics is."""
     console: str | None = None
-    """Where the console is."""
 
 
 class LookAlike(msgspec.Struct, frozen=True, kw_only=True):
-    """Another cause that looks the same from afar, and what tells it apart."""
+    """A similar cause, and the difference."""
 
     cause: str
     difference: str
 
 
 class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause of rebalances, an event or a pattern; ``advice`` is null where nothing is to be done, ``kafka_log`` where
-    Apache Kafka's broker writes nothing of its own."""
+    """A cause, an event or a pattern; ``kafka_log``: the log line of Apache Kafka's broker, if any."""
 
     code: str
     sentence: str
@@ -46,7 +42,7 @@ class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """An error code of Kafka's; ``causes`` are those of rebalances that it comes with."""
+    """An error code of Kafka; ``causes``: rebalances that it accompanies."""
 
     name: str
     code: int
@@ -57,15 +53,13 @@ class ErrorExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CausesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/explain.list"):
-    """All causes."""
-
     LINES: ClassVar[str] = "causes"
 
     causes: list[CauseExplained]
 
 
 class Explained(Result, frozen=True, kw_only=True, tag="kohort/v1/explain"):
-    """What a word means: a cause, or an error; the other is null."""
+    """A cause or an error code; the other is null."""
 
     SEVERAL: ClassVar[type[Result] | None] = CausesListed
 

@@ -15,18 +15,18 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
-    """What a command found or did. A field may be added, with a default; none may be renamed."""
+    """Result of a command. A field may be added, with a default; none may be renamed."""
 
     LINES: ClassVar[str] = ""
-    """The field whose entries are the lines of ``ndjson``; without one all is one line."""
+    """Field whose entries are the lines of ``ndjson``; empty: all is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
-    """Fields that stand on every line, since a line should be understood by itself."""
+    """Fields that are repeated on every line."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """What is printed instead where the command was asked for several; its first field is the list of these."""
+    """Result for several objects; its first field is the list of these."""
 
 
 class SeveralResults(Result, frozen=True, kw_only=True):
-    """Results of one kind, each whole; the lines of ``ndjson`` are those of each."""
+    """Results of one kind; the lines of ``ndjson`` are those of each."""
 
     def each(self) -> Iterable[Result]:
         """Return them."""
