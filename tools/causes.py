@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kohort.insight.catalogue.entry import CauseEntry
-from kohort.insight.catalogue.table import CAUSES
+from kohort.insight.catalogue import CAUSES
+from kohort.insight.evidence import CauseEntry
 
 TARGET = Path(__file__).parents[1] / "docs" / "causes"
-MADE = "<!-- made by `make docs` from src/kohort/insight/catalogue -->"
+MADE = "<!-- made by `make docs` from src/kohort/insight/catalogue.py -->"
 SECTIONS = {
     "rebalance": "Why a group rebalanced",
     "event": "Events without a rebalance",

@@ -303,7 +303,7 @@ def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
 
 
 def _explained(code: str) -> dict[str, Any]:
-    from kohort.insight.catalogue.table import find_cause_entry
+    from kohort.insight.catalogue import find_cause_entry
 
     entry = find_cause_entry(code)
     if entry is None:

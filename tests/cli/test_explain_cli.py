@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kohort.cli.main import main
-from kohort.insight.catalogue.table import CAUSES
+from kohort.insight.catalogue import CAUSES
 
 
 def explain(*words):

@@ -12,7 +12,7 @@ import pytest
 
 import kohort
 from kohort.cli.main import main
-from kohort.insight.catalogue.table import CAUSES
+from kohort.insight.catalogue import CAUSES
 from support.rebalanced_group import rebalanced_group
 
 ROOT = Path(__file__).parents[2]

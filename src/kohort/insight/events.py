@@ -21,10 +21,91 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove, OptionsChanged
-from kohort.insight.catalogue.table import advice_for
-from kohort.insight.causes import Confidence, Evidence
+from kohort.insight.evidence import CauseEntry, Confidence, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
 
+EVENTS: Final = (
+    CauseEntry(
+        code="GROUP_FULL",
+        sentence="Somebody was not let in: the group has as many members as group.max.size allows.",
+        proof="GROUP_MAX_SIZE_REACHED in the broker's answer",
+        look_alikes=(
+            ("OVER_CAPACITY", "the group had more members than allowed when it was loaded"),
+            ("INCOMPATIBLE_ASSIGNORS", "the group has room, and accepts none of the client's assignors"),
+        ),
+        advice="raise group.max.size, or run fewer members",
+        kind="event",
+    ),
+    CauseEntry(
+        code="INCOMPATIBLE_ASSIGNORS",
+        sentence="A client could not join: the group accepts none of its assignors.",
+        proof="INCONSISTENT_GROUP_PROTOCOL in the coordinator's answer to JoinGroup, and the assignors of both sides",
+        look_alikes=(
+            ("GROUP_FULL", "the group has as many members as it may have"),
+            ("ASSIGNOR_CHANGED", "a member changed its assignors, and all members still share one"),
+        ),
+        advice="give every member a common entry in partition.assignment.strategy; to change the assignor, add the new "
+        "one to all members first, and remove the old one in a second deploy; if another program uses this group.id, "
+        "give it a group of its own",
+        kind="event",
+    ),
+    CauseEntry(
+        code="STATIC_RESTART",
+        sentence="A static member came back under a new member id, and kept its partitions: no rebalance.",
+        proof="a JoinGroup or heartbeat with its instance id and no member id, in a stable group",
+        look_alikes=(("STATIC_DUPLICATE", "the process before still runs"),),
+        kafka_log="Updating metadata for static member ...",
+        kind="event",
+    ),
+    CauseEntry(
+        code="STATIC_DUPLICATE",
+        sentence="Two processes have the same group.instance.id: the earlier one is refused.",
+        proof="FENCED_INSTANCE_ID to a request of the replaced member: it still ran",
+        look_alikes=(
+            ("STATIC_RESTART", "the process before was not heard of again; watched from outside the two are the same"),
+        ),
+        advice="give every process a group.instance.id of its own, and stop the one that was taken over",
+        kind="event",
+    ),
+    CauseEntry(
+        code="CONFIG_CHANGED",
+        sentence="Options of the group were altered while it was there.",
+        proof="the request that altered them: who sent it, and what each option was and is",
+        look_alikes=(("ASSIGNOR_CHANGED", "a client has another list of assignors"),),
+        advice="new timeouts hold for members from their next heartbeat on",
+        kind="event",
+    ),
+    CauseEntry(
+        code="OFFSETS_RESET",
+        sentence="Committed offsets of the group were set by somebody who is no member.",
+        proof="a commit without a member that moved offsets back, or to where nobody had read to",
+        look_alikes=(("UNFENCED_COMMIT", "offsets moved on, as those of a reader do"),),
+        advice="records between the old and the new position are read again, or never",
+        kind="event",
+    ),
+    CauseEntry(
+        code="UNFENCED_COMMIT",
+        sentence="Somebody who is no member commits offsets of this group.",
+        proof="commits that were accepted without a member id and a generation",
+        look_alikes=(("OFFSETS_RESET", "offsets were moved back"),),
+        advice="a consumer with assign() should have a group.id of its own; nothing fences it from the group's members",
+        kind="event",
+    ),
+    CauseEntry(
+        code="ZOMBIE_COMMIT",
+        sentence="A member that was put out, or is behind, went on working: its commits were refused.",
+        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH or a fencing error, in answer to its commits",
+        look_alikes=(("UNFENCED_COMMIT", "the commit named no member, and was accepted"),),
+        advice="what it handled since it was out is handled twice: make handling idempotent, and look why it was out",
+        kind="event",
+    ),
+    CauseEntry(
+        code="GROUP_DELETED",
+        sentence="The group was deleted, or its last offset expired.",
+        proof="the request, or the sweep of expired offsets",
+        kind="event",
+    ),
+)
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 SHOWN: Final = 5
 GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
@@ -42,11 +123,8 @@ class GroupEvent:
     sentence: str
     evidence: list[Evidence]
     who: Who | None = None
-
-    @property
-    def advice(self) -> str | None:
-        """What to do, where something is to be done."""
-        return advice_for(self.cause)
+    observed: bool = False
+    refused: tuple[RequestFenced, ...] = ()
 
 
 @dataclass(slots=True)
@@ -274,11 +352,6 @@ class Takeover:
         came = Evidence("static_replaced", f"{short_id(self.old_member_id)} became {name_of(self.who)}", self.at_ms)
         stale = [Evidence("stale_request", f"{name_of(f.who)} sent {f.api}: {f.error}", f.at_ms) for f in self.refused]
         return (came, *stale)
-
-    @property
-    def advice(self) -> str | None:
-        """What to do, where something is to be done."""
-        return advice_for(self.cause)
 
 
 def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:

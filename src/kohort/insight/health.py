@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from kohort.coordinator.journal import Who
-from kohort.insight.causes import Confidence, Evidence
+from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.lag import (
     FRESH_MS,
     IN_ROUND,

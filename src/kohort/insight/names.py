@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from kohort import notes
 from kohort.coordinator.journal import Who
@@ -74,3 +75,16 @@ def limit(ms: int) -> str:
 def count(number: int, thing: str) -> str:
     """``1 member``, ``2 members``, ``no members``."""
     return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
+
+
+def names_of(members: Sequence[Who]) -> str:
+    """Return the names of three members, and how many others."""
+    rest = len(members) - 3
+    return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
+
+
+def partitions_text(places: Iterable[tuple[str, int]]) -> str:
+    """Return the names of five partitions, and how many more."""
+    found = sorted(places)
+    shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
+    return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 from kohort.coordinator.journal import EpochCause, EpochRaised, JournalEntry, MemberRemoved, Vitals, Who
 from kohort.coordinator.journal_events import MemberDisconnected
-from kohort.insight.causes import Finding, find_stop
+from kohort.insight.causes.leaving import find_stop
 from kohort.insight.epochs import epoch_rebalances
+from kohort.insight.evidence import Finding
 from kohort.insight.names import actor, limit, printable, seconds
-from kohort.insight.observed.epochs import find_gone
+from kohort.insight.observed.departures import find_gone
 from kohort.insight.observed.generations import seen_rebalances
 from kohort.insight.rebalances import stopped_polling
 

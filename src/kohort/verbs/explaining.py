@@ -13,12 +13,12 @@ from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
     from kohort.errors import ErrorCode
-    from kohort.insight.catalogue.entry import CauseEntry
+    from kohort.insight.evidence import CauseEntry
 
 
 def explained(word: str) -> Explained:
     """Explain a cause or an error code. Raises NothingThere, with the nearest name."""
-    from kohort.insight.catalogue.table import find_cause_entry, find_error, suggestion
+    from kohort.insight.catalogue import find_cause_entry, find_error, suggestion
 
     if (entry := find_cause_entry(word)) is not None:
         return Explained(cause=cause_told(entry))
@@ -34,7 +34,7 @@ def cause_told(entry: CauseEntry) -> CauseExplained:
 
 
 def error_told(code: ErrorCode) -> ErrorExplained:
-    from kohort.insight.catalogue.table import explain_error
+    from kohort.insight.catalogue import explain_error
 
     about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(explain_error(code))}
     return msgspec.convert(about, ErrorExplained)

@@ -7,6 +7,7 @@ import pytest
 from kohort.coordinator.journal import build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.events import takeovers
+from kohort.insight.findings.rebalances import event_finding
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import CoordinatorStage
 
@@ -31,7 +32,7 @@ def replace(stage):
 
 
 def told(stage):
-    return takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)
+    return [event_finding(this) for this in takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)]
 
 
 def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):

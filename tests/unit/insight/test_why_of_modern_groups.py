@@ -6,12 +6,10 @@ from msgspec import to_builtins
 from kohort.cli.terminal.wording import moves_table, spans, standing_row
 from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
 from kohort.errors import ErrorCode
-from kohort.insight.epoch_causes import FINDERS
-from kohort.insight.epoch_why import explain_epoch
 from kohort.insight.epochs import epoch_rebalances
 from kohort.insight.findings.rebalances import modern_finding
 from kohort.insight.rebalances import rebalances
-from kohort.insight.why import explain
+from kohort.insight.why import RAISE_FINDERS, explain
 from support.machines.coordinator_stage import CoordinatorStage
 
 
@@ -44,7 +42,7 @@ def both_settle(stage):
 def told(stage):
     """The latest rebalance and its explanation, made from the journal as text; all have facts behind them."""
     found = epoch_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
-    explained = [explain_epoch(rebalance) for rebalance in found]
+    explained = [explain(rebalance) for rebalance in found]
     assert all(explanation.evidence for explanation in explained)
     return found[-1], explained[-1]
 
@@ -211,7 +209,7 @@ def test_a_raise_while_members_reconcile_begins_another_rebalance_and_they_stay_
     found = epoch_rebalances(stage.journal)
 
     assert [rebalance.end for rebalance in found] == ["stable", "superseded", "reconciling"]
-    assert explain_epoch(found[1]).sentence.endswith(
+    assert explain(found[1]).sentence.endswith(
         "the epoch rose again before everybody was there: one/m1 has not given up t-2, t-3."
     )
     assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
@@ -254,7 +252,7 @@ def test_a_journal_that_begins_in_the_middle_says_where_it_does_not_know(stage):
     at = max(i for i, entry in enumerate(stage.journal) if isinstance(entry, EpochRaised))
 
     (rebalance,) = epoch_rebalances(stage.journal[at:])
-    assert explain_epoch(rebalance).cause == "NEW_MEMBER"
+    assert explain(rebalance).cause == "NEW_MEMBER"
     stage.beat("m1", 3, client_id="one")
     (rebalance,) = epoch_rebalances(stage.journal[at:])
     assert [row.known for row in rebalance.members] == [True, False]
@@ -313,7 +311,7 @@ def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):
     second_comes(stage)
     rebalance, _ = told(stage)
     raised = rebalance.raises[0]
-    for find in FINDERS.values():
+    for find in RAISE_FINDERS.values():
         finding = find(rebalance, raised)
         assert finding.cause
         assert finding.evidence

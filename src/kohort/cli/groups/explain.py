@@ -14,7 +14,7 @@ from kohort.verbs.explaining import cause_told, error_told, explained
 
 if TYPE_CHECKING:
     from kohort.errors import ErrorCode
-    from kohort.insight.catalogue.entry import CauseEntry
+    from kohort.insight.evidence import CauseEntry
 
 HELP = """Explain WORD: a cause that `kohort group why` names, or one of Kafka's error codes, by name or by number.
 
@@ -31,7 +31,7 @@ Examples:
 
 def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     from kohort.errors import ErrorCode
-    from kohort.insight.catalogue.table import CAUSES
+    from kohort.insight.catalogue import CAUSES
 
     return [word for word in (*CAUSES, *(code.name for code in ErrorCode)) if word.startswith(begun.upper())]
 
@@ -40,7 +40,7 @@ def complete_words(_ctx: click.Context, _param: click.Parameter, begun: str) -> 
 @click.argument("word", required=False, shell_complete=complete_words)
 @output_of(Explained)
 def explain(word: str | None, output: str) -> None:
-    from kohort.insight.catalogue.table import CAUSES, find_cause_entry, find_error
+    from kohort.insight.catalogue import CAUSES, find_cause_entry, find_error
 
     if word is None:
         _list(list(CAUSES.values()), output)
@@ -73,7 +73,7 @@ def _show_cause(entry: CauseEntry, output: str) -> None:
 
 
 def _show_error(code: ErrorCode, output: str) -> None:
-    from kohort.insight.catalogue.table import explain_error
+    from kohort.insight.catalogue import explain_error
 
     entry = explain_error(code)
     if output != "table":

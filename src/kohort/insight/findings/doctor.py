@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.insight.causes import Confidence
+from kohort.insight.evidence import Confidence
 from kohort.insight.findings.groups import (
     HOUR_MS,
     GroupFinding,

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from kohort.coordinator.journal import Who
-from kohort.insight.causes import Confidence
+from kohort.insight.evidence import Confidence
 from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding, evidence_finding
 from kohort.insight.health import HealthVerdict, RebalanceTimes, health_of
 from kohort.insight.lag import GroupLag, LagOfPartition, LagSum, lag_of

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from kohort.coordinator.journal import Who
-from kohort.insight.causes import Confidence, Evidence
+from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.names import name_of
 
 Origin = Literal["journal", "inferred"]

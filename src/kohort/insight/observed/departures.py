@@ -1,8 +1,8 @@
-"""Why a member is gone, as far as that can be told from the outside: it left, or its session ended, or it was put out.
+"""Departed members as a watcher infers them: leave, end of the session, or removal.
 
-Nobody but the coordinator saw it go. What is known: when it had a sign of life last (joining, a commit), its timeouts,
-and until when it may have been there. A session that began anew with the last sign cannot have ended earlier than its
-timeout later: that excludes, and only what excludes makes a cause sure. All times are the coordinator's.
+Only the coordinator saw the departure. A watcher knows the last sign of life (join, commit), the timeouts, and an upper
+bound of the time of the departure. A session ends no earlier than its timeout after the last sign of life: this
+excludes causes, and only an exclusion makes a cause sure. All times are on the clock of the coordinator.
 """
 
 from __future__ import annotations
@@ -10,10 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.journal import SignsOfLife, Who
-from kohort.insight.causes import AUTO_COMMIT_MS, Confidence, Evidence, Finding
-from kohort.insight.names import limit, name_and_place, name_of, seconds
+from kohort.coordinator.journal import EpochRaised, SignsOfLife, Who
+from kohort.insight.epochs import EpochRebalance
+from kohort.insight.evidence import AUTO_COMMIT_MS, CauseEntry, Confidence, Evidence, Finding
+from kohort.insight.names import count, limit, name_and_place, name_of, seconds
 
+DEPARTURES: Final = (
+    CauseEntry(
+        code="MEMBER_GONE",
+        sentence="A member left, or its session ended; which of the two cannot be told from outside.",
+        proof="it is not in the records of the group any more: the cluster was only watched (kohort watch)",
+        look_alikes=(
+            ("MEMBER_LEFT", "it committed up to the end, and was gone before its session could have ended"),
+            ("SESSION_TIMEOUT", "its last sign of life was a session before"),
+        ),
+        advice="look at the log of that client; a kohort broker knows which it was",
+    ),
+)
 PUT_OUT: Final = (
     "SESSION_TIMEOUT",
     "JOIN_TIMEOUT",
@@ -119,7 +132,6 @@ def _fits(this: Departure, session_ms: int) -> bool:
 
 
 def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
-    """Return that it left: it was out sooner than its session can have ended."""
     confidence: Confidence = "high"
     unseen = Evidence("unknown", "whether it left by itself or somebody removed it; requests are not seen from outside")
     if poll_ms is not None and this.idle_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
@@ -134,7 +146,6 @@ def _left(this: Departure, session_ms: int, poll_ms: int | None) -> Finding:
 
 
 def _removed(this: Departure, session_ms: int) -> Finding:
-    """Return that somebody removed a static member: none leaves as its process ends."""
     clause = (
         f"static member {name_and_place(this.who)} was taken out before its session can have ended: somebody removed "
         "it, or it was told to leave for good"
@@ -153,7 +164,6 @@ def _excluded(this: Departure, session_ms: int) -> Evidence:
 
 
 def _expired(this: Departure, session_ms: int) -> Finding:
-    """Return that its session ended: that fits, and nothing excludes that it left just then."""
     seen = this.signs.last_commit_ms is not None
     unseen = Evidence("unknown", "whether it left at that very time; requests are not seen from outside")
     fits = Evidence(
@@ -207,7 +217,6 @@ def _alike(this: Departure) -> str:
 
 
 def _facts(this: Departure) -> tuple[Evidence, ...]:
-    """Return what was seen of it, and that nothing was."""
     signs, name = this.signs, name_of(this.who)
     facts = [Evidence("gone", f"{name} is not in the group any more", this.out_by_ms)]
     if signs.last_commit_ms is None:
@@ -229,3 +238,27 @@ def _facts(this: Departure) -> tuple[Evidence, ...]:
                 )
             )
     return tuple(facts)
+
+
+def find_gone(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    """Infer why a member is gone: its records end in the same way whether it left or was put out."""
+    cause, first = raised.cause, raised is this.raises[0]
+    if cause.who is None:  # a journal that was not written so
+        return Finding("MEMBER_GONE", "low", "a member is gone", (Evidence("gone", "a member", raised.at_ms),))
+    signs = cause.signs or SignsOfLife(member_id=cause.who.member_id, since_ms=raised.at_ms)
+    back, back_at_ms = this.back.get(cause.who.member_id, (None, raised.at_ms))
+    departure = Departure(
+        who=cause.who,
+        signs=signs,
+        out_by_ms=raised.at_ms,
+        back=back,
+        back_after_ms=back_at_ms - raised.at_ms,
+        is_modern=True,
+        revoking_since_ms=this.revoking_since_ms if first else None,
+    )
+    found = find_departure(departure)
+    if not cause.others:
+        return found
+    return Finding(
+        found.cause, found.confidence, f"{found.clause}, with {count(len(cause.others), 'other')}", found.evidence
+    )

@@ -16,7 +16,7 @@ from kohort.coordinator.journal import (
     SignsOfLife,
     Who,
 )
-from kohort.insight.causes import Finding
+from kohort.insight.evidence import Evidence, Finding
 from kohort.insight.observed.departures import Departure, find_departure
 from kohort.insight.rebalances import LATELY_MS, REMEMBERED_MS
 
@@ -50,6 +50,10 @@ class SeenRebalance:
     @property
     def group(self) -> str:
         return self.after.group
+
+    def fact(self, kind: str, value: str) -> Evidence:
+        """Return a fact of the time of the later generation."""
+        return Evidence(kind, value, self.after.at_ms)
 
     @property
     def departures(self) -> tuple[Finding, ...]:

@@ -1,112 +1,109 @@
-"""What a cause is and rests on; and why a member that left did so, or one that fell silent, whichever the protocol."""
+"""Members whose sessions end: died, frozen, starved, unreachable, or not heard by a stalled broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from kohort.coordinator.journal import RequestFenced, Vitals, Who
-from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.insight.causes.leaving import client_said, idle_ms_of
+from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
-from kohort.insight.rebalances import closes_in_order, stopped_polling
+from kohort.insight.rebalances import Rebalance
 
-Confidence = Literal["proof", "high", "medium", "low"]
+_SILENT: Final = "Preparing to rebalance group ... (reason: removing member ... on heartbeat expiration)"
+
+SILENCE: Final = (
+    CauseEntry(
+        code="SESSION_TIMEOUT",
+        sentence="A member fell silent until its session ended; the journal lacks its last signs of life.",
+        proof="the session's timer, and nothing else: the broker had just taken over, or the cluster was seen from "
+        "outside",
+        advice="look whether its process, its host and the network are there",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="SESSION_TIMEOUT.process_died",
+        sentence="A process ended without leaving: no heartbeat within the session, and its connection had closed.",
+        proof="the session's timer; the connection of its last request closed before",
+        look_alikes=(("SESSION_TIMEOUT.unreachable", "the connection is open as far as the broker knows"),),
+        advice="find out why the process ended; one that closes its consumer is not waited for",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="SESSION_TIMEOUT.frozen",
+        sentence="A member stood still for longer than its session, and came back.",
+        proof="the session's timer, an open connection, and a request under the same member id afterwards, or the same "
+        "client joining anew",
+        look_alikes=(
+            ("SESSION_TIMEOUT.unreachable", "it did not come back so far"),
+            ("BROKER_STALL", "the broker itself stood still"),
+        ),
+        advice="look for long pauses (collector, swap, suspension), or raise session.timeout.ms",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="SESSION_TIMEOUT.starved",
+        sentence="A member's heartbeats came ever later before they stopped: too little processor time.",
+        proof="the session's timer, and a silence of more than half a session that it had survived before",
+        look_alikes=(("SESSION_TIMEOUT.frozen", "its heartbeats were punctual until they stopped"),),
+        advice="its heartbeats came ever later: give it CPU, or raise session.timeout.ms",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="SESSION_TIMEOUT.unreachable",
+        sentence="A member fell silent while its connection is open, as far as is known: the host or the network.",
+        proof="the session's timer; no end of the connection was seen, and no request since",
+        look_alikes=(
+            ("SESSION_TIMEOUT.process_died", "its connection closed"),
+            ("SESSION_TIMEOUT.frozen", "it came back; until then the two cannot be told apart"),
+        ),
+        advice="look at the host and the network between it and the broker",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="BROKER_STALL",
+        sentence="The broker stood still, and then found sessions ended whose members it had not been able to hear.",
+        proof="the broker's own clock: it noted when it stood still and for how long; without that time the member's "
+        "silence is shorter than its session",
+        look_alikes=(
+            ("SESSION_TIMEOUT.unreachable", "the broker was awake all the while"),
+            ("SESSION_TIMEOUT.process_died", "the connection had closed before the broker stood still"),
+        ),
+        advice="the members are not to blame: look at the broker's host (CPU, swap, suspension, disk), and keep other "
+        "work out of the process of an embedded broker",
+        kafka_log=_SILENT,
+    ),
+    CauseEntry(
+        code="STATIC_EXPIRED",
+        sentence="A static member did not come back within its session.",
+        proof="the session's timer of a member with an instance id",
+        look_alikes=(("SESSION_TIMEOUT", "a member without an instance id"),),
+        advice="its partitions had no owner all the while: raise session.timeout.ms above its restart time",
+        kafka_log=_SILENT,
+    ),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One fact: what kind it is, its value in words, and when it was so."""
-
-    kind: str
-    value: str
-    at_ms: int | None = None
+def unheard(begin: Beginning) -> Finding:
+    """Return the end of a session of which the journal has no vitals: the coordinator had just taken over."""
+    clause = f"{begin.member} was silent until its session ended"
+    return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "its session ended"),))
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A cause, how sure it is, the clause that tells it, and the facts behind it."""
-
-    cause: str
-    confidence: Confidence
-    clause: str
-    evidence: tuple[Evidence, ...]
-
-
-HANG_UP_MS: Final = 10_000
-"""Within which a client that is closed has closed its connection, too."""
-AUTO_COMMIT_MS: Final = 5000
-"""How long after its last poll a member may still commit by itself: the usual ``auto.commit.interval.ms``."""
-
-
-def hung_up(gone: MemberDisconnected | None) -> tuple[Evidence, ...]:
-    """Return the fact that the connection of a member that left has closed, if it is known."""
-    if gone is None:
-        return ()
-    return (Evidence("connection_closed", f"{seconds(gone.after_ms)} after it left", gone.at_ms),)
-
-
-def find_stop(
-    who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
-) -> Finding | None:
-    """Find out whether a member that left did so as its user no longer polled; None: it left in order, as far as is
-    known.
-
-    Its own words prove it. Without any it is concluded from commits: nothing moved on for as long as the user may take,
-    though records waited, and the connection stayed open. A client whose limit is its session timeout does not say what
-    its limit is (aiokafka), and none that hung up right after it left had stopped.
-    """
-    said = client_said(vitals, left_at_ms)
-    if stopped_polling(reason):
-        return Finding(
-            "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", said
-        )
-    if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
-        return None
-    idle_ms = _idle_ms(vitals, left_at_ms)
-    tells_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
-    closed_at_once = gone is not None and gone.after_ms <= HANG_UP_MS
-    if idle_ms is None or vitals.lag == 0 or not tells_limit or closed_at_once:
-        return None
-    waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
+def find_silence_in(this: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
+    """Find why a member fell silent whose session ended with a rebalance, or during it: of one that was not heard since
+    its coordinator took over nothing is known."""
+    loaded = this.loaded_lately
+    if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
+        return find_silence(who, vitals, expired_at_ms, this)
+    since = seconds(expired_at_ms - loaded.at_ms)
+    fact = Evidence("group_loaded", f"at generation {loaded.generation}, {since} before", loaded.at_ms)
     clause = (
-        f"{who} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
-        f" (its limit is {limit(vitals.rebalance_timeout_ms)} after a poll)"
+        f"member {name_and_place(who)} was not heard in the {since} since its coordinator had begun anew, and its"
+        f" session ended ({limit(vitals.session_timeout_ms)})"
     )
-    evidence = [
-        Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms),
-        Evidence("longest_gap", f"{seconds(vitals.longest_gap_ms)} between two of its requests"),
-    ]
-    if vitals.lag is not None:
-        evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in what it had"))
-    evidence += said
-    return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(evidence))
-
-
-def _idle_ms(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return how long the member had committed nothing new, if that is so long that it cannot have polled in time."""
-    if vitals.last_progress_ms is None:
-        return None
-    idle_ms = left_at_ms - vitals.last_progress_ms
-    after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
-    return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
-
-
-def client_said(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
-    """Return the fact of what the member's client had pushed of itself (KIP-714), if it had, and it says something."""
-    said = vitals and vitals.said
-    if not said:
-        return ()
-    words = []
-    if said.last_poll_ms_ago is not None:
-        words.append(f"its user had polled {seconds(said.last_poll_ms_ago)} ago")
-    if said.longest_poll_gap_ms:
-        words.append(f"{seconds(said.longest_poll_gap_ms)} lay between two polls at most")
-    if said.poll_idle_ratio is not None:
-        words.append(f"its user waited for records {min(max(said.poll_idle_ratio, 0), 1):.0%} of the time")
-    if not words:
-        return ()
-    return (Evidence("client_said", f"{seconds(at_ms - said.at_ms)} before: {', '.join(words)}", said.at_ms),)
+    return Finding("SESSION_TIMEOUT", "low", clause, (fact,))
 
 
 class Aftermath(Protocol):
@@ -177,7 +174,7 @@ def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: It
     leaves once the application revokes its partitions, and a static member of Java's client keeps its place. Such a
     member makes its last commit progress one poll interval before its last heartbeat.
     """
-    idle_ms, limit_ms = _idle_ms(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
+    idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:
         return None
     if limit_ms == vitals.session_timeout_ms or idle_ms > limit_ms + AUTO_COMMIT_MS + vitals.longest_gap_ms:

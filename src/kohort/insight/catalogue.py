@@ -1,12 +1,27 @@
-"""Kafka's error codes, as far as they say something about a group."""
+"""Catalogue of causes and of error codes, with the lookups of ``kohort explain``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import ErrorCode
-from kohort.insight.catalogue.entry import ErrorEntry
+from kohort.insight.causes.table import REBALANCE_CAUSES
+from kohort.insight.evidence import CauseEntry
+from kohort.insight.patterns import PATTERNS
+from kohort.nearest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry:
+    """What an error code of the protocol means for a member of a group, and what to do about it."""
+
+    meaning: str
+    advice: str
+    causes: tuple[str, ...] = ()
+    """Causes of rebalances that it comes with."""
+
 
 GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ErrorCode.NONE: ErrorEntry("No error.", "nothing to do"),
@@ -157,3 +172,47 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
     ),
 }
 """What each means for a group; all others say nothing about groups (``explain_error``)."""
+
+
+CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: entry for entry in PATTERNS}}
+"""By code, in the order of the pages."""
+
+
+def find_cause_entry(word: str) -> CauseEntry | None:
+    """Return the cause that ``word`` names, however it is written; ``frozen`` alone is SESSION_TIMEOUT.frozen."""
+    wanted = _plain(word)
+    for code, entry in CAUSES.items():
+        if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
+            return entry
+    return None
+
+
+def find_error(word: str) -> ErrorCode | None:
+    """Return the error code of Kafka's that ``word`` names: ``22``, ``ILLEGAL_GENERATION``, or as Java writes it,
+    ``IllegalGenerationException``."""
+    text = word.strip()
+    if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
+        return next((code for code in ErrorCode if code == int(text)), None)
+    wanted = _plain(text)
+    names = {_plain(code.name): code for code in ErrorCode}
+    return names.get(wanted) or names.get(wanted.removesuffix("exception"))
+
+
+def explain_error(code: ErrorCode) -> ErrorEntry:
+    """Return what an error code means for a member of a group; of most there is little to say."""
+    entry = GROUP_ERRORS.get(code)
+    if entry is not None:
+        return entry
+    if code.retriable:
+        return ErrorEntry("It says nothing about the group: a request may be repeated as it is.", "clients try again")
+    return ErrorEntry("It says nothing about the group.", "the client's own log says which call it ended")
+
+
+def suggestion(word: str) -> str:
+    """Return ``"; did you mean X?"`` for a word that names nothing, or no words where nothing is near."""
+    known = [*CAUSES, *(code.name for code in ErrorCode)]
+    return did_you_mean(word[:100].strip().upper().replace("-", "_").replace(" ", "_"), known)
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().replace("_", "").replace("-", "").replace(" ", "")

@@ -1,1 +1,0 @@
-"""What each cause, pattern and error means: the one table from which commands, findings and pages take their words."""

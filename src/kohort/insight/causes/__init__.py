@@ -1,0 +1,1 @@
+"""Causes of rebalances: the catalogue entry of each cause beside the finders of all protocols that conclude it."""

@@ -1,0 +1,140 @@
+"""Causes of rebalances: catalogue entries, findings with their evidence, and the event that began a rebalance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kohort.coordinator.journal import EpochRaised, Vitals, Who
+from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.insight.epochs import EpochRebalance
+from kohort.insight.names import count, name_and_place, printable
+from kohort.insight.rebalances import Rebalance
+
+AUTO_COMMIT_MS: Final = 5000
+"""How long after its last poll a member may still commit by itself: the usual ``auto.commit.interval.ms``."""
+Confidence = Literal["proof", "high", "medium", "low"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseEntry:
+    """Catalogue entry of a cause: texts of ``kohort explain``, of its page and of the advice.
+
+    ``kind``: cause of a rebalance, event without a rebalance, or pattern of many rebalances.
+    """
+
+    code: str
+    sentence: str
+    proof: str
+    """Observations that prove it."""
+    look_alikes: tuple[tuple[str, str], ...] = ()
+    """Similar causes, and what distinguishes each."""
+    advice: str | None = None
+    """None: nothing needs to be done."""
+    kafka_log: str | None = None
+    """Log line of Apache Kafka's broker."""
+    kind: Literal["rebalance", "event", "pattern"] = "rebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One fact: kind, value in words, time."""
+
+    kind: str
+    value: str
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause with its confidence, the clause of the sentence, and the facts behind it."""
+
+    cause: str
+    confidence: Confidence
+    clause: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Event that began a rebalance, of either protocol, with the evidence of the coordinator about its member."""
+
+    at_ms: int
+    who: Who | None
+    others: tuple[Who, ...] = ()
+    reason: str | None = None
+    vitals: Vitals | None = None
+    by: Who | None = None
+    """Client that removed the member."""
+    hung_up: MemberDisconnected | None = None
+    added: tuple[str, ...] = ()
+    """Topics."""
+    removed: tuple[str, ...] = ()
+
+    @property
+    def member(self) -> str:
+        return "a member" if self.who is None else f"member {name_and_place(self.who)}"
+
+    @property
+    def members(self) -> str:
+        return f"{self.member} and {count(len(self.others), 'other')}" if self.others else self.member
+
+    @property
+    def topics(self) -> str:
+        """Changes of the subscription: ``added t1, removed t2``."""
+        return topics_text(self.added, self.removed)
+
+    @property
+    def because(self) -> str:
+        return f' ("{printable(self.reason)}")' if self.reason else ""
+
+    @property
+    def said(self) -> tuple[Evidence, ...]:
+        return (self.fact("client_reason", f'"{printable(self.reason)}"'),) if self.reason else ()
+
+    def fact(self, kind: str, value: str) -> Evidence:
+        """Return a fact of the time at which the rebalance began."""
+        return Evidence(kind, value, self.at_ms)
+
+
+def round_beginning(this: Rebalance) -> Beginning:
+    """Return the event that opened a round of a classic group."""
+    trigger, change = this.trigger, this.trigger.change
+    return Beginning(
+        at_ms=this.opened_at_ms,
+        who=trigger.who,
+        others=trigger.others,
+        reason=trigger.reason,
+        vitals=trigger.vitals,
+        by=next((r.by for r in this.removed if r.why == "left" and r.by is not None), None),
+        hung_up=_hung_up(this.disconnected, trigger.who),
+        added=change.topics_added if change is not None else (),
+        removed=change.topics_removed if change is not None else (),
+    )
+
+
+def raise_beginning(this: EpochRebalance, raised: EpochRaised) -> Beginning:
+    """Return the event that raised the epoch of a consumer group."""
+    cause = raised.cause
+    return Beginning(
+        at_ms=raised.at_ms,
+        who=cause.who,
+        others=cause.others,
+        reason=cause.reason,
+        vitals=cause.vitals,
+        by=cause.by,
+        hung_up=_hung_up(this.disconnected, cause.who),
+        added=cause.topics_added,
+        removed=cause.topics_removed,
+    )
+
+
+def _hung_up(entries: Iterable[MemberDisconnected], who: Who | None) -> MemberDisconnected | None:
+    return next((entry for entry in entries if who is not None and entry.who.member_id == who.member_id), None)
+
+
+def topics_text(added: Iterable[str], removed: Iterable[str]) -> str:
+    """Return changes of a subscription: ``added t1, removed t2``."""
+    parts = [f"added {printable(topic)}" for topic in added]
+    return ", ".join([*parts, *(f"removed {printable(topic)}" for topic in removed)])
