@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.listener import LogCounters
 from kohort.log.partition import AppendResult
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
@@ -191,3 +192,32 @@ def test_a_snapshot_that_was_taken_right_behind_a_marker_that_goes_stays(back, g
     stage.log.replace_segments([first], made, older - back)
 
     assert stage.files(".snapshot") == before[gone:]
+
+
+def test_what_is_appended_counts_by_batches_records_and_bytes():
+    stage = LogStage()
+    counters = stage.topics.counters
+
+    stage.append("a", "b", "c")
+    stage.append("d")
+
+    assert (counters.batches, counters.records, counters.bytes) == (2, 4, stage.log.size_bytes)
+
+
+def test_what_was_counted_at_a_time_stays_as_it_was():
+    stage = LogStage()
+    stage.append("a", "b")
+    stage.topics.counters.deleted(3, 900)
+
+    before = stage.topics.counters.copy()
+    stage.fill(60)
+
+    assert {name: getattr(before, name) for name in LogCounters.__slots__} == {
+        **dict.fromkeys(LogCounters.__slots__, 0),
+        "batches": 1,
+        "records": 2,
+        "bytes": 77,
+        "deleted_segments": 3,
+        "deleted_bytes": 900,
+    }
+    assert stage.topics.counters.records == 62

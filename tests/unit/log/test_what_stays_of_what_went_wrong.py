@@ -7,7 +7,6 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
-from kohort.log.listener import LogCounters
 from kohort.log.producers import Producers
 from kohort.log.segment_swap import finish_interrupted
 from kohort.log.storage import MemoryFile, MemoryStorage
@@ -67,11 +66,6 @@ def test_producers_that_are_known_after_a_start_count_in_their_room(how):
     getattr(stage, how)()
 
     assert stage.topics.producer_room.at_most == 2
-
-
-def test_what_is_counted_begins_with_nothing():
-    counters = LogCounters()
-    assert {name: getattr(counters, name) for name in LogCounters.__slots__} == dict.fromkeys(LogCounters.__slots__, 0)
 
 
 def test_a_producer_that_only_ended_a_transaction_is_in_a_snapshot_as_kafka_has_it():
