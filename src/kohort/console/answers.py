@@ -45,7 +45,7 @@ MOST_REBALANCES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AskedSpan:
-    """Which time is asked about; ``at_ms`` is as it was known then."""
+    """The requested time; ``at_ms``: as known then."""
 
     from_ms: int | None = None
     until_ms: int | None = None
@@ -53,18 +53,16 @@ class AskedSpan:
 
     @property
     def end_ms(self) -> int | None:
-        """The last moment that counts; None is now."""
+        """None: now."""
         return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
 
 
 class ConsoleAnswers:
-    """Answers of one source."""
-
     def __init__(self, source: ConsoleSource) -> None:
         self._source = source
 
     def groups(self, span: AskedSpan) -> ConsoleGroups:
-        """Return all groups, the worst first; during an outage their names alone."""
+        """Return all groups, the worst first; during an outage only names."""
         try:
             known = self._source.groups(span.at_ms)
         except ClusterUnreachable as lost:
@@ -77,7 +75,7 @@ class ConsoleAnswers:
         )
 
     def trends(self, groups: Iterable[str], at_ms: int) -> dict[str, list[int | None]]:
-        """Return the lag of the last 15 minutes of each group of which any is known."""
+        """Return the lag of the last 15 minutes of each group."""
         found = {}
         for group in groups:
             points = _within(self._source.lag_points(group), at_ms - TREND_MS, at_ms)
@@ -86,11 +84,10 @@ class ConsoleAnswers:
         return found
 
     def status(self, group: str, span: AskedSpan) -> GroupStatus:
-        """Return one group."""
         return GroupStatus(status=self.finding(group, span.at_ms))
 
     def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
-        """Return one group. Raises NothingThere, with a guess at what was meant; GroupUnknown, ClusterUnreachable."""
+        """Return one group. Raises NothingThere with a suggestion, GroupUnknown, ClusterUnreachable."""
         known = self._source.groups(at_ms)
         found = known.groups.get(group)
         if found is None:
@@ -101,14 +98,12 @@ class ConsoleAnswers:
         return found
 
     def timeline(self, group: str, span: AskedSpan) -> GroupTimeline:
-        """Return who had what when."""
         entries = self._entries(group, span)
         until_ms = self._end_ms(span, entries)
         from_ms = span.from_ms if span.from_ms is not None else entries[0].at_ms
         return GroupTimeline(timeline=find_timeline(entries, group=group, from_ms=from_ms, until_ms=until_ms))
 
     def rebalances(self, group: str, span: AskedSpan) -> GroupRebalances:
-        """Return the rebalances of a time, and what they mean together."""
         entries = self._entries(group, span)
         found = find_rebalances(entries)
         from_ms = span.from_ms or 0
@@ -118,19 +113,17 @@ class ConsoleAnswers:
         return GroupRebalances(group=group, known=known, patterns=patterns, rebalances=shown)
 
     def events(self, group: str, span: AskedSpan, kinds: Sequence[str] = ()) -> GroupEvents:
-        """Return what happened, of some kinds or of all."""
         wanted = [entry for entry in self._entries(group, span) if entry.at_ms >= (span.from_ms or 0)]
         found = [event for event in find_events(wanted) if not kinds or event.kind in kinds]
         return GroupEvents(group=group, events=found[-MOST_EVENTS:])
 
     def fenced(self, group: str, span: AskedSpan) -> GroupFenced:
-        """Return the refused requests, by who sent them."""
         entries = self._entries(group, span)
         found = [this for this in find_fenced(entries) if this.last_at_ms >= (span.from_ms or 0)]
         return GroupFenced(group=group, fenced=found, from_outside=is_from_outside(entries))
 
     def lag_history(self, group: str, span: AskedSpan) -> LagHistoryTold:
-        """Return the lag over time, in at most 1,000 points."""
+        """Return at most 1,000 points."""
         kept = self._source.lag_points(group)
         if not kept:
             self.finding(group, span.at_ms)
@@ -149,7 +142,6 @@ class ConsoleAnswers:
         )
 
     def doctor(self, group: str | None, span: AskedSpan) -> DoctorReport:
-        """Return what the rules find in a group, or in all."""
         known = self._source.groups(span.at_ms)
         groups = list(known.groups.values()) if group is None else [self.finding(group, span.at_ms)]
         unknown = known.unknown if group is None else {}
@@ -160,7 +152,7 @@ class ConsoleAnswers:
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
     def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesTold:
-        """Return causes over time, who was behind them, and how much of the time groups did not rebalance."""
+        """Return causes over time, their triggers, and the share of stable time."""
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
         return CausesTold(
@@ -186,15 +178,12 @@ class ConsoleAnswers:
 
 
 class SpanOfCauses(NamedTuple):
-    """A time, and the rebalances in it by group."""
-
     since_ms: int
     end_ms: int
     of_groups: Mapping[str, Sequence[RebalanceFinding]]
 
     @property
     def every(self) -> list[RebalanceFinding]:
-        """Those of all groups."""
         return [this for found in self.of_groups.values() for this in found]
 
 
@@ -230,7 +219,6 @@ def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | Non
 
 
 def _real(found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
-    """Return rebalances, the second rounds of cooperative ones left out."""
     return [this for this in found if this.end != "no_rebalance" and this.parent is None]
 
 

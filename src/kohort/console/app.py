@@ -89,14 +89,12 @@ class ConsoleApp:
         """Threads for ``/cluster`` alone: the report of an outage waits for no other request."""
 
     def begin(self) -> None:
-        """Begin to hear of news."""
         self._loop = asyncio.get_running_loop()
         self._threads, self._login_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(2)
         self._cluster_threads = anyio.CapacityLimiter(THREADS)
         self._source.listen(self._heard)
 
     def end(self) -> None:
-        """Let streams end."""
         self._source.listen(lambda _: None)
         self.hub.end()
         self.log.end()
@@ -187,7 +185,7 @@ class ConsoleApp:
         return await self._told(request, lambda: json_of(handler(asked, names)))
 
     def _view_of(self, session: ConsoleSession | None) -> ConsoleView:
-        """Return the answers for a session: with the rights of its user, where the cluster knows that user."""
+        """Return the answers for a session, with the rights of its user."""
         clients = None if session is None else session.who.clients
         if session is None or clients is None:
             return self._view
@@ -197,7 +195,7 @@ class ConsoleApp:
         return session.view
 
     async def _told(self, request: Request, work: Callable[[], bytes]) -> Response:
-        """Return JSON, squeezed on the thread that makes it. The answer that has the token does not come this way."""
+        """Encode and gzip on a worker thread. Never used for the answer that holds the CSRF token."""
         takes = _takes_gzip(request)
         headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
 
@@ -209,7 +207,7 @@ class ConsoleApp:
         return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
-        """Return the groups of now; of one sample they are made into bytes once."""
+        """Return the groups; encoded once per sample."""
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
@@ -263,8 +261,8 @@ class ConsoleApp:
         return _Events(content, lambda: self.hub.close(mine), headers)
 
     def _begun(self, source: ConsoleSource, group: str | None) -> bytes:
-        """Return the events that a stream begins with: whether the cluster answers, the time of the last sample, since
-        a page may have asked before it listened, and the state of the stream's group."""
+        """Return the first events of a stream: reachability, time of the last sample (a page may have asked before
+        it listened), and the stream's group."""
         try:
             known = source.groups(None)
         except ClusterUnreachable as lost:
@@ -280,7 +278,7 @@ class ConsoleApp:
         )
 
     def _heard(self, news: SourceNews) -> None:
-        """Take news on whichever thread it comes, make bytes of it there, and publish them on the loop."""
+        """Encode news on the thread of the source, and publish it on the loop."""
         told: list[tuple[str, bytes, str | None]] = []
         if news.reach is not None:
             told.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
@@ -342,7 +340,7 @@ class ConsoleApp:
 
 
 class _Events(StreamingResponse):
-    """A stream that gives its place back, also where it never began."""
+    """A stream that always gives its place back."""
 
     def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
         super().__init__(content, media_type="text/event-stream", headers=headers)
@@ -356,13 +354,13 @@ class _Events(StreamingResponse):
 
 
 def _next_of(text: str) -> str:
-    """Return where to go after a login: a path here, never another site."""
+    """Return the target after a login: a path of this site."""
     good = text.startswith("/") and not text.startswith(("//", "/\\", "/login")) and text.isprintable()
     return text if good and len(text) <= guard.MOST_TARGET else "/"
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises Rejected for one that is too long, or does not come."""
+    """Return the body. Raises Rejected for a long or late one."""
     said = request.headers.get("content-length", "0")
     parts, size = [], 0
     if not (said.isdecimal() and len(said) < 12 and int(said) <= guard.MOST_BODY):

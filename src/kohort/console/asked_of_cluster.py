@@ -163,7 +163,6 @@ class ChangesAtCluster:
         return predict(looks, racks, options, Assumptions(), compare=asked.compare)
 
     def _looks(self, group: str) -> Sequence[GroupSnapshot]:
-        """Return looks at a group; of a recording, what its journal tells of its end."""
         from kohort.console.journal import told_snapshot
 
         looks = self._source.snapshots(group)
@@ -180,7 +179,6 @@ class ChangesAtCluster:
         return ConsolePipelines(pipelines=[self._visible(_pipeline_or_why(path)) for path in self._pipelines])
 
     def _visible(self, found: PipelineStands) -> PipelineStands:
-        """Return a pipeline without its runs and offsets, where the user may not describe all that it reads."""
         places = [(source.group, {name.rpartition("-")[0] for name in source.partitions}) for source in found.sources]
         if self._is_whole or (places and all(self._source.sees(group, topics) for group, topics in places)):
             return found
@@ -189,7 +187,6 @@ class ChangesAtCluster:
 
 
 def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientReport] | None, str]:
-    """Return what clients pushed lately, and why that is not known where it is not."""
     if clients is None:
         return None, "a recording has no metrics of clients beside its journal"
     try:

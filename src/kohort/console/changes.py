@@ -252,7 +252,6 @@ def _described(told: Result | Moved) -> GroupDescription | None:
 
 
 def _state(about: GroupDescription | None) -> tuple[str, tuple[str, ...]]:
-    """Return what has to be the same for a plan to hold: whether it is there, and its members."""
     if about is None:
         return "", ()
     return "there", tuple(sorted(member.member_id for member in about.members))
@@ -292,6 +291,5 @@ def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> 
 
 
 def _raise_first(errors: Mapping[Any, KohortError], wanted: int) -> None:
-    """Raise the first error where all was refused."""
     if errors and len(errors) >= wanted:
         raise next(iter(errors.values()))

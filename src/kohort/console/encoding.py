@@ -48,7 +48,6 @@ def takes_gzip(accepted: str) -> bool:
 
 
 def _is_zero(weight: str) -> bool:
-    """Tell whether a weight such as ``q=0.0`` refuses; what cannot be read refuses, too."""
     if not weight.strip():
         return False
     try:

@@ -42,7 +42,7 @@ ENTRY_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The rebalances of a group that its entries since a time told of, when it had no later ones."""
+    """Cached rebalances of a group."""
 
     version: int
     since_ms: int
@@ -50,7 +50,7 @@ class _Found:
 
 
 class ConsoleJournal:
-    """Entries by group, in the order in which they came. May be used on any thread."""
+    """Entries by group, in order of arrival, for any thread."""
 
     def __init__(self, max_bytes: int = 64 * MIB) -> None:
         self._max_bytes = max_bytes
@@ -70,7 +70,6 @@ class ConsoleJournal:
         """Entries that were let go of."""
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Keep entries."""
         with self._lock:
             for entry in entries:
                 data = build_entry(entry)
@@ -95,12 +94,10 @@ class ConsoleJournal:
         self.since_ms = at_ms
 
     def groups(self) -> list[str]:
-        """Return the names of the groups that have entries."""
         with self._lock:
             return list(self._by_group)
 
     def entries(self, group: str, until_ms: int | None = None, since_ms: int = 0) -> list[JournalEntry]:
-        """Return the entries of a group of a time, in their order."""
         with self._lock:
             kept = list(self._by_group.get(group, ()))
         return [
@@ -108,16 +105,14 @@ class ConsoleJournal:
         ]
 
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances of all groups that were opened between two times. Entries from ``back_ms`` before are
-        looked at, since a rebalance is told by what was before it."""
+        """Return rebalances opened in a time, from entries since ``back_ms`` before: earlier entries explain them."""
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
             for group in self.groups()
         }
 
     def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances of all groups since a time, as ``rebalances`` does; what is found is kept, so that only
-        groups with new entries are looked at the next time."""
+        """Return the rebalances since a time; cached for groups without new entries."""
         return {group: _since(since_ms, self._looked_at(group, since_ms - back_ms)) for group in self.groups()}
 
     def _looked_at(self, group: str, since_ms: int) -> list[RebalanceFinding]:
@@ -143,7 +138,7 @@ UNDER_WAY: Final = ("open", "assigning", "reconciling")
 def told_snapshot(
     group: str, entries: Sequence[JournalEntry], at_ms: int
 ) -> tuple[GroupSnapshot, list[RebalanceFinding]] | None:
-    """Return the group at a time, and its rebalances until then; None where the journal tells of none then."""
+    """Return the group at a time, and its rebalances until then; None without entries."""
     until = [entry for entry in entries if entry.at_ms <= at_ms]
     if not until:
         return None
@@ -194,7 +189,7 @@ def _place(text: str) -> TopicPartition:
 
 
 def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
-    """Return how many partitions topics have at least: the journal names those that somebody has."""
+    """Lower bound of each topic's partition count, from assigned partitions."""
     found: dict[str, int] = {}
     for tp in places:
         found[tp.topic] = max(found.get(tp.topic, 0), tp.partition + 1)
@@ -209,7 +204,7 @@ LONGEST_AGAIN_S: Final = 60.0
 
 
 class JournalThread:
-    """Fills a kept journal until ``end``; ``tell`` is given the entries that came."""
+    """Fills a kept journal until ``end``; ``tell`` receives new entries."""
 
     def __init__(
         self,
@@ -220,7 +215,7 @@ class JournalThread:
         store: Path | None = None,
         watch: bool = True,
     ) -> None:
-        """``store`` is a watcher's file to read instead; with ``watch`` a watcher begins where there is no journal."""
+        """``store``: a watcher's file to read instead; ``watch``: start a watcher without a journal."""
         self._clients, self._kept, self._tell = clients, kept, tell
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()
@@ -233,7 +228,6 @@ class JournalThread:
 
     @property
     def about(self) -> JournalTold:
-        """Where the journal comes from, and what it covers."""
         told = self._told
         return JournalTold(
             kind=told.kind,
@@ -245,15 +239,13 @@ class JournalThread:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a journal that says what happens now."""
+        """Whether a live journal exists."""
         return self._told.kind is not None and not self._told.stale
 
     def begin(self) -> None:
-        """Begin to read."""
         self._thread.start()
 
     def end(self, within_s: float = 5.0) -> None:
-        """Read no more: whoever waits for entries is woken, what else is being asked is waited for so long."""
         self._ending.set()
         if self._consumer is not None:
             self._consumer.wakeup()
@@ -293,7 +285,6 @@ class JournalThread:
         return made
 
     def _follow(self, source: JournalSource) -> None:
-        """Take what is there, and what comes, until the end."""
         entries = source.read()
         while not self._ending.is_set():
             if entries:
@@ -307,7 +298,7 @@ class JournalThread:
             entries = source.wait(WAIT_MS)
 
     def _watch_ourselves(self, access: JournalAccess) -> None:
-        """Begin to watch where nobody does; the next look finds its file."""
+        """Start a watcher; the next attempt finds its file."""
         if not self._may_watch:
             self._told = JournalTold(kind=None, why_not="the cluster keeps none; `kohort watch` would")
         elif self._watch is None:

@@ -22,7 +22,7 @@ TREND_POINTS: Final = 60
 
 
 class LagPoint(msgspec.Struct, frozen=True, gc=False):
-    """Lag at one moment, in records and in milliseconds; by topic, of those with the most."""
+    """Lag at one moment, in records and milliseconds, and of the topics with the most."""
 
     at_ms: int
     lag: int | None
@@ -31,13 +31,13 @@ class LagPoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class LagHistory:
-    """Points of each group, the oldest going first."""
+    """Points of each group, within a bound."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[LagPoint]] = {}
 
     def add(self, found: Iterable[GroupFinding]) -> None:
-        """Take a sample of all groups; what is known of groups that are gone goes with them."""
+        """Take a sample of all groups; points of deleted groups are dropped."""
         groups = list(found)[:MOST_GROUPS]
         most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
         kept, self._points = self._points, {}
@@ -49,7 +49,6 @@ class LagHistory:
             self._points[group.group] = points
 
     def of(self, group: str) -> list[LagPoint]:
-        """Return the points of a group, oldest first."""
         return list(self._points.get(group, ()))
 
     def trend(self, group: str, now_ms: int) -> list[int | None]:
@@ -60,7 +59,6 @@ class LagHistory:
 
 
 def point_of(found: GroupFinding) -> LagPoint:
-    """Return the lag of a group as one point."""
     topics: dict[str, int | None] = {}
     for one in found.partitions:
         before = topics.get(one.topic)
@@ -70,7 +68,7 @@ def point_of(found: GroupFinding) -> LagPoint:
 
 
 def thinned(points: Sequence[LagPoint], most: int) -> list[LagPoint]:
-    """Return at most so many points, evenly chosen, the last among them."""
+    """Return at most ``most`` points, evenly chosen, with the last."""
     if len(points) <= most:
         return list(points)
     step = (len(points) - 1) / (most - 1)

@@ -46,8 +46,7 @@ BREATH_S: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """How a cluster is looked at: seconds between samples, at most so many groups, so many MiB of journal; a watcher's
-    file to read, and whether the console watches itself where nobody does."""
+    """Seconds between samples, bounds on groups and journal, a watcher's file, and whether to watch."""
 
     interval_s: float = 5.0
     max_groups: int = 2_000
@@ -59,8 +58,6 @@ class LiveSettings:
 
 
 class LiveSource:
-    """One cluster."""
-
     def __init__(self, clients: WatchClients, address: str, settings: LiveSettings | None = None) -> None:
         self._clients, self._address = clients, address
         self._settings = settings or LiveSettings()
@@ -163,7 +160,7 @@ class LiveSource:
         self._tell(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Ask for the nodes every other second, on a connection of its own: a sample may take long."""
+        """Request the nodes every two seconds on an own connection: a sample may take long."""
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -189,7 +186,6 @@ class LiveSource:
             self._wait(self._settings.interval_s)
 
     def _sample_in_time(self, admin: Admin) -> None:
-        """Take one sample, and wait until the next is due."""
         began_s = time.monotonic()
         with put_off():
             self._sample(admin)
@@ -200,7 +196,6 @@ class LiveSource:
         self._wait(wait_s)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, but not beyond the end or the return of the cluster."""
         if self._due.wait(seconds) and not self._ending.is_set():
             self._due.clear()
 
@@ -224,13 +219,13 @@ class LiveSource:
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
-        """Return the groups to sample, the shortest names first: each name is in every answer about all groups."""
+        """Return the groups to sample, the shortest names first: each name is in every list."""
         shortest = sorted(names, key=len)[: self._settings.max_groups]
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
     def of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return the groups that are absent only because their coordinator did not list its groups."""
+        """Return the groups that only an unlisted coordinator hides."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()
@@ -274,7 +269,6 @@ def _is_gone(error: KohortError) -> bool:
 
 
 def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:
-    """Tell whether anything but the time of the look is another."""
     if before is None:
         return True
     names = ("health", "reason", "state", "lag", "lag_ms", "eta_ms", "members", "partitions", "rebalances_1h", "epoch")
@@ -282,7 +276,7 @@ def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:
 
 
 def groups_told(kept: ConsoleJournal, at_ms: int) -> GroupsKnown:
-    """Return the groups as their journal tells of them at a time."""
+    """Return the groups as of a past time, from the journal."""
     found, rebalances = {}, {}
     for group in kept.groups():
         told = told_snapshot(group, kept.entries(group, at_ms), at_ms)

@@ -34,7 +34,7 @@ LONGEST: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """Who has logged in, and with which clients what they change or peek at is done; None: with the console's own."""
+    """A user, and the clients for the user's requests; None: the console's own."""
 
     user: str
     clients: WatchClients | None = None
@@ -46,7 +46,7 @@ TryLogin = Callable[[str, str], LoggedIn | None]
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A login that goes on; ``token`` is what its POSTs carry."""
+    """A login; ``token``: for its POST requests."""
 
     who: LoggedIn
     since_s: float
@@ -57,7 +57,7 @@ class ConsoleSession:
 
 
 class Sessions:
-    """Sessions by the hash of their cookie; the one that was idle longest gives way."""
+    """Sessions by the hash of their cookie; the longest idle one is dropped."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -72,7 +72,6 @@ class Sessions:
         return cookie
 
     def of(self, cookie: str | None) -> ConsoleSession | None:
-        """Return the session of a cookie; None where there is none, or it has ended."""
         if not cookie:
             return None
         key, now_s = _hash(cookie), self._clock()
@@ -87,7 +86,6 @@ class Sessions:
         return found
 
     def end(self, cookie: str | None) -> None:
-        """End a session."""
         self._known.pop(_hash(cookie or ""), None)
 
 
@@ -108,7 +106,6 @@ class Attempts:
         return max(0.0, times[-most] + FAILED_S - now_s) if len(times) >= most else 0.0
 
     def failed(self, address: str) -> None:
-        """Count a wrong password."""
         now_s, network = self._clock(), network_of(address)
         self._failed.setdefault(network, deque(maxlen=FAILURES)).append(now_s)
         self._failed.move_to_end(network)
@@ -117,7 +114,7 @@ class Attempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """Forget the wrong ones of an address: what was counted turned out to be right."""
+        """Remove a counted attempt that was right."""
         self._failed.pop(network_of(address), None)
         if self._all:
             self._all.pop()
@@ -150,7 +147,7 @@ def _hash(cookie: str) -> bytes:
 
 
 def login_html(wanted: str, wrong: str) -> str:
-    """Return the page; ``wanted`` is where one goes then, ``wrong`` what was wrong with the last attempt."""
+    """Return the page; ``wanted``: target after the login, ``wrong``: error of the last attempt."""
     told = f'<p role="alert">{escape(wrong)}</p>' if wrong else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'

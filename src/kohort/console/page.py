@@ -39,15 +39,13 @@ ALONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is served."""
-
     content: bytes
     kind: str
     tag: str
 
 
 class ConsolePage:
-    """The files of the page. Raises ConfigError, saying what to do, where some of them are missing."""
+    """Files of the page. Raises ConfigError for missing ones, with the remedy."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = (folder or STATIC).resolve()
@@ -67,7 +65,7 @@ class ConsolePage:
         self._squeezed: dict[str, bytes | None] = {}
 
     def file(self, name: str) -> StaticFile | None:
-        """Return a file by its path below the folder; None where there is none."""
+        """Return a file by its path in the folder."""
         path = self._folder / name
         if "\x00" in name or not path.resolve().is_relative_to(self._folder) or not path.is_file():
             return None
@@ -77,7 +75,7 @@ class ConsolePage:
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
 
     def squeezed(self, found: StaticFile) -> bytes | None:
-        """Return a file as gzip, which is made once; None where it would not be smaller by much."""
+        """Return a file as gzip, compressed once; None if not much smaller."""
         if found.tag not in self._squeezed:
             if len(self._squeezed) >= MOST_SQUEEZED:  # files were changed again and again while it is served
                 self._squeezed.clear()
@@ -85,8 +83,7 @@ class ConsolePage:
         return self._squeezed[found.tag]
 
     def alone(self, answers: Mapping[str, Any], first: str | None = None) -> str:
-        """Return the page as one HTML file that carries these answers, by their paths without ``/api/v1``; ``first`` is
-        the view that it opens with."""
+        """Return the page as one HTML file with these answers, by path without ``/api/v1``, opened at ``first``."""
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {
             f"kohort:{name}": _as_url(self._with_pictures(_with_names(path.read_text("utf-8"), name)))
@@ -110,7 +107,7 @@ class ConsolePage:
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
     def _needed_at_once(self) -> list[str]:
-        """Return the modules that must be there before the first one runs, by their paths below the folder."""
+        """Return the modules that the first one imports, recursively."""
         bare = {
             name: at.removeprefix("/static/")
             for text in INLINE.findall(self._html)
@@ -135,7 +132,7 @@ class ConsolePage:
         return sorted(path for path in self._folder.rglob("*") if path.suffix in (".js", ".mjs") and path.is_file())
 
     def _with_pictures(self, text: str) -> str:
-        """Return a module in which pictures stand as they are: nobody gives them to a file."""
+        """Inline the pictures of a module."""
 
         def drawn(found: re.Match[str]) -> str:
             picture = self.file(found.group(1))
@@ -149,7 +146,7 @@ class ConsolePage:
 
 
 def _with_names(text: str, name: str) -> str:
-    """Return a module whose relative imports are names of the import map: from a data URL nothing is relative."""
+    """Replace relative imports by names of the import map: a data URL has no relative paths."""
     folder = posixpath.dirname(name)
 
     def named(found: re.Match[str]) -> str:

@@ -31,7 +31,7 @@ SHOWN: Final = 60
 
 
 class RecordedSource:
-    """Entries that were recorded. Raises UsageError for a recording that tells nothing."""
+    """Recorded entries. Raises UsageError for an empty recording."""
 
     def __init__(self, entries: Iterable[JournalEntry], title: str, *, until_ms: int | None = None) -> None:
         self._kept = ConsoleJournal(MOST_BYTES)
@@ -79,20 +79,17 @@ class RecordedSource:
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:  # noqa: ARG002 - the console's own user
         return True
 
-    def listen(self, tell: Callable[[SourceNews], object]) -> None:
-        """Do nothing: nothing new comes."""
+    def listen(self, tell: Callable[[SourceNews], object]) -> None: ...
 
-    def begin(self) -> None:
-        """Do nothing: everything is there."""
+    def begin(self) -> None: ...
 
-    def end(self) -> None:
-        """Do nothing: nothing runs."""
+    def end(self) -> None: ...
 
 
 def read_recording(path: Path) -> RecordedSource:
-    """Return what a file holds: a watcher's store, or what ``kohort group events --output ndjson`` (or ``json``) wrote.
+    """Return the recording in a file: a watcher's store, or JSON of ``kohort group events``.
 
-    Raises UsageError that names the line that is no entry, StorageError for a store that cannot be read, OSError.
+    Raises UsageError with the line of an invalid entry, StorageError for an unreadable store, OSError.
     """
     with path.open("rb") as file:
         is_store = file.read(len(SQLITE)) == SQLITE
@@ -128,7 +125,6 @@ def _line(path: Path, number: int, line: str) -> Any:
 
 
 def _entry(path: Path, number: int, event: Any) -> JournalEntry:
-    """Return the entry that an event was made from."""
     try:
         about = {"kind": event["kind"], "at_ms": event["at_ms"], "group": event["group"]}
         if event.get("observed"):

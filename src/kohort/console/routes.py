@@ -31,8 +31,7 @@ MOST_PARAMETERS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AskedRoute:
-    """One request: parameters, body, clients for the cluster (None for a recording), user, and the error of an
-    outage."""
+    """A request: parameters, body, clients (None: a recording), user, and the error of an outage."""
 
     params: Mapping[str, str]
     body: bytes
@@ -42,11 +41,10 @@ class AskedRoute:
 
     @property
     def span(self) -> AskedSpan:
-        """Return which time is asked about."""
         return AskedSpan(self.number("from"), self.number("until"), self.number("at"))
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a whole number of 0 or more. Raises UsageError for any other text."""
+        """Return a number of 0 or more. Raises UsageError for other text."""
         text = self.params.get(name)
         if text is None or text == "":
             return default
@@ -68,7 +66,7 @@ class AskedRoute:
         return self.clients
 
     def told(self, kind: type[Any]) -> Any:
-        """Return the body as a struct. Raises UsageError that names the field that is wrong."""
+        """Return the body as a struct. Raises UsageError with the wrong field."""
         try:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -80,10 +78,10 @@ GROUP: Final = "{}"
 
 
 class Routes:
-    """Finds who answers a path."""
+    """Handlers by path."""
 
     def __init__(self, answers: ConsoleAnswers, cluster: ChangesAtCluster, changes: Changes | None) -> None:
-        """``changes`` is None where nothing may be changed."""
+        """``changes``: None if not allowed."""
         self._answers, self._cluster, self._changes = answers, cluster, changes
         a, c = answers, cluster
         self._gets: dict[tuple[str, ...], Handler] = {
@@ -120,7 +118,7 @@ class Routes:
             self._posts["groups", GROUP, f"{kind}:apply"] = self._act_of(kind)
 
     def find(self, method: str, segments: Sequence[str]) -> tuple[Handler, list[str]]:
-        """Return who answers, and the names in the path. Raises NothingThere, Rejected for another method."""
+        """Return the handler and the names in the path. Raises NothingThere, or Rejected for another method."""
         if segments in (["groups"], ["groups", ""]) and method == "GET":
             return lambda q, _: self._answers.groups(q.span), []
         for table, of in ((self._gets, "GET"), (self._posts, "POST")):
@@ -168,7 +166,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def segments_of(raw_path: bytes) -> list[str]:
-    """Return the parts of a path, each decoded: a name may hold a slash. Raises UsageError for what is no UTF-8."""
+    """Return the decoded parts of a path: a name may hold a slash. Raises UsageError for invalid UTF-8."""
     parts = raw_path.decode("latin-1").strip("/").split("/")
     try:
         return [unquote(part, errors="strict") for part in parts]
@@ -177,7 +175,7 @@ def segments_of(raw_path: bytes) -> list[str]:
 
 
 def params_of(query: bytes) -> dict[str, str]:
-    """Return the parameters. Raises UsageError for what is none."""
+    """Return the parameters of a query. Raises UsageError for an invalid one."""
     try:
         pairs = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
@@ -193,7 +191,7 @@ class ConsoleView:
     def __init__(
         self, source: ConsoleSource, pipelines: Sequence[Path], changes: Changes | None, *, is_whole: bool = True
     ) -> None:
-        """``changes`` is None where nothing may be changed; ``is_whole`` is False for the rights of a user."""
+        """``changes``: None if not allowed; ``is_whole``: False for the rights of one user."""
         self.source, self.is_whole = source, is_whole
         self.answers = ConsoleAnswers(source)
         self.routes = Routes(self.answers, ChangesAtCluster(source, pipelines, is_whole=is_whole), changes)

@@ -42,20 +42,20 @@ class ConsolePlace:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the program that it is part of."""
+    """Server without own signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """End overdue connections, twice a second; uvicorn calls this ten times a second."""
+        """End overdue connections twice a second."""
         if counter % 5 == 0:
             cut_overdue(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let what is under way end for a moment; who has not read it by then is cut off."""
+        """Abort connections after a moment."""
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
         for connection in list(self.server_state.connections):
@@ -67,7 +67,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) -> Iterator[str]:
-    """Serve a console while the block runs, and yield its address. Raises ConfigError where it cannot listen."""
+    """Serve a console during the block, and yield its address. Raises ConfigError if it cannot listen."""
     listening = _listening(place)
     config = uvicorn.Config(
         app,
@@ -105,8 +105,6 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
 
 
 class _Running:
-    """The thread."""
-
     def __init__(self, server: _Server, app: ConsoleApp, listening: socket.socket) -> None:
         self._server, self._app, self._listening = server, app, listening
         self._loop: asyncio.AbstractEventLoop | None = None

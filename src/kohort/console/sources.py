@@ -36,14 +36,11 @@ class GroupsKnown:
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Groups without a description, and why."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAbout:
-    """What a source is of."""
-
     kind: Kind
     title: str
     cluster_id: str | None = None
@@ -53,8 +50,6 @@ class SourceAbout:
 
 @dataclass(frozen=True, slots=True)
 class ReachNews:
-    """The cluster stopped answering, or (``unreachable`` is None) answers again."""
-
     unreachable: UnreachableCluster | None
 
 
@@ -71,50 +66,47 @@ class SourceNews:
 
 
 class ConsoleSource(Protocol):
-    """Gives what the console shows. Any method may be called on any thread; what has to ask a cluster takes time.
+    """State that the console shows, for any thread; requests to a cluster take time.
 
-    ``at_ms`` is "as it was known at that time", None is now. Raises NothingThere for a group that is not there, and
-    ClusterUnreachable for the present of a cluster that does not answer.
+    ``at_ms``: as known then, None: now. Raises NothingThere for a missing group, ClusterUnreachable for the present of
+    an unreachable cluster.
     """
 
-    def about(self) -> SourceAbout:
-        """Say what it is of."""
+    def about(self) -> SourceAbout: ...
 
     def now_ms(self) -> int:
-        """Return the time that "now" is: of a recording, its end."""
+        """Return the present; of a recording, its end."""
 
     def known_until_ms(self) -> int:
         """Return the last moment with known state: now, or the start of an outage."""
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of the present outage; None while the cluster answers."""
+        """Return the error of the present outage."""
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
-        """Return all groups; live, the last sample, which is waited for where there is none yet."""
+        """Return all groups; live, of the last sample, waiting for the first."""
 
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
-        """Return the looks at a group that are kept, oldest first; empty where there are none."""
+        """Return the kept looks at a group, oldest first."""
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
         """Return the entries of a group up to a time, oldest first."""
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        """Return the rebalances of all groups that were opened between two times."""
+        """Return the rebalances of all groups opened between two times."""
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
-        """Return the lag of a group over time, oldest first; empty where it was not seen."""
+        """Return the lag of a group over time, oldest first."""
 
     def clients(self) -> WatchClients | None:
-        """Return how the cluster is reached; None where there is none."""
+        """Return clients of the cluster; None for a recording."""
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
         """Return whether the user may DESCRIBE the group and the topics."""
 
     def listen(self, tell: Callable[[SourceNews], object]) -> None:
-        """Let ``tell`` know what is new, on whichever thread finds it."""
+        """Call ``tell`` with news, on any thread."""
 
-    def begin(self) -> None:
-        """Begin to look."""
+    def begin(self) -> None: ...
 
-    def end(self) -> None:
-        """Look no more."""
+    def end(self) -> None: ...

@@ -26,7 +26,7 @@ GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
 class Event:
-    """An event as bytes; ``group`` is whose it is, None for all."""
+    """An encoded event of one group, or of all (None)."""
 
     __slots__ = ("data", "group", "name", "number")
 
@@ -36,8 +36,7 @@ class Event:
 
 
 class Waiting:
-    """The events that one stream has yet to send. A narrowed one sends no values: its page asks again, with the rights
-    of its user."""
+    """Unsent events of one stream. A narrowed one sends no values: its page asks again with the user's rights."""
 
     def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
         self.group, self._is_narrowed = group, is_narrowed
@@ -48,7 +47,7 @@ class Waiting:
         self._woken = asyncio.Event()
 
     def add(self, event: Event) -> None:
-        """Let it send an event, if it is of its group; too much becomes one ``resync``."""
+        """Queue an event of its group; an overflow becomes one ``resync``."""
         if self._is_lost or event.group not in (None, self.group):
             return
         data = event.data
@@ -63,7 +62,7 @@ class Waiting:
         self._woken.set()
 
     def lose(self, number: int) -> None:
-        """Forget what waits, and say that all has to be loaded anew."""
+        """Replace the queue by a ``resync``."""
         self._events.clear()
         self._events.append(RESYNC % number)
         self._bytes, self._is_lost = len(self._events[0]), True
@@ -71,11 +70,10 @@ class Waiting:
 
     @property
     def size(self) -> int:
-        """Bytes that wait."""
         return self._bytes
 
     async def next(self, within_s: float) -> bytes | None:
-        """Return what waits; None where nothing came for so long."""
+        """Return the queued bytes; None after ``within_s``."""
         if not self._events:
             self._woken.clear()
             try:
@@ -88,13 +86,10 @@ class Waiting:
         return data
 
     def wake(self) -> None:
-        """Let whoever waits look at what is there."""
         self._woken.set()
 
 
 class Hub:
-    """All streams of a console."""
-
     def __init__(self) -> None:
         self._streams: set[Waiting] = set()
         self._wanted: Counter[str] = Counter()
@@ -105,7 +100,7 @@ class Hub:
         self._ending = False
 
     def open(self, group: str | None, *, is_narrowed: bool = False) -> Waiting | None:
-        """Take a place for a stream, at once; None where all are taken. ``close`` gives it back."""
+        """Open a stream; None at the limit."""
         if len(self._streams) >= MOST_STREAMS:
             return None
         mine = Waiting(group, is_narrowed=is_narrowed)
@@ -115,7 +110,6 @@ class Hub:
         return mine
 
     def close(self, mine: Waiting) -> None:
-        """Give the place of a stream back, once."""
         if mine in self._streams:
             self._streams.discard(mine)
             if mine.group is not None:
@@ -123,7 +117,6 @@ class Hub:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait in all streams."""
         return sum(one.size for one in self._streams)
 
     def publish(self, name: str, told: bytes, group: str | None = None) -> None:
@@ -138,19 +131,18 @@ class Hub:
             one.add(event)
 
     def end(self) -> None:
-        """Let every stream say goodbye and end."""
         self._ending = True
         for one in self._streams:
             one.wake()
 
     def wants(self, group: str) -> bool:
-        """Tell whether a stream is of a group. May be asked on any thread."""
+        """Tell whether a stream shows a group, for any thread."""
         return group in self._wanted
 
     async def stream(
         self, mine: Waiting, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of an open stream until its client or the hub ends. ``first`` returns the first events."""
+        """Yield the events of a stream until its client or the hub ends. ``first`` returns the first events."""
         try:
             self._resume(mine, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
@@ -167,7 +159,7 @@ class Hub:
             self.close(mine)
 
     def _resume(self, mine: Waiting, last_id: str | None) -> None:
-        """Send what came since the last event that the tab had; ``resync`` where that is not known any more."""
+        """Send the events since the last one of the tab; ``resync`` if they are dropped."""
         if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
             return
         last = int(last_id)

@@ -35,7 +35,7 @@ HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 class UserRights:
-    """The groups and topics that a user may DESCRIBE. May be used on any thread."""
+    """Groups and topics with the right DESCRIBE of a user, for any thread."""
 
     def __init__(self, clients: WatchClients, clock: Callable[[], float]) -> None:
         self._clients, self._clock = clients, clock
@@ -45,7 +45,6 @@ class UserRights:
         """Requests side by side ask the cluster once."""
 
     def groups(self, names: Collection[str]) -> set[str]:
-        """Return those of the groups that the user may describe. Raises what clients raise without an answer."""
         with self._lock:
             return self._allowed(names)
 
@@ -63,7 +62,6 @@ class UserRights:
         return {name for name in names if known.get(name, (now_s, False))[1]}
 
     def topics(self) -> frozenset[str]:
-        """Return the topics that the user may describe. Raises what clients raise without an answer."""
         with self._lock:
             now_s = self._clock()
             if self._topics is None or now_s - self._topics[0] >= RIGHTS_S:
@@ -95,7 +93,7 @@ class UserSource:
         return self._source.known_until_ms()
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of an outage, without the names of groups: no right to them can be asked for."""
+        """Return the error of an outage without names of groups, as no right can be checked."""
         lost = self._source.unreachable()
         return None if lost is None else lost.without_groups()
 
@@ -103,7 +101,6 @@ class UserSource:
         return self._clients
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Return whether the user may DESCRIBE the group and the topics."""
         return bool(self._seen([group])) and self._rights.topics() >= set(topics)
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
@@ -127,7 +124,6 @@ class UserSource:
         )
 
     def _seen(self, names: Collection[str]) -> set[str]:
-        """Return those of the groups that the user may describe. Raises ClusterUnreachable during an outage."""
         lost = self.unreachable()
         if lost is not None:
             raise lost
@@ -139,7 +135,7 @@ class UserSource:
         topics: frozenset[str],
         rebalances: Mapping[str, Sequence[RebalanceFinding]] | None,
     ) -> GroupFinding | None:
-        """Return a finding that rests on the topics of the user alone; None for a group deleted meanwhile."""
+        """Return a finding from the user's topics alone; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
         looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]
@@ -161,7 +157,7 @@ class UserSource:
         return {group: found for group, found in told.items() if group in seen}
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
-        """Return the lag over time; of a group with hidden topics that of the others, and no sum."""
+        """Return the lag over time; with hidden topics without sums."""
         if not self.sees(group):
             return ()
         points, topics = self._source.lag_points(group), self._rights.topics()
@@ -176,18 +172,15 @@ class UserSource:
         found = self._source.groups(None).groups.get(group)
         return found is None or any(one.topic not in topics for one in found.partitions)
 
-    def listen(self, tell: Callable[[SourceNews], object]) -> None:
-        """Do nothing: news is narrowed by asking again."""
+    def listen(self, tell: Callable[[SourceNews], object]) -> None: ...
 
-    def begin(self) -> None:
-        """Do nothing: the whole source samples."""
+    def begin(self) -> None: ...
 
-    def end(self) -> None:
-        """Do nothing: the whole source samples."""
+    def end(self) -> None: ...
 
 
 def narrowed(look: GroupSnapshot, topics: frozenset[str]) -> GroupSnapshot:
-    """Return a sample as one with the right to these topics alone: no offset of any other, as OffsetFetch answers."""
+    """Return a snapshot without the offsets of other topics, as OffsetFetch answers."""
     assigned = {tp for member in look.members for tp in member.assignment}
     partitions = [
         one if one.partition.topic in topics else PartitionSnapshot(partition=one.partition, error=HIDDEN)

@@ -15,7 +15,7 @@ from kohort.nearest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """What an error code of the protocol means for a member of a group, and what to do about it."""
+    """Meaning of a protocol's error code for a member of a group, and the advice."""
 
     meaning: str
     advice: str
@@ -179,7 +179,7 @@ CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: en
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Return the cause that ``word`` names, however it is written; ``frozen`` alone is SESSION_TIMEOUT.frozen."""
+    """Return the cause that ``word`` names, in any spelling; ``frozen`` is SESSION_TIMEOUT.frozen."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
@@ -188,8 +188,7 @@ def find_cause_entry(word: str) -> CauseEntry | None:
 
 
 def find_error(word: str) -> ErrorCode | None:
-    """Return the error code of Kafka's that ``word`` names: ``22``, ``ILLEGAL_GENERATION``, or as Java writes it,
-    ``IllegalGenerationException``."""
+    """Return the error code that ``word`` names: ``22``, ``ILLEGAL_GENERATION`` or ``IllegalGenerationException``."""
     text = word.strip()
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
         return next((code for code in ErrorCode if code == int(text)), None)
@@ -199,7 +198,6 @@ def find_error(word: str) -> ErrorCode | None:
 
 
 def explain_error(code: ErrorCode) -> ErrorEntry:
-    """Return what an error code means for a member of a group; of most there is little to say."""
     entry = GROUP_ERRORS.get(code)
     if entry is not None:
         return entry
@@ -209,7 +207,7 @@ def explain_error(code: ErrorCode) -> ErrorEntry:
 
 
 def suggestion(word: str) -> str:
-    """Return ``"; did you mean X?"`` for a word that names nothing, or no words where nothing is near."""
+    """Return ``"; did you mean X?"``, or nothing without a similar name."""
     known = [*CAUSES, *(code.name for code in ErrorCode)]
     return did_you_mean(word[:100].strip().upper().replace("-", "_").replace(" ", "_"), known)
 

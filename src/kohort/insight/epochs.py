@@ -31,7 +31,7 @@ EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", 
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member at the end of a rebalance, or now: what it has against what it is to have."""
+    """A member at the end of a rebalance, or now: its assignment and its target."""
 
     who: Who
     epoch: int | None
@@ -48,16 +48,16 @@ class MemberRow:
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether it kept what it had, and is to keep it, with nothing new."""
+        """Whether it keeps its assignment."""
         return self.known and self.had == self.has and not self.revoking and self.target in (None, self.has)
 
 
 @dataclass(slots=True)
 class EpochRebalance:
-    """A raise of the group epoch, or several that one target answers, until every member is stable at that target.
+    """One or more raises of the group epoch with one target, until every member has that target.
 
-    ``end`` is how far it came: ``assigning`` waits for the target, ``reconciling`` for members; ``superseded`` had
-    another raise before it was done, ``interrupted`` lost its coordinator, ``converted`` went to the classic protocol.
+    ``end``: ``assigning`` waits for the target, ``reconciling`` for members, ``superseded`` was raised again,
+    ``interrupted`` lost its coordinator, ``converted`` became a classic group.
     """
 
     group: str
@@ -104,13 +104,13 @@ class EpochRebalance:
 
     @property
     def took_ms(self) -> int | None:
-        """From the raise to the last member at the target; None if that did not come."""
+        """From the raise to the last member with the target; None if unfinished."""
         return None if self.settled_at_ms is None else self.settled_at_ms - self.opened_at_ms
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """The phases that are over, in order: until the target, the last revocation, the last gift, the last member,
-        and the first fetches of what was given, which ``took_ms`` does not count."""
+        """Finished phases in order: target, last revocation, last assignment, last member, and the first fetches of
+        new owners, which ``took_ms`` does not count."""
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
         points = {
@@ -129,36 +129,35 @@ class EpochRebalance:
 
     @property
     def unrevoked(self) -> list[MemberRow]:
-        """Members that have not yet given up what they were told to, longest first."""
+        """Members with pending revocations, longest first."""
         waiting = [row for row in self.members if row.revoking]
         return sorted(waiting, key=lambda row: row.revoking_since_ms or 0)
 
     @property
     def held_up(self) -> MemberReconciled | None:
-        """The step of the member that took longest to give something up."""
+        """The step of the slowest revocation."""
         slow = [step for step in self.steps if step.revoked_after_ms]
         return max(slow, key=lambda step: step.revoked_after_ms or 0, default=None)
 
     @property
     def undisturbed(self) -> list[MemberRow]:
-        """Members that kept what they had."""
         return [row for row in self.members if row.is_undisturbed]
 
     @property
     def longest_gap(self) -> Gap | None:
-        """The partition that had no owner for longest, of those that have one again."""
+        """The longest finished gap of a partition without an owner."""
         return max((g for g in self.gaps if g.until_ms is not None), key=lambda g: g.took_ms or 0, default=None)
 
     @property
     def unowned_ms(self) -> int:
-        """How long partitions had no owner, added up; those that still have none do not count."""
+        """Sum of the finished gaps."""
         return sum(gap.took_ms or 0 for gap in self.gaps)
 
 
 def epoch_rebalances(entries: Iterable[JournalEntry]) -> list[EpochRebalance]:
-    """Return every rebalance of modern groups that ``entries``, in the order of the journal, tell of, by opening time.
+    """Return the rebalances of consumer groups in ``entries``, in the order of the journal, by opening time.
 
-    A journal that begins while members reconcile, since older entries have expired, begins with the next raise.
+    A journal whose older entries have expired begins with the next raise.
     """
     histories: dict[str, _History] = {}
     for entry in entries:
@@ -186,7 +185,6 @@ class _History:
         return latest if latest is not None and latest.end in ("assigning", "reconciling") else None
 
     def take(self, entry: JournalEntry) -> None:
-        """Take the next entry of the group."""
         if isinstance(entry, EpochRaised):
             self._raise(entry)
         this = self.under_way
@@ -257,7 +255,7 @@ class _History:
             del self.went[:-REMEMBERED]
 
     def _went_before(self, who: Who) -> EpochRaised | None:
-        """Return how this member went, or the last of the same client if none of that is there, if that is known."""
+        """Return how this member departed, or else the last departed member of the same client."""
         for raised in reversed(self.went):
             gone = raised.cause.who
             if gone is not None and gone.member_id == who.member_id:
@@ -273,7 +271,6 @@ class _History:
         return None
 
     def _came_back(self, who: Who, at_ms: int) -> None:
-        """Note of the member of the same client that went last that it is back."""
         for this in reversed(self.found):
             if at_ms - this.opened_at_ms > REMEMBERED_MS:
                 return
@@ -307,7 +304,6 @@ class _History:
             this.members = self._rows()
 
     def close(self) -> None:
-        """Show the members of a rebalance that is under way as they are now."""
         if self.under_way is not None:
             self.under_way.members = self._rows()
 

@@ -114,7 +114,7 @@ GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 
 @dataclass(slots=True)
 class GroupEvent:
-    """One thing that happened to a group, without a rebalance."""
+    """An event of a group without a rebalance."""
 
     group: str
     at_ms: int
@@ -138,7 +138,7 @@ class _Group:
 
 
 def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
-    """Return the events of the groups of a journal, oldest first; what repeats itself within a generation is one."""
+    """Return the events of a journal, oldest first; repetitions within a generation are one event."""
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
     for entry in entries:
@@ -207,7 +207,7 @@ def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
 
 
 def assignors_text(entry: MemberTurnedAway) -> str:
-    """Say which assignors, or protocol type, a refused client offered, and which its group accepts."""
+    """Return the assignors, or protocol types, of a refused client and of its group."""
     if entry.types is not None:
         offered, accepted = (printable(name) or "none" for name in entry.types)
         return f"its protocol type is {offered}, and that of the group is {accepted}"
@@ -309,7 +309,7 @@ FENCED: Final = "FENCED_INSTANCE_ID"
 
 @dataclass(slots=True)
 class Takeover:
-    """One replacement of a static member; ``refused`` are the requests of the process before, which still ran."""
+    """A replacement of a static member; ``refused``: requests of the earlier process, which still ran."""
 
     group: str
     at_ms: int
@@ -321,18 +321,16 @@ class Takeover:
 
     @property
     def cause(self) -> str:
-        """STATIC_DUPLICATE where two processes had the instance id at a time, else STATIC_RESTART."""
+        """STATIC_DUPLICATE if two processes had the instance id at a time."""
         return "STATIC_DUPLICATE" if self.refused else "STATIC_RESTART"
 
     @property
     def confidence(self) -> Confidence:
-        """The coordinator saw both; that nothing was heard of a process is no proof that it ended. From outside nothing
-        can be heard of it."""
+        """Silence of the earlier process does not prove its end; a watcher cannot hear it at all."""
         return "proof" if self.refused else "medium" if self.observed else "high"
 
     @property
     def sentence(self) -> str:
-        """What happened, in words."""
         instance = printable(self.who.instance_id or "")
         head = f"Instance {instance} is {name_and_place(self.who)} now, and kept its partitions without a rebalance"
         if self.observed:
@@ -348,14 +346,12 @@ class Takeover:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The facts behind it."""
         came = Evidence("static_replaced", f"{short_id(self.old_member_id)} became {name_of(self.who)}", self.at_ms)
         stale = [Evidence("stale_request", f"{name_of(f.who)} sent {f.api}: {f.error}", f.at_ms) for f in self.refused]
         return (came, *stale)
 
 
 def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:
-    """Return the takeovers of one group's journal, oldest first."""
     found: list[Takeover] = []
     by_old_id: dict[str, Takeover] = {}
     for entry in entries:

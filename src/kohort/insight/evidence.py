@@ -94,12 +94,10 @@ class Beginning:
         return (self.fact("client_reason", f'"{printable(self.reason)}"'),) if self.reason else ()
 
     def fact(self, kind: str, value: str) -> Evidence:
-        """Return a fact of the time at which the rebalance began."""
         return Evidence(kind, value, self.at_ms)
 
 
 def round_beginning(this: Rebalance) -> Beginning:
-    """Return the event that opened a round of a classic group."""
     trigger, change = this.trigger, this.trigger.change
     return Beginning(
         at_ms=this.opened_at_ms,
@@ -115,7 +113,6 @@ def round_beginning(this: Rebalance) -> Beginning:
 
 
 def raise_beginning(this: EpochRebalance, raised: EpochRaised) -> Beginning:
-    """Return the event that raised the epoch of a consumer group."""
     cause = raised.cause
     return Beginning(
         at_ms=raised.at_ms,
@@ -135,6 +132,5 @@ def _hung_up(entries: Iterable[MemberDisconnected], who: Who | None) -> MemberDi
 
 
 def topics_text(added: Iterable[str], removed: Iterable[str]) -> str:
-    """Return changes of a subscription: ``added t1, removed t2``."""
     parts = [f"added {printable(topic)}" for topic in added]
     return ", ".join([*parts, *(f"removed {printable(topic)}" for topic in removed)])

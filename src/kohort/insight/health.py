@@ -45,7 +45,7 @@ WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIN
 
 
 class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is thought of something, in a word of its own kind and a clause, how sure, and on what evidence."""
+    """Status of a partition, member or group, with a clause, a confidence and evidence."""
 
     word: str | None
     clause: str
@@ -54,14 +54,12 @@ class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a group rebalanced so that members were held up, from its journal; second rounds left out."""
+    """Opening times of rebalances that held members up, without second rounds."""
 
     opened_at_ms: tuple[int, ...] = ()
 
 
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's health, and that of its parts."""
-
     group: HealthVerdict
     partitions: tuple[HealthVerdict, ...]
     """In the order of the lag's."""
@@ -69,7 +67,6 @@ class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> HealthReport:
-    """Return how the group is whose lag this is."""
     partitions = tuple(partition_verdict(one, lag) for one in lag.partitions)
     owned: dict[str, list[tuple[LagOfPartition, HealthVerdict]]] = {m.member_id: [] for m in lag.now.members}
     for one, verdict in zip(lag.partitions, partitions, strict=True):
@@ -82,7 +79,7 @@ def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> Health
 
 
 def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    """Return a partition's status: Burrow's words, by his order but for a rewind, which is told first."""
+    """Return the status of a partition in Burrow's words; a rewind comes first."""
     if this.blame == "not_subscribed":
         why = "its topic does not exist any more" if this.at.gone else "no member reads its topic any more"
         return HealthVerdict(word="OK", clause=f"{why}; only an offset is left")
@@ -104,7 +101,6 @@ def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
 
 
 def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    """Return what is thought of a partition without an offset: nothing, unless records came while somebody had it."""
     why = printable(this.unknown or "never committed")
     new, in_ms = lag.grown[this.partition]
     if this.blame == "slow_member":
@@ -117,7 +113,6 @@ def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
 
 
 def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
-    """Return the verdict on an offset that is lower than one seen before, if there is any."""
     highest = lag.highest.get(this.partition)
     at = this.at.committed
     if highest is None or at is None or at >= highest[0] or not this.records:
@@ -139,8 +134,7 @@ def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
 
 
 def _without_members(this: LagOfPartition) -> HealthVerdict:
-    """Return what is thought of a partition of a group that never had a member, as of Spark and Flink: whoever commits
-    may do so seldom, and whether it runs shows only once an offset moves."""
+    """Judge a partition of a group without members, such as Spark's: its reader may commit seldom."""
     fact = Evidence("no_protocol", "only offsets were committed, and nobody ever joined")
     who = "it commits without members, as Spark and Flink do"
     if this.span_ms < JUDGED_AFTER_MS:
@@ -153,7 +147,6 @@ def _without_members(this: LagOfPartition) -> HealthVerdict:
 
 
 def _held(this: LagOfPartition) -> HealthVerdict:
-    """Return what is thought of a partition where all that waits belongs to open transactions."""
     stable = this.at.last_stable
     same = [look for look in this.looks if look.last_stable == stable]
     frozen_ms = max(same[-1].at_ms - same[0].at_ms if same else 0, this.time_ms or 0)
@@ -175,7 +168,6 @@ def _not_reached(this: LagOfPartition, lag: GroupLag, silence: str) -> HealthVer
 
 
 def _by_progress(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    """Return what is thought of a partition that has an owner and a lag, by how it goes on."""
     if this.blame == "between_commits":
         clause = "what waits is younger than two usual commits are apart"
         return HealthVerdict(word="OK", clause=clause, evidence=(_behind(this),))
@@ -219,7 +211,6 @@ def _behind(this: LagOfPartition) -> Evidence:
 def _member_verdict(
     member: MemberSnapshot, lag: GroupLag, own: Sequence[tuple[LagOfPartition, HealthVerdict]]
 ) -> HealthVerdict:
-    """Return what is thought of a member: the worst rule that holds for it."""
     for rule in RULES:
         found = rule(member, lag, own)
         if found is not None:
@@ -234,8 +225,7 @@ Rule = Callable[[MemberSnapshot, GroupLag, Own], HealthVerdict | None]
 
 
 def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
-    """No commit moves in any partition that something waits in (Cloudflare's rule); in some only, and it does not fetch
-    these."""
+    """No commit moves in any partition with records (Cloudflare's rule); in some only: not fetching."""
     stalled = [(one, status) for one, status in own if status.word == "STALL"]
     if not stalled:
         return None
@@ -251,7 +241,6 @@ def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict |
 
 
 def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
-    """Records came while it had the partition, and nothing was ever committed."""
     if any(one.at.committed is not None for one, _ in own):
         return None
     facts = tuple(
@@ -294,7 +283,6 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
 
 
 def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | None:
-    """Far more waits for it than for each of the others, and has for a while."""
     mine, (busy, waiting) = lag.members[member.member_id], lag.shared
     if busy < 2 or not mine.partitions or mine.records is None or (mine.time_ms or 0) < FRESH_MS:
         return None
@@ -318,7 +306,6 @@ RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _h
 
 
 def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances: RebalanceTimes) -> HealthVerdict:
-    """Return the group's health: that of its worst part, and the one reason that explains it."""
     now = lag.now
     if now.error is not None:
         why = printable(now.error)
@@ -378,12 +365,10 @@ def _fine(lag: GroupLag) -> str:
 
 
 def name_of_member_snapshot(member: MemberSnapshot) -> str:
-    """Return the name of a member as people know it."""
     return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))
 
 
 def place_name(tp: TopicPartition) -> str:
-    """Return the name of a partition; what a cluster calls its topics is shown without what moves a cursor."""
     return printable(str(tp))
 
 

@@ -41,7 +41,8 @@ GONE: Final = (
 
 @dataclass(slots=True)
 class JournaledMember:
-    """What a member has, is to give up (since when) and waits for; ``target`` is None where the journal is silent."""
+    """Assignment, pending revocations with their start, and target of a member; ``target``: None if not in the
+    journal."""
 
     who: Who
     known: bool = True
@@ -55,7 +56,7 @@ class JournaledMember:
 
 @dataclass(slots=True)
 class Gap:
-    """A time in which nobody had a partition; ``until_ms`` is None while it lasts."""
+    """A time in which a partition had no owner; ``until_ms`` is None while it lasts."""
 
     topic: str
     partition: int
@@ -67,13 +68,10 @@ class Gap:
 
     @property
     def took_ms(self) -> int | None:
-        """How long it was; None while it lasts."""
         return None if self.until_ms is None else self.until_ms - self.since_ms
 
 
 class JournaledGroup:
-    """One group, as far as its journal has been read."""
-
     def __init__(self) -> None:
         self.members: dict[str, JournaledMember] = {}
         self.gaps: list[Gap] = []
@@ -84,7 +82,6 @@ class JournaledGroup:
         """The name of a topic that is gone, by its id in hexadecimal."""
 
     def take(self, entry: JournalEntry) -> None:
-        """Take the next entry of the group."""
         if isinstance(entry, EpochRaised):
             self._raised(entry)
         elif isinstance(entry, TargetComputed):
@@ -105,11 +102,11 @@ class JournaledGroup:
             self._converted(entry)
 
     def topic_sizes(self) -> Counter[str]:
-        """Count the partitions of each topic that somebody is to have."""
+        """Count the partitions of each topic in the target."""
         return Counter(topic for topic, _ in self.planned)
 
     def _learn(self, members: Iterable[Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None) -> None:
-        """Take what every member has from an entry that tells it whole; what they are to have stays as it is."""
+        """Take whole assignments; targets stay."""
         before, self.members = self.members, {}
         for who in members:
             told = None if partitions is None else partitions.get(who.member_id, {})
@@ -150,8 +147,7 @@ class JournaledGroup:
                 self.planned[place] = move.after
 
     def _name_what_is_gone(self, entry: TargetComputed) -> None:
-        """Find which topic it was that the journal knows by its id alone: the one whose every partition is taken away
-        at once, from those who had it."""
+        """Find the name of a deleted topic: the one that loses every partition at once, of the same owners."""
         topics: dict[str, dict[int, str | None]] = {}
         for place, member_id in self.planned.items():
             topics.setdefault(place[0], {})[place[1]] = member_id
@@ -165,7 +161,6 @@ class JournaledGroup:
                 self._names[topic_id] = fitting[0]
 
     def name(self, topic: str) -> str:
-        """Return the name of a topic that the journal may know by its id alone, if that is known."""
         return self._names.get(topic, topic)
 
     def _reconciled(self, entry: MemberReconciled) -> None:
@@ -217,7 +212,7 @@ class JournaledGroup:
             member.epoch, member.state = None, "away"
 
     def _converted(self, entry: GroupConverted) -> None:
-        """Take what the members have for what they are to have, until a target is computed."""
+        """Take assignments as targets until a target is computed."""
         before, self.members = self.members, {}
         self.planned = {}
         for who in entry.members:

@@ -14,7 +14,7 @@ JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": 
 
 
 class JournalReader:
-    """The entries of a group, or of all groups, in the order in which their records are added."""
+    """Entries of one group, or of all, in the order of their records."""
 
     def __init__(self, group: str | None = None) -> None:
         self._key = None if group is None else group.encode("utf-8", "surrogatepass")
@@ -23,7 +23,6 @@ class JournalReader:
         """Records of the group that are of a kind yet unknown, or no entries at all."""
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a record of the journal: keep its entry, or count it as unread."""
         if value is None or (self._key is not None and key != self._key):
             return
         try:

@@ -45,7 +45,7 @@ IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assig
 
 
 class Look(NamedTuple):
-    """A partition as it was at one moment, with what it takes to compare it with others."""
+    """A partition at one moment."""
 
     at_ms: int
     committed: int
@@ -55,12 +55,11 @@ class Look(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Return how many records were behind ``committed``."""
         return max(self.log_end - self.committed, 0)
 
 
 class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How far a group is behind in one partition."""
+    """Lag of a group in one partition."""
 
     at: PartitionSnapshot
     owner: MemberSnapshot | None = None
@@ -86,29 +85,28 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def partition(self) -> TopicPartition:
-        """Return which partition this is."""
         return self.at.partition
 
     @property
     def span_ms(self) -> int:
-        """Return the time between the first and the last of the looks that count."""
+        """Time between the first and the last look."""
         return self.looks[-1].at_ms - self.looks[0].at_ms if self.looks else 0
 
     @property
     def start_moved(self) -> int:
-        """Return by how many records the start of the log moved between the first and the last of these looks."""
+        """Records that retention deleted between the first and the last look."""
         if not self.looks:
             return 0
         return max((self.looks[-1].log_start or 0) - (self.looks[0].log_start or 0), 0)
 
     @property
     def counts(self) -> bool:
-        """Tell whether this is the group's to read: not where an offset is but left over."""
+        """Whether the group reads the partition: False for a leftover offset."""
         return self.blame != "not_subscribed"
 
 
 class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The lag of several partitions: of a member, a topic, a group."""
+    """Lag of the partitions of a member, a topic or a group."""
 
     partitions: int = 0
     records: int | None = None
@@ -125,8 +123,6 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is behind, and who causes it."""
-
     now: GroupSnapshot
     partitions: tuple[LagOfPartition, ...]
     total: LagSum
@@ -145,10 +141,9 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
-    """Return the lag of the group that the youngest snapshot shows; those of other groups are left out.
+    """Return the lag of the group of the newest snapshot, from the snapshots of that group.
 
-    ``since_ms`` is when its members last were assigned, if that is known: looks before are forgotten. Raises ValueError
-    without snapshots.
+    ``since_ms``: time of the last assignment, if known; earlier looks are ignored. Raises ValueError without snapshots.
     """
     window = window_of(snapshots)
     now = window[-1]
@@ -188,7 +183,7 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
 
 
 def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """Return the snapshots of the group that the youngest shows, oldest first. Raises ValueError without any."""
+    """Return the snapshots of the newest one's group, oldest first. Raises ValueError without any."""
     ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
     if not ordered:
         raise ValueError("no snapshots: a lag is that of a group that was looked at")
@@ -196,13 +191,11 @@ def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
 
 
 def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
-    """Return who has which partition."""
     return {tp: member for member in snapshot.members for tp in member.assignment}
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the topics that members read; None where that is not known: nobody is there, an expression names them and
-    nobody looked which, or the members are not consumers."""
+    """Return the topics of the members; None if unknown: no members, an unresolved expression, or no consumers."""
     if not snapshot.members or any(_is_unknown_what_reads(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
@@ -214,7 +207,7 @@ def _is_unknown_what_reads(member: MemberSnapshot) -> bool:
 
 
 def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
-    """Add up lags; what is not known of any of them is not known of all, and what is known of some is the least."""
+    """Sum lags: None if all are unknown, a lower bound if some are."""
     all_of = list(lags)
     records = [lag.records for lag in all_of if lag.records is not None]
     stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
@@ -255,7 +248,6 @@ def _history_of(window: Sequence[GroupSnapshot]) -> History:
 
 
 def _looks(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[Look, ...]:
-    """Return the looks at a partition that count for what it is now."""
     looks: list[Look] = []
     owner = history[-1][2].get(tp)
     for at_ms, partitions, owners in reversed(history):
@@ -284,7 +276,6 @@ def _highest(window: Sequence[GroupSnapshot]) -> dict[TopicPartition, tuple[int,
 
 
 def _grown(history: History, tp: TopicPartition) -> tuple[int, int]:
-    """Return by how much a partition grew, and in what time, while its owner of now had it."""
     owner, (last_ms, partitions, _) = history[-1][2].get(tp), history[-1]
     end = partitions[tp].log_end
     first_ms, first = last_ms, end
@@ -303,7 +294,6 @@ def _partition(
     looks: tuple[Look, ...],
     topics: frozenset[str] | None,
 ) -> LagOfPartition:
-    """Return one partition's lag, before it is compared with the others."""
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
         if blame == "none":  # there is nothing in it
@@ -350,8 +340,8 @@ def _blame_without_offset(
 
 
 def _waited(at: PartitionSnapshot, now_ms: int, looks: tuple[Look, ...]) -> int | None:
-    """Return for how long the next record has waited. A time stamp of the future tells nothing; where a clock is
-    behind, the looks still tell how long it was seen to wait."""
+    """Return how long the next record has waited. With a slow clock, the looks tell a lower bound; a future time
+    tells nothing."""
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
         return None
@@ -364,7 +354,6 @@ def _waited(at: PartitionSnapshot, now_ms: int, looks: tuple[Look, ...]) -> int 
 
 
 def _rates(looks: tuple[Look, ...]) -> tuple[float | None, float | None]:
-    """Return how many records a second were written, and how many were read."""
     if len(looks) < 2 or looks[-1].at_ms <= looks[0].at_ms:
         return None, None
     passed_s = (looks[-1].at_ms - looks[0].at_ms) / 1000
@@ -382,7 +371,6 @@ def _drain(records: int, written: float | None, read: float | None, *, idle: boo
 
 
 def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | None) -> Blame:
-    """Return what causes the lag of a partition in which something waits."""
     at = lag.at
     if topics is not None and at.partition.topic not in topics and lag.owner is None:
         return "not_subscribed"
@@ -404,7 +392,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
 
 
 def at_open_transaction(at: PartitionSnapshot) -> bool:
-    """Tell whether all that waits is held by an open transaction: readers of committed records have read all."""
+    """Tell whether an open transaction holds all waiting records."""
     if at.committed is None or at.last_stable is None or at.log_end is None:
         return False
     held = at.last_stable <= at.committed or at.waiting is False
@@ -412,13 +400,12 @@ def at_open_transaction(at: PartitionSnapshot) -> bool:
 
 
 def may_be_marker(lag: LagOfPartition) -> bool:
-    """Tell whether all that waits may be the marker that ends a transaction, which nobody reads: one offset, for as
-    long as one looked, and nobody looked into the log."""
+    """Tell whether the only waiting offset may be a transaction marker: one offset in all looks, and no look into
+    the log."""
     return lag.at.waiting is None and lag.records == 1 and all(look.lag == 1 for look in lag.looks)
 
 
 def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Call a slow partition skewed where far more is written to it than to the others, on average."""
     rates = [lag.written_per_s for lag in lags if lag.written_per_s is not None]
     if len(rates) < 2:
         return lags
@@ -435,7 +422,7 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
 
 def works_through_backlog(lag: LagOfPartition) -> bool:
-    """Tell whether commits moved forward in a partition whose lag was never zero meanwhile."""
+    """Tell whether commits moved while the lag was never zero."""
     looks = lag.looks
     return bool(looks) and looks[-1].committed > looks[0].committed and all(look.lag for look in looks)
 
@@ -443,8 +430,8 @@ def works_through_backlog(lag: LagOfPartition) -> bool:
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
     """Blame a slow member, not a stopped one, where the owner works through the backlog of another partition.
 
-    A consumer hands out all records of one fetch of a partition before those of the next partition. So on a backlog, a
-    slow member commits nothing in the partitions that it has yet to reach.
+    A consumer returns all records of one fetch of a partition before those of the next partition. So a slow member with
+    a backlog commits nothing in partitions that it has yet to reach.
     """
     busy = {lag.owner.member_id for lag in lags if lag.owner is not None and works_through_backlog(lag)}
     return [
@@ -456,7 +443,6 @@ def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
 
 def _blame(lags: Sequence[LagOfPartition]) -> tuple[Blame, MemberSnapshot | None]:
-    """Return what causes most of a group's lag, and which member, if it is one."""
     weights: dict[Blame, int] = {}
     for lag in lags:
         if lag.blame != "none":

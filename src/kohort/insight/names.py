@@ -15,18 +15,17 @@ LONGEST_REASON = 255
 
 
 def printable(text: str, limit: int = LONGEST_REASON) -> str:
-    """``text`` without what moves a cursor or breaks a line, cut at ``limit`` characters."""
+    """Return ``text`` without control characters, cut at ``limit`` characters."""
     shown = notes.printable(text[:limit])
     return shown + "…" if len(text) > limit else shown
 
 
 def short_id(member_id: str) -> str:
-    """Return the id with only the head of its UUID."""
     return printable(_UUID_TAIL.sub(r"\1\2", member_id), LONGEST_ID)
 
 
 def name_of(who: Who) -> str:
-    """Client id and the head of the member id, in one word; a static member by its instance id."""
+    """Return client id and the head of the member id; for a static member its instance id."""
     if not who.member_id:
         return printable(who.client_id, LONGEST_ID) or UNKNOWN
     short = short_id(who.member_id)
@@ -36,7 +35,7 @@ def name_of(who: Who) -> str:
 
 
 def name_and_place(who: Who) -> str:
-    """Return the name, and where the member runs."""
+    """Return the name with client and host."""
     place = printable(who.client_host, LONGEST_ID)
     details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
     if who.instance_id is not None:
@@ -49,7 +48,7 @@ def name_and_place(who: Who) -> str:
 
 
 def actor(who: Who) -> str:
-    """Return who did something to others: the client, where it ran, and as whom it was logged in."""
+    """Return the client that changed the group, with host and principal."""
     principal = f" as {printable(who.principal, LONGEST_ID)}" if who.principal else ""
     if who.member_id:
         return f"{name_and_place(who)}{principal}"
@@ -58,7 +57,7 @@ def actor(who: Who) -> str:
 
 
 def seconds(ms: int) -> str:
-    """Return a time as people read it: milliseconds below a tenth of a second, then tenths, then minutes."""
+    """Return a duration: milliseconds below a tenth of a second, then tenths, then minutes."""
     if abs(ms) < 100:
         return f"{ms} ms"
     if abs(ms) < 120_000:
@@ -68,7 +67,7 @@ def seconds(ms: int) -> str:
 
 
 def limit(ms: int) -> str:
-    """Return a configured time: without the tenths if they are zero."""
+    """Return a configured duration, without zero tenths."""
     return f"{ms // 1000} s" if ms % 1000 == 0 and ms < 120_000 else seconds(ms)
 
 
@@ -78,13 +77,13 @@ def count(number: int, thing: str) -> str:
 
 
 def names_of(members: Sequence[Who]) -> str:
-    """Return the names of three members, and how many others."""
+    """Return the names of three members, and the number of others."""
     rest = len(members) - 3
     return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:
-    """Return the names of five partitions, and how many more."""
+    """Return the names of five partitions, and the number of others."""
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -44,8 +44,7 @@ WORDS: Final = {
 
 
 class Parting(NamedTuple):
-    """How a member went (as ``RebalanceFinding.gone`` has it), in words, and since when nothing had been heard of it
-    where that is why."""
+    """How a member departed (as in ``RebalanceFinding.gone``), in words, and the start of a silence that ended it."""
 
     how: str
     text: str
@@ -53,24 +52,22 @@ class Parting(NamedTuple):
 
     @property
     def by_itself(self) -> bool:
-        """Whether it left, as far as is known."""
         return self.how in BY_ITSELF
 
 
 def parting_of_removed(entry: MemberRemoved, hung_up: MemberDisconnected | None = None) -> Parting:
-    """Return how a member of a classic group went; ``hung_up`` is its connection's end, if that came later."""
+    """Return how a member of a classic group departed; ``hung_up``: a later end of its connection."""
     return _parting(entry.why, entry.vitals, entry.reason, entry.by, entry.at_ms, hung_up)
 
 
 def parting_of_raised(cause: EpochCause, who: Who, at_ms: int, hung_up: MemberDisconnected | None = None) -> Parting:
-    """Return how a member that an epoch's cause names went out of its group."""
     vitals = cause.vitals if cause.who == who else None
     how = cause.event.removeprefix("member_")
     return _parting(how, vitals, cause.reason, cause.by, at_ms, hung_up)
 
 
 def partings_seen(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Parting]:
-    """Return how members seem to have gone of which a watcher alone tells, by their ids and the time of the entry."""
+    """Return inferred departures of a watcher, by member id and time of the entry."""
     found = {}
     for this in seen_rebalances(entries):
         for departure, why in zip(this.departed, this.departures, strict=True):
@@ -86,8 +83,8 @@ def partings_seen(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Part
 
 
 def _seen(found: Finding, sign_ms: int | None) -> Parting:
-    """Return how a member seems to have gone. From outside only its commits were heard, so that it may have been there
-    for longer than its last sign of life."""
+    """Return an inferred departure. A watcher sees only commits: the member may have lived longer than its last
+    sign."""
     how = SEEN.get(found.cause, "gone")
     text = WORDS["gone"] if how == "gone" else f"{found.clause}: that is inferred, {found.confidence} confidence"
     return Parting(how, text, sign_ms if how == "session_expired" else None)
@@ -117,7 +114,6 @@ def _parting(
 
 
 def _stopped(vitals: Vitals | None, reason: str | None, at_ms: int) -> str:
-    """Say that a member's user no longer polled, and how that is known."""
     if stopped_polling(reason) or vitals is None or vitals.last_progress_ms is None:
         return "it did not poll within max.poll.interval.ms, as its client said"
     return (
@@ -127,8 +123,7 @@ def _stopped(vitals: Vitals | None, reason: str | None, at_ms: int) -> str:
 
 
 def _silence(vitals: Vitals | None, at_ms: int) -> Parting:
-    """Return that a session ended, and since when nothing had been heard: where the broker itself stood still, that may
-    be no fault of the member."""
+    """Return the end of a session, which a stall of the broker may have caused."""
     if vitals is None:
         return Parting("session_expired", "put out: nothing was heard of it until its session ended")
     text = (

@@ -119,7 +119,7 @@ NOT_FALLEN: Final = (LEFT, "removed", "gone")
 
 
 class MemberStep(NamedTuple):
-    """A member that came or went, with the rebalance that it made; ``how`` is ``came``, ``formed``, or how it went."""
+    """A join or departure with its rebalance; ``how``: ``came``, ``formed``, or the way of the departure."""
 
     at_ms: int
     who: MemberRef
@@ -147,10 +147,8 @@ Tells = Callable[[MemberStep], bool]
 
 
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
-    """Return what the rebalances of each group mean together, the most serious first.
-
-    ``now_ms`` is the end of the time that they are from; without it that is the last thing known of them.
-    """
+    """Return the patterns of each group, the most serious first. ``now_ms``: end of the time, by default the last
+    event."""
     by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
     for this in sorted(found, key=lambda this: this.opened_at_ms):
         if this.end != "no_rebalance" and this.cause != "COOPERATIVE_FOLLOWUP":
@@ -164,7 +162,7 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return who went and who came, in order of the rebalances; who went in one is told before who came in it."""
+    """Return departures and joins in order of the rebalances, the departures of one before its joins."""
     steps: list[MemberStep] = []
     for this in rebalances:
         known = {member.member_id: member for member in (*this.members, *this.members_before)}
@@ -182,8 +180,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that leave in order, one after another, of whom each one of the same name takes the place while
-    others go on."""
+    """Find members that leave in order one after another, each replaced by one of the same name."""
     steps = steps_of(rebalances)
     emptied = [this.opened_at_ms for this in rebalances if this.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
@@ -220,7 +217,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that come to a group that has been there for a while, while nobody goes."""
+    """Find joins, without departures, long after the group formed."""
     formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
 
     def counts(step: MemberStep) -> bool:
@@ -230,7 +227,7 @@ def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None
 
 
 def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that leave in order, while nobody comes."""
+    """Find orderly leaves without joins."""
     tells = (lambda step: step.how == LEFT, lambda step: step.how != LEFT)
     return _scaled(rebalances, "SCALE_IN", tells, "left in order, and none came")
 
@@ -238,7 +235,7 @@ def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None)
 def _scaled(
     rebalances: Sequence[RebalanceFinding], code: str, tells: tuple[Tells, Tells], words: str
 ) -> PatternFinding | None:
-    """Find the longest run of steps that count, with none near that speaks against it."""
+    """Find the longest run of counted steps, without steps against it nearby."""
     (counts, against), steps = tells, steps_of(rebalances)
     best: list[MemberStep] = []
     run: list[MemberStep] = []
@@ -257,7 +254,7 @@ def _scaled(
 
 
 def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a client at one address that comes and falls out, again and again."""
+    """Find a client at one address that joins and is removed repeatedly."""
     by_client: dict[tuple[str, str], list[MemberStep]] = defaultdict(list)
     for step in steps_of(rebalances):
         by_client[step.client].append(step)
@@ -277,7 +274,7 @@ def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def rebalance_storm(rebalances: Sequence[RebalanceFinding], now_ms: int | None = None) -> PatternFinding | None:
-    """Find many rebalances in a short time, or little time between them."""
+    """Find many rebalances in a short time, or little stable time."""
     for first, last in zip(rebalances, rebalances[STORM - 1 :], strict=False):
         if last.opened_at_ms - first.opened_at_ms <= STORM_WITHIN_MS:
             until_ms = first.opened_at_ms + STORM_WITHIN_MS
@@ -316,7 +313,7 @@ def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]
 
 
 def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a partition that has a new owner more often than most."""
+    """Find a partition with more new owners than most."""
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()
@@ -361,7 +358,7 @@ def periodic(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None)
 
 
 def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find that the number of members goes up and down by turns, and members leave in order."""
+    """Find alternating joins and orderly leaves."""
     steps = [step for step in steps_of(rebalances) if step.how != "formed"]
     if any(step.fell_out for step in steps):
         return None
@@ -382,8 +379,7 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def prefix_of(who: MemberRef) -> str:
-    """Return what replicas of one program have in common: the client id (or instance id) without what follows the last
-    letter, and without a random tail behind a dash."""
+    """Return the common name of replicas: client or instance id without numbers and a random tail."""
     text = who.client_id or who.instance_id or who.member_id
     head, dash, tail = text.rpartition("-")
     while dash and head and any(c.isdigit() for c in tail):

@@ -39,10 +39,10 @@ _PUT_OUT: Final = ("session_expired", "join_timeout", "sync_timeout")
 
 @dataclass(slots=True)
 class Rebalance:
-    """One round of a group, from what opened it to the last member's assignment.
+    """One round of a classic group, from its trigger to the last member's assignment.
 
-    ``end`` is how far it came: ``open`` and ``assigning`` are still under way, ``superseded`` gave way to another round
-    before anyone was assigned anything, ``dropped`` could not be written, ``interrupted`` lost its coordinator.
+    ``end``: ``open`` and ``assigning`` are in progress, ``superseded`` gave way to another round without assignments,
+    ``dropped`` could not be persisted, ``interrupted`` lost its coordinator.
     """
 
     group: str
@@ -95,26 +95,26 @@ class Rebalance:
 
     @property
     def join_ms(self) -> int | None:
-        """From opening to the last JoinGroup, or to the end of waiting for it."""
+        """From opening to the last JoinGroup, or its timeout."""
         return None if self.closed_at_ms is None else self.closed_at_ms - self.opened_at_ms
 
     @property
     def assign_ms(self) -> int | None:
-        """From the answers to JoinGroup to the leader's assignment on the log."""
+        """From the JoinGroup responses to the assignment on the log."""
         if self.closed_at_ms is None or self.assigned_at_ms is None:
             return None
         return self.assigned_at_ms - self.closed_at_ms
 
     @property
     def sync_ms(self) -> int | None:
-        """From the assignment on the log to the last member that has its own."""
+        """From the assignment on the log to the last member's SyncGroup."""
         if self.assigned_at_ms is None or self.settled_at_ms is None:
             return None
         return self.settled_at_ms - self.assigned_at_ms
 
     @property
     def took_ms(self) -> int | None:
-        """From opening to the last thing known to have happened."""
+        """From opening to the last known phase."""
         last = self.settled_at_ms or self.assigned_at_ms or self.closed_at_ms
         return None if last is None else last - self.opened_at_ms
 
@@ -128,13 +128,13 @@ class Rebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """The phases that are over, in order; all but the last, ``resume``, add up to ``took_ms``."""
+        """Finished phases in order; all but ``resume`` add up to ``took_ms``."""
         phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms, "resume": self.resume_ms}
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
     def held_up(self) -> tuple[Who, int] | None:
-        """Who came last, and how long everyone else had been waiting for it; None if there was nobody to wait."""
+        """The last member to join, and how long all others waited for it."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
@@ -143,7 +143,7 @@ class Rebalance:
 
     @property
     def released_by(self) -> tuple[MemberRemoved, int] | None:
-        """The removal that ended the wait, and how long everyone else had been waiting by then."""
+        """The removal that ended the join phase, and how long all others waited for it."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
         last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
@@ -152,12 +152,12 @@ class Rebalance:
 
     @property
     def also_expired(self) -> list[MemberRemoved]:
-        """Members, other than the one that triggered it, whose sessions ended while the round was open."""
+        """Other members whose sessions ended during the round."""
         return [r for r in self.removed if r.why == "session_expired" and r.who != self.trigger.who]
 
     @property
     def not_rejoined(self) -> list[MemberRemoved]:
-        """Members that the round waited for in vain."""
+        """Members that did not rejoin before the timeout."""
         return [r for r in self.removed if r.why == "join_timeout"]
 
 
@@ -176,7 +176,6 @@ class _History:
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
 
     def forget(self, now_ms: int) -> None:
-        """Let go of what says nothing any more about a member that joins now."""
         for told in (self.removed, self.fenced):
             while told and now_ms - told[0].at_ms > REMEMBERED_MS:
                 told.popleft()
@@ -196,13 +195,11 @@ CLOSING_WORDS: Final = ("the consumer is being closed", "per normal operation", 
 
 
 def stopped_polling(reason: str | None) -> bool:
-    """Tell whether a member that left says that its user did not poll, in the words of one client or another
-    (KIP-800)."""
+    """Tell whether the reason of a leave is a missed poll, in any client's words (KIP-800)."""
     return _says(reason, POLL_WORDS)
 
 
 def closes_in_order(reason: str | None) -> bool:
-    """Tell whether a member that left says that it was closed."""
     return _says(reason, CLOSING_WORDS)
 
 
@@ -212,10 +209,9 @@ def _says(reason: str | None, words: Iterable[str]) -> bool:
 
 
 def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
-    """Return every rebalance that ``entries``, in the order of the journal, tell of; of all their groups, by opening
-    time.
+    """Return the rounds in ``entries``, in the order of the journal, of all groups, by opening time.
 
-    A journal that begins in the middle of a round, since older entries have expired, begins with the next one.
+    A journal whose older entries have expired begins with the next round.
     """
     histories: dict[str, _History] = {}
     for entry in entries:
@@ -245,7 +241,6 @@ def _take(history: _History, entry: JournalEntry) -> None:
 
 
 def _remember(history: _History, entry: JournalEntry) -> None:
-    """Keep what later rebalances, or those before, are told with."""
     if isinstance(entry, MemberRemoved):
         history.removed.append(entry)
     elif isinstance(entry, GroupDeleted):
@@ -317,7 +312,7 @@ def _open(history: _History, entry: RoundOpened) -> None:
 
 
 def _told_in(earlier: list[Rebalance], returned: MemberRemoved | RequestFenced) -> Rebalance | None:
-    """Return the rebalance in which a member was removed or refused: the one that was the last by then, if any."""
+    """Return the rebalance of a removal or refusal."""
     for this in reversed(earlier):
         if any(entry is returned for entry in (*this.removed, *this.fenced)):
             return this
@@ -345,8 +340,8 @@ def _go_on(this: Rebalance, entry: JournalEntry) -> None:
 
 
 def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
-    """Return members that give up partitions join again so that others can have them: the second half of one
-    rebalance."""
+    """Return the generation that this round completes: members revoked partitions, and rejoin for others to get
+    them."""
     change = entry.trigger.change
     if change is None or not change.owned_changed or change.topics_added or change.topics_removed:
         return None
@@ -359,7 +354,6 @@ def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
 
 
 def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestFenced | None:
-    """Return the latest removal or refusal of the client that now joins as a new member."""
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
@@ -384,7 +378,7 @@ def _same_client(one: Who, other: Who) -> bool:
 
 
 def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
-    """Return the rebalance in which the client that now joins left, if that is the last that is known of it."""
+    """Return the rebalance in which the joining client left last."""
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
@@ -397,7 +391,6 @@ def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
 
 
 def _came_back(history: _History, who: Who, at_ms: int) -> None:
-    """Note of the member of the same client whose session ended last that its client joined anew."""
     for removed in reversed(history.removed):
         if at_ms - removed.at_ms > REMEMBERED_MS or not who.client_id:
             return

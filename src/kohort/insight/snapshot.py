@@ -14,8 +14,7 @@ from kohort.model import TopicPartition
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A partition that a group reads, has committed, or both. There may be very many: it holds nothing that could hold
-    it, so the collector need not look at it."""
+    """A partition that a group reads or has committed. Without references to containers, for the collector."""
 
     partition: TopicPartition
     committed: int | None = None
@@ -44,7 +43,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member: who it is, what it has, and how far it is, where its protocol says so."""
+    """A member with its assignment, and its target if its protocol has one."""
 
     member_id: str
     client_id: str = ""
@@ -63,8 +62,6 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One group at one moment."""
-
     at_ms: int
     """By the clock of who looked."""
     group: str

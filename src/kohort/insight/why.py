@@ -48,8 +48,6 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Cause of a rebalance, with its confidence, a sentence, facts and advice."""
-
     cause: str
     confidence: Confidence
     sentence: str
@@ -91,7 +89,6 @@ def _stale(fenced: Sequence[RequestFenced]) -> list[Evidence]:
 
 
 def find_cause(this: Rebalance) -> Finding:
-    """Return the cause of a round, from the event that opened it."""
     failed_over = coordination.after_failover(this, _find_event) or coordination.since_failover(this)
     return failed_over or _find_event(this)
 
@@ -133,7 +130,7 @@ LOST_MS: Final = 1_000
 
 
 def _round_story(this: Rebalance) -> Story:
-    """The costliest cause is the event that opened the round, or the removal that most of the join phase waited for."""
+    """The first cause is the removal that most of the join phase waited for, else the event that opened the round."""
     opened, waited_for = find_cause(this), _find_costly_removal(this)
     lost = [find_silence_in(this, r.who, r.vitals, r.at_ms) for r in this.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(this, r.vitals) else "JOIN_TIMEOUT" for r in this.not_rejoined]
@@ -149,7 +146,7 @@ def _round_story(this: Rebalance) -> Story:
 
 
 def _find_costly_removal(this: Rebalance) -> Finding | None:
-    """Find the cause of the removal that the round spent most of its join phase waiting for."""
+    """Find the cause of the removal that most of the join phase waited for."""
     waited = blocker(this)
     if waited is None or this.initial or this.join_ms is None or waited[1] < max(LOST_MS, this.join_ms // 2):
         return None
@@ -180,7 +177,6 @@ ADVICE_ON_WAIT: Final = {
 
 
 def _advice_on_wait(this: Rebalance) -> str | None:
-    """Advise on the member that the others waited for."""
     waited = blocker(this)
     if waited is None or this.initial or waited[1] < LOST_MS:
         return None
@@ -189,16 +185,16 @@ def _advice_on_wait(this: Rebalance) -> str | None:
 
 
 def is_stalled(this: Rebalance, vitals: Vitals | None) -> bool:
-    """Tell whether the broker stood still for so long of a round that no member can be blamed for coming late."""
+    """Tell whether the broker stalled for so long that no member is to blame for a late join."""
     return vitals is not None and vitals.stalled_ms * 4 >= this.timeout_ms
 
 
 def why_late(this: Rebalance, who: Who) -> str | None:
-    """Return what a member that let others wait was doing, if that can be told: ``dead``, ``silent``, ``not_polling``,
-    ``slow_to_revoke``, or ``broker_stalled``.
+    """Return the state of the member that others waited for: ``dead``, ``silent``, ``not_polling``,
+    ``slow_to_revoke``, ``broker_stalled`` or None.
 
-    Members join again when their user polls. One that sent heartbeats meanwhile lives, and did not poll; one that
-    committed meanwhile polled, and was busy giving up what it had.
+    Members rejoin when their application polls. With heartbeats meanwhile, it did not poll; with commits, it polled and
+    was busy revoking.
     """
     gone = next((r for r in this.removed if r.who.member_id == who.member_id), None)
     arrived = next((a for a in this.arrivals if a.who.member_id == who.member_id), None)
@@ -215,7 +211,7 @@ def why_late(this: Rebalance, who: Who) -> str | None:
 
 
 def blocker(this: Rebalance) -> tuple[Who, int] | None:
-    """Return whom the round waited for, and for how long all others had come: the one that came last, or did not."""
+    """Return the member that joined last or not at all, and how long all others waited for it."""
     if this.not_rejoined and this.join_ms is not None:
         last_ms = max((a.after_ms for a in this.arrivals), default=0)
         return this.not_rejoined[0].who, this.join_ms - last_ms
@@ -251,7 +247,6 @@ def _tail(this: Rebalance) -> str:
 
 
 def _waiting(this: Rebalance) -> str:
-    """Name whom the round waited for, if it waited at all."""
     gone = this.not_rejoined
     if gone:
         names = names_of([r.who for r in gone])
@@ -369,7 +364,6 @@ def _revoking(this: EpochRebalance) -> str:
 
 
 def _still(this: EpochRebalance) -> str:
-    """Name who has not given up what it was told to; or else who waits, and for what."""
     if this.unrevoked:
         told = [f"{name_of(row.who)} has not given up {partitions_text(row.revoking)}" for row in this.unrevoked[:3]]
         rest = len(this.unrevoked) - len(told)
@@ -411,7 +405,6 @@ def _facts_of_the_epoch(this: EpochRebalance) -> list[Evidence]:
 
 
 def _waits(row: MemberRow, names: dict[str, str]) -> Evidence | None:
-    """Return what a member waits for that others have."""
     if not row.awaited or row.state != "unreleased_partitions":
         return None
     owners = ", ".join(sorted({_owner_text(names, one.owner) for one in row.awaited}))
@@ -420,12 +413,10 @@ def _waits(row: MemberRow, names: dict[str, str]) -> Evidence | None:
 
 
 def _owner_text(names: dict[str, str], member_id: str | None) -> str:
-    """Return what to call a member of whom maybe nothing but the id is known."""
     return "nobody" if member_id is None else names.get(member_id) or short_id(member_id)
 
 
 def members_in(this: EpochRebalance) -> dict[str, Who]:
-    """Return each member of a rebalance, by id."""
     told = [row.who for row in this.members] + [step.who for step in this.steps]
     told += [who for raised in this.raises for who in (raised.cause.who, *raised.cause.others) if who is not None]
     return {who.member_id: who for who in told}
@@ -442,10 +433,7 @@ WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium"
 
 
 def _find_seen(this: SeenRebalance) -> list[Finding]:
-    """Return the causes of a rebalance, at least one: what is likeliest to have begun the round first.
-
-    Where there are several, or generations in between that nobody saw, none of them is sure.
-    """
+    """Find the causes, the likeliest first. With several, or with unseen generations in between, none is sure."""
     if this.converted is not None:
         return [coordination.seen_converted(this)]
     if this.before is None:
@@ -494,7 +482,7 @@ def _seen_head(this: SeenRebalance) -> str:
 
 
 def bounds_text(bounds: Bounds) -> str | None:
-    """Return how long something took, as far as it is known; None where it is not at all."""
+    """Return a duration with its bounds; None if unknown."""
     shortest, longest = bounds
     if longest is None:
         return None if not shortest else f"{seconds(shortest)} or longer"

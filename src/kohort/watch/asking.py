@@ -26,7 +26,7 @@ _HOLD_IDS: Final = (b"\x00\x07", b"\x00\x08")
 
 
 class AskedOfCluster:
-    """Asks, and teaches ``groups`` what it hears; what may not be asked stays unknown, and is told in ``notes``."""
+    """Requests topic names and session timeouts for ``groups``; refusals are in ``notes``."""
 
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
@@ -40,7 +40,7 @@ class AskedOfCluster:
         self._tried: dict[bytes, int] = {}
 
     def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
-        """Ask for the names of topics that records name by ids yet unknown; not again and again for those gone."""
+        """Look up topic ids without a name; deleted topics are not looked up repeatedly."""
         held = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _HOLD_IDS)
         unknown = {topic_id for r in held for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")}
         if all(self._tried.get(topic_id, 0) > now_ms for topic_id in unknown):
@@ -54,8 +54,8 @@ class AskedOfCluster:
         self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)
 
     def learn_session_timeouts(self, records: Iterable[Record], now_ms: int) -> None:
-        """Ask for the session timeouts of modern groups whose members come and go; they may differ from the broker's,
-        and change. Of a group that may not be asked about it stays unknown."""
+        """Look up session timeouts of consumer groups with new members: they may differ from the broker's, and
+        change."""
         said = (r.key for r in records if r.key is not None and r.key[:2] == _OF_MEMBER)
         due = {g for g in map(_group_of, said) if g is not None and self._asked.get(g, 0) <= now_ms}
         if not due:
@@ -79,7 +79,7 @@ class AskedOfCluster:
             self.groups.learn_session_timeout(resource.name, value)
 
     def _of_broker(self) -> int | None:
-        """Return what holds for all groups where none has options of its own, as before Kafka 4.0."""
+        """Return the broker's value, for clusters without group options (before Kafka 4.0)."""
         if not self._broker_asked:
             self._broker_asked = True
             where = ConfigResource("broker", str(self.node_id))

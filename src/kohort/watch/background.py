@@ -33,10 +33,7 @@ GROUPS_KEPT: Final = 200
 
 
 class KeptJournal(Protocol):
-    """Where entries of groups are kept."""
-
-    def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
-        """Return the last entries of a group, oldest first."""
+    def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]: ...
 
 
 Key = tuple[str, int]
@@ -49,14 +46,14 @@ class _Recent:
 
 
 class RebalanceNews:
-    """Finds what is new; of the groups that were heard of last it has what is needed at hand."""
+    """Finds new rebalances; keeps the last entries of recent groups."""
 
     def __init__(self, kept: KeptJournal) -> None:
         self._kept = kept
         self._recent: OrderedDict[str, _Recent] = OrderedDict()
 
     def of(self, new: Iterable[JournalEntry]) -> list[RebalanceFinding]:
-        """Return the rebalances that are over since ``new`` was kept, the last entries of their groups."""
+        """Return the rebalances that ``new``, the last entries of their groups, have finished."""
         by_group: dict[str, list[JournalEntry]] = {}
         for entry in new:
             by_group.setdefault(entry.group, []).append(entry)
@@ -106,7 +103,7 @@ COUNTED_MOST: Final = 20_000
 
 
 class BackgroundWatch:
-    """Watches one cluster until ``end``. ``tell`` is given sentences, ``told`` each rebalance as it is found."""
+    """Watches one cluster until ``end``. ``tell`` receives sentences, ``told`` each rebalance."""
 
     def __init__(
         self,
@@ -130,15 +127,14 @@ class BackgroundWatch:
 
     @property
     def view(self) -> WatchedCluster:
-        """What is known now. May be asked on any thread."""
+        """Present state, for any thread."""
         return self._view
 
     def begin(self) -> None:
-        """Begin to watch."""
         self._thread.start()
 
     def end(self) -> None:
-        """Watch no more; what is known is kept."""
+        """Stop; all state is persisted."""
         self._ending.set()
         self._thread.join(END_S)
 
@@ -211,7 +207,6 @@ class BackgroundWatch:
 
 @contextmanager
 def watching_beside(watch: BackgroundWatch) -> Iterator[BackgroundWatch]:
-    """Watch while the block runs."""
     watch.begin()
     try:
         yield watch

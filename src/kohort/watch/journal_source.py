@@ -36,31 +36,28 @@ STALE_MS: Final = 120_000
 
 
 class JournalSource(Protocol):
-    """A journal that is being read: of one group, or of all."""
+    """An open journal of one group, or of all."""
 
     @property
     def until_ms(self) -> int | None:
-        """Until when its watcher watched (ms since 1970), as far as was read; None where the coordinators write it
-        themselves."""
+        """Time until which its watcher watched (ms since 1970); None if the coordinators write it."""
 
     @property
     def unread(self) -> int:
-        """How many records this version cannot read."""
+        """Number of unreadable records."""
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        """Return the entries since the last call, up to the end that there is now. Raises ApiTimeout where they do not
-        come, or not all within that time."""
+        """Return the entries up to the present end. Raises ApiTimeout if they do not arrive in time."""
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
-        """Return the next entries; none where nothing comes for so long."""
+        """Return the next entries, or none within ``for_ms``."""
 
-    def close(self) -> None:
-        """End it."""
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class JournalAccess:
-    """What it takes to find a cluster's journal. ``store`` is a watcher's file that is to be read and no other."""
+    """Clients to find a journal with. ``store``: the only file to read."""
 
     consumer_with: Callable[[Mapping[str, Any]], Consumer]
     admin: Admin
@@ -71,10 +68,9 @@ class JournalAccess:
 
 
 def open_journal(access: JournalAccess, group: str | None, since_ms: int | None = 0) -> JournalSource | None:
-    """Begin to read the entries of a group, or of all groups, about since a time (None: since now); None where nobody
-    keeps a journal that may be read.
+    """Open the journal of a group, or of all, from about ``since_ms`` (None: now); None without a readable one.
 
-    Raises ConfigError for a file that is another cluster's, StorageError for one that cannot be read.
+    Raises ConfigError for the file of another cluster, StorageError for an unreadable file.
     """
     if access.store is None:
         source = _on_the_cluster(access, group, since_ms)
@@ -100,7 +96,7 @@ def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
-    """Tell whether the journal is a watcher's that does not run any more, so that what came since is not known."""
+    """Tell whether the watcher of the journal has stopped."""
     return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
 
 
@@ -124,8 +120,6 @@ def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | No
 
 
 class _Topic:
-    """The journal on the cluster."""
-
     def __init__(
         self, consumer: Consumer, partitions: list[TopicPartition], group: str | None, since_ms: int | None
     ) -> None:
@@ -145,7 +139,6 @@ class _Topic:
     def _wanted(
         self, since_ms: int | None, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Return from which offsets on entries are wanted."""
         if since_ms is None:
             return ends
         if since_ms <= SLACK_MS:
@@ -156,7 +149,7 @@ class _Topic:
         return {place: first.get(place, end) for place, end in ends.items()}
 
     def _probe(self, ends: dict[TopicPartition, int]) -> None:
-        """Read the first records: only so it is seen whether they may be read."""
+        """Read the first records: only this shows a missing right to read."""
         deadline_s = time.monotonic() + ADMIN_MS / 1000
         while self._is_before(ends) and not self._poll(POLL_MS) and time.monotonic() < deadline_s:
             pass
@@ -203,8 +196,6 @@ class _Topic:
 
 
 class _File:
-    """The journal of a watcher of this machine."""
-
     unread = 0
 
     def __init__(self, reader: StoreReader, group: str | None, since_ms: int | None) -> None:

@@ -23,8 +23,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """What may be chosen: seconds between looks (0 is none), the file, days and mebibytes of its entries, and how much
-    is remembered."""
+    """Seconds between polls (0: none), file, days and MiB of entries, and bounds on remembered state."""
 
     interval_s: float = 2.0
     store: Path | None = None
@@ -36,15 +35,13 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class WatchClients:
-    """How to reach the cluster: each call makes a new client."""
+    """Factories of clients of one cluster."""
 
     admin: Callable[[], Admin]
     consumer: Callable[[Mapping[str, Any]], Consumer]
 
 
 class OpenWatcher(NamedTuple):
-    """A watcher, its file, and the id of the cluster."""
-
     watcher: GroupWatcher
     store: WatchStore
     cluster_id: str
@@ -54,10 +51,10 @@ class OpenWatcher(NamedTuple):
 def opened_watcher(
     clients: WatchClients, settings: WatchSettings, environ: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> Iterator[OpenWatcher]:
-    """Open a watcher; what it knows is kept at the end. ``options`` stand above those of its consumer.
+    """Open a watcher, and persist its state at the end. ``options`` override those of its consumer.
 
-    Raises ConfigError for a file that is another cluster's, StorageError for one that cannot be used, and what clients
-    raise where nobody answers.
+    Raises ConfigError for the file of another cluster, StorageError for an unusable file, and the errors of the
+    clients.
     """
     limits = WatchLimits(groups=settings.max_groups, commits=settings.max_partitions)
     with ExitStack() as stack:

@@ -44,8 +44,7 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SamplingLimits:
-    """How much a sample may cost. ``append_times`` is how many offsets the log is asked about, ``append_ms`` for how
-    long in all; 0 of either leaves them out. ``timeout_ms`` is for each of the other questions."""
+    """Cost of a sample: ``append_times`` lookups within ``append_ms`` (0: none), ``timeout_ms`` per other request."""
 
     append_times: int = 1000
     append_ms: int = 2000
@@ -54,7 +53,7 @@ class SamplingLimits:
 
 @dataclass(slots=True)
 class GroupSample:
-    """Snapshots of groups, sorted by name, and what is missing from them."""
+    """Snapshots sorted by group, and errors."""
 
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
@@ -68,17 +67,14 @@ class GroupSample:
 
 @dataclass(frozen=True, slots=True)
 class HeardGroups:
-    """The groups that brokers have told, and the brokers that did not tell theirs, by node id."""
+    """Listed groups, and errors of brokers by node id."""
 
     groups: list[GroupListing]
     errors: dict[int, KohortError]
 
 
 def heard_groups(admin: Admin, timeout_ms: int) -> HeardGroups:
-    """Return the groups of all brokers that tell theirs, by name; one that loads keeps no other from being heard.
-
-    Raises the error of a broker where none tells.
-    """
+    """List the groups of all brokers that answer. Raises the error of a broker if none does."""
     listed = admin.list_groups_by_broker(timeout_ms=timeout_ms)
     heard = [listed[node_id] for node_id in listed if node_id not in listed.errors]
     if not heard:
@@ -94,10 +90,9 @@ Places = dict[TopicPartition, TopicPartition]
 def sample_groups(
     admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None, places: Places | None = None
 ) -> GroupSample:
-    """Return snapshots of these groups. Those that are not there, or must not be described, are in ``errors``. Names of
-    partitions that are in ``places`` are used again, and others put there.
+    """Return snapshots of these groups; missing or refused ones are in ``errors``. ``places`` interns partitions.
 
-    Raises what an admin client raises where no broker answers.
+    Raises the errors of the admin client without any answering broker.
     """
     bounds = limits or SamplingLimits()
     names = list(dict.fromkeys(groups))
@@ -127,7 +122,7 @@ def sample_groups(
 def _ends(
     admin: Admin, partitions: Sequence[TopicPartition], bounds: SamplingLimits
 ) -> Results[TopicPartition, LogEnds]:
-    """Return the ends of logs, asked for in pieces: no answer takes long, however many there are."""
+    """Return log ends, requested in batches."""
     ends: Results[TopicPartition, LogEnds] = Results()
     for at in range(0, len(partitions), ENDS_AT_ONCE):
         found = admin.list_ends(partitions[at : at + ENDS_AT_ONCE], timeout_ms=bounds.timeout_ms)
@@ -140,7 +135,7 @@ def _ends(
 
 
 def unseen_of(snapshot: GroupSnapshot) -> str | None:
-    """Return what could not be seen of a group that was, and why; None for one that was seen whole."""
+    """Return the gap of a snapshot and its reason; None for a complete one."""
     if snapshot.error is not None:
         return f"what group {snapshot.group!r} has committed: {snapshot.error}"
     reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != GONE]
@@ -151,7 +146,6 @@ def unseen_of(snapshot: GroupSnapshot) -> str | None:
 
 
 def _reason(error: KohortError) -> str:
-    """Return why something is not known, in words."""
     return REASONS.get(error.code, str(error)) if isinstance(error, ApiError) else str(error)
 
 
@@ -176,8 +170,7 @@ KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
-    """Return which topics the expressions of members match, of those that are visible here; None for one that takes too
-    much work. The coordinator resolves it alike, and may be some seconds behind."""
+    """Return the topics that each expression matches; None for an expensive one. The coordinator may lag by seconds."""
     regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
     names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
     found: dict[str, tuple[str, ...] | None] = {}
@@ -193,8 +186,6 @@ def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingL
 def _partition_counts(
     admin: Admin, groups: Iterable[GroupDescription], matched: Matched, bounds: SamplingLimits
 ) -> tuple[dict[str, int], dict[str, bytes]]:
-    """Return how many partitions the topics have that members read, and their ids: those that nobody has are seen
-    only so."""
     topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m, matched)})
     if not topics:
         return {}, {}
@@ -209,7 +200,7 @@ def _topics_of(member: MemberDescription, matched: Matched) -> set[str]:
 
 
 def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, once: Places) -> list[TopicPartition]:
-    """Return all partitions that are the group's: committed, assigned, or of a topic that a member subscribes to."""
+    """Return the committed, assigned and subscribed partitions of a group."""
     counts, _, matched = known
     subscribed = {t for m in about.members for t in (*m.topics, *(matched.get(m.topic_regex or "") or ()))}
     found = {
@@ -290,7 +281,7 @@ def _member(member: MemberDescription, matched: Matched, once: Places) -> Member
 
 
 def _rack_said(subscription: bytes) -> str | None:
-    """Return where a classic consumer says that it runs (KIP-881); None where it does not, or is none."""
+    """Return the rack in a classic consumer's subscription (KIP-881)."""
     try:
         return parse_subscription(subscription).rack_id if subscription else None
     except ProtocolError:
@@ -298,7 +289,7 @@ def _rack_said(subscription: bytes) -> str | None:
 
 
 def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits) -> None:
-    """Ask the log about every offset that something waits at, the longest lags first, until the limits are reached."""
+    """Look up the next record of each partition, the longest lags first, within the limits."""
     wanted: dict[PartitionOffset, tuple[int, bool]] = {}
     for snapshot in sample.groups:
         for p in snapshot.partitions:
@@ -315,7 +306,7 @@ def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits)
 
 
 def place_to_ask(p: PartitionSnapshot) -> PartitionOffset | None:
-    """Return where the record is looked for that waits for longest; None where none waits, or it is not known."""
+    """Return the position of the next record; None without lag."""
     if p.committed is None or p.log_end is None or p.last_stable is None:
         return None
     at = max(p.committed, p.log_start or 0)
@@ -325,8 +316,8 @@ def place_to_ask(p: PartitionSnapshot) -> PartitionOffset | None:
 def _times_of(
     admin: Admin, places: Sequence[PartitionOffset], held: set[PartitionOffset], bounds: SamplingLimits
 ) -> dict[PartitionOffset, FirstRecord | None]:
-    """Return the first record at each place, of those that the log tells in time; ``held`` are behind the last stable
-    offset, and looked for among records that are not committed. None where there is none."""
+    """Return the first record at each place, as far as time allows; ``held``: behind the last stable offset, looked
+    up among uncommitted records. None: no record."""
     told: dict[PartitionOffset, FirstRecord | None] = {}
     deadline = time.monotonic() + bounds.append_ms / 1000
     for at in range(0, len(places), PLACES_AT_ONCE):
@@ -360,7 +351,7 @@ def _with_times(snapshot: GroupSnapshot, told: Mapping[PartitionOffset, FirstRec
 
 
 def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
-    """Return the racks that hold a replica of each partition; nothing where brokers of the cluster have no racks."""
+    """Return the racks of each partition's replicas; empty without racks."""
     racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
     wanted = sorted(topics)
     if not racks or not wanted:
@@ -379,18 +370,15 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """What was found, and what could not be asked about."""
-
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
     """Of groups, by name; of brokers that did not tell their groups, as ``broker 3``."""
 
 
 def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
-    """Ask a cluster for everything that a page of metrics has.
+    """Return all that a metrics page shows. Refused groups and topics are left out, groups with their error.
 
-    Groups and topics that must not be described are left out; groups with why. Raises what an admin client raises where
-    no broker answers.
+    Raises the errors of the admin client without any answering broker.
     """
     began = time.monotonic()
     about = admin.describe_cluster(timeout_ms=limits.timeout_ms)

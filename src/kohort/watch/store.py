@@ -60,7 +60,7 @@ Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
-    """An entry, and the record that it was made from: partition, offset, which entry of it; -1 where it is of none."""
+    """An entry with partition and offset of its record, and its number among the record's entries; -1 for none."""
 
     entry: JournalEntry
     partition: int
@@ -69,10 +69,9 @@ class PlacedEntry(NamedTuple):
 
 
 class WatchStore:
-    """One cluster's file. Every call raises StorageError where the file cannot be used.
+    """File of one cluster. Every call raises StorageError for an unusable file.
 
-    Entries are kept for ``retention_ms``, and no more than ``max_bytes`` of them; what is remembered of groups has the
-    bounds that the watcher gives it.
+    Entries are kept for ``retention_ms``, at most ``max_bytes`` of them; the watcher bounds the state of groups.
     """
 
     def __init__(self, path: Path, *, retention_ms: int = RETENTION_MS, max_bytes: int = MAX_BYTES) -> None:
@@ -104,19 +103,17 @@ class WatchStore:
         self._bytes = self._bytes_of("id > ?", 0)
 
     def about(self, name: str) -> str | None:
-        """Return a fact about the whole: whose it is, since when it watches."""
         with self._told():
             row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def tell_about(self, name: str, value: str) -> None:
-        """Keep a fact about the whole."""
         with self._told():
             self._db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
     @property
     def store_id(self) -> str:
-        """What this journal is called where it is told apart from others; a journal that begins anew is another one."""
+        """Id of this journal; a restarted journal has a new one."""
         known = self.about("store_id")
         if known is None:
             known = uuid.uuid4().hex
@@ -124,19 +121,18 @@ class WatchStore:
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read, by partition of ``__consumer_offsets``; what is no offset is left out, so
-        that its partition is read again."""
+        """Return the next offset of each partition of ``__consumer_offsets``, without invalid ones."""
         with self._told():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
         return {partition: at for partition, at in rows if _are_whole(at)}
 
     def groups(self) -> Iterator[bytes]:
-        """Return what was remembered of each group when the positions were kept."""
+        """Return the persisted state of each group."""
         with self._told():
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
     def commits(self) -> Iterator[CommitKept]:
-        """Return the last commits that were remembered with the groups. Raises ValueError for what is none."""
+        """Return the persisted commits. Raises ValueError for an invalid one."""
         query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
         with self._told():
             for group, topic, *place in self._db.execute(query):
@@ -148,7 +144,7 @@ class WatchStore:
     def save(
         self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
     ) -> None:
-        """Keep entries, positions and what has changed of what is remembered, all or nothing."""
+        """Persist entries, positions and changed state in one transaction."""
         rows = [_row(one) for one in entries]
         with self._told(), self._transaction():
             added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
@@ -169,7 +165,7 @@ class WatchStore:
         self._db.executemany("DELETE FROM commits WHERE grp = ? AND topic = ? AND partition = ?", ended)
 
     def forget(self) -> None:
-        """Begin anew: nothing was read, and nothing is known; the journal is another one from here on."""
+        """Delete everything; the journal gets a new id."""
         with self._told(), self._transaction():
             for table in ("entries", "positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")  # names of our own
@@ -177,20 +173,20 @@ class WatchStore:
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Read all again, for what this version remembers otherwise; entries that are kept are not written twice."""
+        """Delete positions and state, to read all again; kept entries are not duplicated."""
         with self._told(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
-        """Return the entries of a group, oldest first; or only its ``last``. What cannot be read is left out."""
+        """Return the entries of a group, oldest first, or its ``last`` ones."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
         with self._told():
             rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
         return list(parsed_entries(row[0] for row in reversed(rows)))
 
     def entries_since(self, entry_id: int, limit: int) -> list[tuple[int, PlacedEntry]]:
-        """Return entries of all groups after one of them, with their ids, in the order in which they were kept."""
+        """Return entries of all groups after an id, with their ids."""
         query = "SELECT id, value, partition, position, nth FROM entries WHERE id > ? ORDER BY id LIMIT ?"
         with self._told():
             rows = self._db.execute(query, (entry_id, limit)).fetchall()
@@ -202,8 +198,7 @@ class WatchStore:
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Let go of entries that are too old, and of the oldest where there are too many; return how many. The last one
-        stays: what is larger than all that may be kept is at least there."""
+        """Delete entries that are too old or too many, except the last; return how many."""
         with self._told():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
             while self._bytes > self._max_bytes:
@@ -225,7 +220,7 @@ class WatchStore:
 
     @property
     def size(self) -> int:
-        """How many bytes the entries take, about; what was let go of is used again."""
+        """Bytes of the entries, about."""
         return self._bytes
 
     def _bytes_of(self, where: str, bound: int) -> int:
@@ -235,7 +230,6 @@ class WatchStore:
         return int(size + count * ENTRY_BYTES)
 
     def close(self) -> None:
-        """Close the file; what was saved is on it."""
         self._db.close()
         os.close(self._lock)
 
@@ -251,7 +245,6 @@ class WatchStore:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell what is wrong with the file in one sentence."""
         try:
             yield
         except (OSError, *DAMAGED) as error:
@@ -259,13 +252,13 @@ class WatchStore:
 
 
 def refusal(path: Path, done: str, error: Exception) -> StorageError:
-    """Return what is wrong with the file in one sentence. ``done``: what cannot be done with it."""
+    """Return an error of the file. ``done``: ``used`` or ``read``."""
     why = str(error) or "it asks for more memory than there is"
     return StorageError(f"the watcher's store {path} cannot be {done}: {why}")
 
 
 def _locked(path: Path) -> int:
-    """Return the descriptor of a lock that ends with the process. Raises StorageError if somebody else has it."""
+    """Lock the file for this process. Raises StorageError if another process has it."""
     held = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,7 +269,7 @@ def _locked(path: Path) -> int:
 
 
 def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """Yield entries as they were kept, without those of a kind that a newer version has written, and what is none."""
+    """Yield readable entries: newer versions may have added kinds."""
     for value in values:
         try:
             yield parse_entry(value)
@@ -294,12 +287,11 @@ def _size_of(row: Row) -> int:
 
 
 def group_key(group: str) -> bytes:
-    """Return a name as it is kept: bytes, since clients may choose what is no Unicode."""
+    """Encode a name as bytes: client names may be invalid Unicode."""
     return group.encode("utf-8", "surrogatepass")
 
 
 def _name(key: Any) -> str:
-    """Return a name that was kept. Raises ValueError for what is none."""
     try:
         return str(key, "utf-8", "surrogatepass")
     except (TypeError, UnicodeError):
@@ -307,7 +299,7 @@ def _name(key: Any) -> str:
 
 
 def _are_whole(*found: Any) -> bool:
-    """Tell whether columns, which in SQLite hold anything, hold whole numbers."""
+    """Tell whether columns, which are untyped in SQLite, hold integers."""
     return all(type(one) is int for one in found)
 
 
@@ -315,7 +307,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
-    """Return the file for a cluster; the id comes from the cluster, so one that is no plain name is hashed."""
+    """Return the file of a cluster; an id that is no plain name is hashed."""
     root = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     plain = _PLAIN.fullmatch(cluster_id) is not None
     name = cluster_id if plain else hashlib.sha256(cluster_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -328,7 +320,7 @@ DIGITS_END = 19
 
 
 class StoreReader:
-    """Reads one file. Every call raises StorageError where it cannot be read, and for a file that is no store."""
+    """Reads one file. Every call raises StorageError for an unreadable file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -338,19 +330,18 @@ class StoreReader:
             self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
 
     def about(self, name: str) -> str | None:
-        """Return a fact about the whole: of which cluster it is, until when it watched."""
         with self._told():
             row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     @property
     def until_ms(self) -> int | None:
-        """Until when the cluster was watched, in ms since 1970."""
+        """Time until which the cluster was watched, in ms since 1970."""
         said = self.about("until_ms")
         return int(said) if said is not None and said.isdecimal() and len(said) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
-        """Return the id of the last entry, or of the last before the first one of that time or later; 0 for none."""
+        """Return the last id, or the last before the first entry at ``before_ms`` or later; 0 for none."""
         with self._told():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"
@@ -361,8 +352,7 @@ class StoreReader:
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return the entries of a group, or of all, after one of them, in the order in which they were kept, and the id
-        of the last."""
+        """Return the entries of a group, or of all, after an id, and the last id."""
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id
@@ -377,7 +367,6 @@ class StoreReader:
         return found, last
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     @contextmanager

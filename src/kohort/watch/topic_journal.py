@@ -50,7 +50,7 @@ LOOK_BACK: Final = 50
 
 
 class Told(NamedTuple):
-    """What the last record of the journal says of its watcher."""
+    """Progress of a watcher, from the headers of the last record."""
 
     store: str
     entry_id: int
@@ -61,7 +61,7 @@ class Told(NamedTuple):
 
 
 class TopicJournal:
-    """Ships a store's entries to the topic. The clients, the consumer of ``CONSUMER_OPTIONS``, stay the caller's."""
+    """Copies a store's entries to the topic. The caller closes the clients."""
 
     def __init__(self, producer: Producer, store: WatchStore, topic: str = TOPIC) -> None:
         self._producer, self._store, self._topic = producer, store, topic
@@ -72,9 +72,9 @@ class TopicJournal:
         self._until: dict[int, tuple[int, int]] = {}
 
     def open(self, admin: Admin, consumer: Consumer, retention_ms: int) -> None:
-        """Make the topic if it is not there, shut out any other writer, and find how far was shipped.
+        """Create the topic, fence other writers, and find the progress.
 
-        Raises UsageError on a cluster that keeps the journal itself, KohortError where it may not be written.
+        Raises UsageError on a kohort cluster, which writes its own journal, KohortError without the right to write.
         """
         if self._topic == TOPIC:
             _check_not_kept(admin)
@@ -84,8 +84,7 @@ class TopicJournal:
         self._last = None if last is None else told_by(last)
 
     def ship(self, now_ms: int) -> int:
-        """Write what is new in the store, after the watcher has kept it; return how many entries. Raises ProducerFenced
-        if another watcher writes."""
+        """Write the new entries of the store; return how many. Raises ProducerFenced for a second watcher."""
         last = self._begun()
         count, is_all = 0, False
         while not is_all:
@@ -110,7 +109,7 @@ class TopicJournal:
             self._until[partition] = max(place, self._until.get(partition, place))
 
     def beat(self, now_ms: int) -> None:
-        """Say that somebody watches, if nothing was written for a while."""
+        """Write a heartbeat record after a silence."""
         if now_ms < self._beat_at or self.ship(now_ms):
             return
         with self._producer.transaction():
@@ -120,7 +119,7 @@ class TopicJournal:
         self._beat_at = now_ms + BEAT_MS
 
     def _begun(self) -> Told | None:
-        """Find where to go on, for a store that is shipped from first, or has begun anew; return what others told."""
+        """Find the start, for a new or restarted store; return the progress of another watcher."""
         name, last = self._store.store_id, self._last
         is_same_topic = last is not None and last.topic_id == self._store.about("topic_id")
         if name != self._name:
@@ -149,7 +148,7 @@ class TopicJournal:
 
 
 def _is_told(one: PlacedEntry, last: Told | None) -> bool:
-    """Tell whether another watcher's journal tells of the record that an entry was made from."""
+    """Tell whether another watcher has written the entries of this record."""
     if last is None:
         return False
     if one.partition < 0:  # it is of no record
@@ -158,7 +157,7 @@ def _is_told(one: PlacedEntry, last: Told | None) -> bool:
 
 
 def told_by(record: Record) -> Told | None:
-    """Return what a record says of the watcher that wrote it; None for one that no watcher has written."""
+    """Return the progress in a record's headers; None for a record of no watcher."""
     headers = dict(record.headers)
     store, slash, entry_id = (headers.get(HEADER) or b"").decode("ascii", "replace").partition("/")
     if not slash or not entry_id.isdecimal() or len(entry_id) >= DIGITS_END:
@@ -193,7 +192,6 @@ def _make_topic(admin: Admin, name: str, retention_ms: int) -> None:
 
 
 def last_record(consumer: Consumer, topic: str) -> Record | None:
-    """Return the last record of a journal, if there is any."""
     place = TopicPartition(topic, 0)
     consumer.assign([place])
     begin = consumer.beginning_offsets([place], timeout_ms=ADMIN_MS)[place]

@@ -33,13 +33,13 @@ class _Least:
 
 
 class Lateness:
-    """The least lateness of each partition, of the last one or two windows in which it had records."""
+    """Least lateness of each partition's records in the last one or two windows."""
 
     def __init__(self) -> None:
         self._found: dict[int, _Least] = {}
 
     def add(self, partition: int, written_ms: int, read_ms: int) -> None:
-        """Take a record that was read now; one without a time says nothing."""
+        """Take a record that was read now."""
         if written_ms < 0:
             return
         late_ms, known = read_ms - written_ms, self._found.get(partition)
@@ -51,7 +51,6 @@ class Lateness:
             known.now = late_ms
 
     def of(self, partition: int) -> int | None:
-        """Return how late records of a partition come at least; None where there was none yet."""
         known = self._found.get(partition)
         if known is None:
             return None
@@ -86,8 +85,6 @@ TOLD_AGAIN_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How a watcher goes about it."""
-
     look_ms: int = 2_000
     """How often the states of groups are asked for: what bounds how long rebalances took. 0 is never."""
     save_ms: int = 5_000
@@ -96,8 +93,8 @@ class WatchOptions:
 
 
 class GroupWatcher:
-    """Watches one cluster, with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store, which stay the
-    caller's to close."""
+    """Watches one cluster with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store, which the caller
+    closes."""
 
     def __init__(
         self, consumer: Consumer, admin: Admin, store: WatchStore, options: WatchOptions | None = None
@@ -123,8 +120,10 @@ class GroupWatcher:
         """Whether entries, groups and positions tell the same; what is cut short between them is not to be kept."""
 
     def open(self) -> bool:
-        """Begin to read where the store ends; return whether there is anything to read. Raises KohortError where the
-        topic may not be read, StorageError where the store cannot be used."""
+        """Continue where the store ends; return False if the topic does not exist yet.
+
+        Raises KohortError without the right to read the topic, StorageError for an unusable store.
+        """
         results = self._admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
         error = results.errors.get(OFFSETS_TOPIC)
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -160,9 +159,9 @@ class GroupWatcher:
             self.notes.append("what was remembered is of another version of kohort: all is read again")
 
     def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
-        """Read for up to ``timeout_ms``, look where it is time to, and return the entries that are new; they are kept.
+        """Read for up to ``timeout_ms``, poll states when due, and return new entries, already persisted.
 
-        Raises KohortError where the cluster refuses, StorageError where the store cannot be used.
+        Raises KohortError for a refusal of the cluster, StorageError for an unusable store.
         """
         records = self._consumer.poll(timeout_ms)
         now_ms, self._is_whole = _now_ms(), False
@@ -183,11 +182,7 @@ class GroupWatcher:
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Keep how far it is: the next watcher goes on from there.
-
-        Nothing is kept where a step was cut short, by an interrupt or a full disk: the store is as it was before that
-        step, and what was read since is read again.
-        """
+        """Persist the progress, unless a step was interrupted: then its records are read again."""
         if self._is_whole:
             self._is_whole = False
             self._save(_now_ms())
@@ -214,7 +209,7 @@ class GroupWatcher:
         return not left
 
     def _tell_losses(self, now_ms: int) -> None:
-        """Say what is left out: at once, and then once an hour while it is more than before."""
+        """Report losses at once, and then once an hour while they grow."""
         lost = self.groups.left_out, self.groups.unread
         if lost == self._losses or now_ms < self._losses_at:
             return
@@ -243,7 +238,6 @@ class GroupWatcher:
     # What is asked of the cluster
 
     def _look(self, now_ms: int) -> None:
-        """Ask for the states of groups, and for the members of those that rebalance."""
         try:
             asked_ms = _now_ms()
             states = {g.group_id: g.state for g in heard_groups(self._admin, ADMIN_MS).groups}
@@ -266,7 +260,7 @@ class GroupWatcher:
 
 
 def check_readable(error: Exception | None) -> None:
-    """Raise ApiError with what it takes where the cluster does not let its user see the topic."""
+    """Raise ApiError that names the missing right."""
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
         raise ApiError(error.code, f"{needs}, which some services never give ({error})") from error
@@ -280,7 +274,7 @@ POLL_MS: Final = 500
 
 
 class ReadOnTheSpot(NamedTuple):
-    """The entries of a group, the time of its oldest record (None: there is none), and what could not be asked."""
+    """Entries of a group, time of its oldest record (None: no record), and refused lookups."""
 
     entries: list[JournalEntry]
     since_ms: int | None
@@ -288,10 +282,9 @@ class ReadOnTheSpot(NamedTuple):
 
 
 def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheSpot | None:
-    """Return what the log still tells of a group; None where the cluster never had any group.
+    """Read the history of a group from the log; None if the cluster never had a group.
 
-    The consumer is one of the watcher's options. Raises ApiError where the topic may not be read, ApiTimeout where it
-    cannot be read to its end.
+    The consumer has the watcher's options. Raises ApiError without the right to read, ApiTimeout for an unreadable end.
     """
     found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
     error = found.errors.get(OFFSETS_TOPIC)

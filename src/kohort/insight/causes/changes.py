@@ -129,7 +129,6 @@ CHANGES: Final = (
 
 
 def rejoined(this: Rebalance) -> Finding:
-    """Find the cause of a round that a present member opened."""
     begin, change = round_beginning(this), change_of(this)
     said = (this.trigger.reason or "").lower()
     kind = "the leader, " if change.was_leader else ""
@@ -157,8 +156,8 @@ def differs(this: Rebalance) -> bool:
 
 
 def change_of(this: Rebalance) -> Change:
-    """Return what differs of a member that joined again. Of one that was read from the log only the assignor that was
-    chosen is known, so that others which it names are nothing new."""
+    """Return the changes of a member that rejoined. Of a loaded member only the chosen assignor is known: further
+    names are no change."""
     change = this.trigger.change or Change()
     if this.loaded is not None and {*change.protocols_before} <= {*change.protocols_after}:
         return msgspec.structs.replace(change, protocols_before=change.protocols_after)
@@ -280,7 +279,7 @@ def _gave_up(said: str) -> bool:
 
 
 def is_users(said: str) -> bool:
-    """Tell whether a reason, in small letters, is the application's own."""
+    """Tell whether a reason, in lower case, comes from the application."""
     return bool(said) and not any(words in said for words in LIBRARY_WORDS)
 
 
@@ -292,8 +291,7 @@ def _only_made(change: Change) -> bool:
 
 
 def _found_late(topics: tuple[str, ...], others: tuple[str, ...], this: Rebalance) -> bool:
-    """Tell whether all that differs are topics that were made (or deleted) a while before: members find them one by
-    one."""
+    """Tell whether only topics differ that were created or deleted lately: members discover them one by one."""
     return bool(topics) and not others and {*topics} <= this.made_lately
 
 
@@ -349,7 +347,7 @@ def assignor_changed(this: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def topics_changed(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Find the topics that changed: as the coordinator named them, or else from the partitions of the new target."""
+    """Find the changed topics: those that the coordinator named, else those of the new target's partitions."""
     told = []
     for topic, (was, now) in (raised.cause.partitions_changed or this.sizes).items():
         name = printable(topic)
@@ -395,7 +393,7 @@ def seen_subscriptions(this: SeenRebalance) -> list[Finding]:
 
 
 def seen_partitions(this: SeenRebalance) -> list[Finding]:
-    """Name topics of which partitions are assigned that were not there: with numbers above all before."""
+    """Find topics with assigned partition numbers above all earlier ones."""
     was, now = _tops(this)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or this.new or this.gone or this.parent is not None:

@@ -65,7 +65,7 @@ COORDINATION: Final = (
 
 
 def after_failover(this: Rebalance, cause_of: Callable[[Rebalance], Finding]) -> Finding | None:
-    """Return the cause of a rebalance that began since the group was read from its log, and because of that."""
+    """Find the cause of a rebalance that the loading of the group began."""
     loaded = this.loaded
     if loaded is None or this.trigger.event not in ("member_joined", "member_rejoined"):
         return None
@@ -87,8 +87,7 @@ def after_failover(this: Rebalance, cause_of: Callable[[Rebalance], Finding]) ->
 
 
 def since_failover(this: Rebalance) -> Finding | None:
-    """Return the cause of a rebalance that a client began which had just lost its coordinator: it joined again, or
-    anew, and nothing else differs."""
+    """Find the cause of a rebalance by a client that had just lost its coordinator, and changed nothing else."""
     loaded = this.loaded_lately
     if loaded is None:
         return None
@@ -111,7 +110,7 @@ def since_failover(this: Rebalance) -> Finding | None:
 
 
 def _goes_on(this: Rebalance, before: Rebalance) -> bool:
-    """Tell whether the member that opened the round does again what it did when the coordinator went."""
+    """Tell whether the member repeats the request that its coordinator lost."""
     who, change = this.trigger.who, this.trigger.change or Change()
     if this.trigger.event == "member_rejoined":
         same = change.protocols_before == change.protocols_after
@@ -157,7 +156,6 @@ def converted(this: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def epoch_unexplained(_this: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return that the records do not say why the epoch rose."""
     fact = Evidence("epoch", f"it rose to {raised.epoch}, and no record of a member differs", raised.at_ms)
     unseen = Evidence("unknown", "brokers before 4.1 write nothing of the topics that they know")
     clause = "the epoch rose, and the records do not say why: topics that members subscribe to may have changed"

@@ -92,7 +92,6 @@ def round_joined(this: Rebalance, cause_of: Callable[[Rebalance], str]) -> Findi
 
 
 def _cause_before(earlier: Rebalance, cause_of: Callable[[Rebalance], str]) -> str:
-    """Return the cause of the previous round of a chain, without following a chain of crashes to its start."""
     if earlier.trigger.event == "member_joined" and earlier.returned is not None:
         return "CLIENT_RESET"
     return cause_of(earlier)
@@ -105,7 +104,7 @@ def _why_out(before: MemberRemoved | RequestFenced) -> str:
 
 
 def _initial_delay(this: Rebalance) -> Evidence:
-    """Return the wait of a group that was empty, which each member that comes prolongs (KIP-134)."""
+    """Return the initial delay of an empty group, which each further member extends (KIP-134)."""
     if this.join_ms is None:
         words = f"waits {limit(this.timeout_ms)} for more to come, and longer if some do"
     else:
@@ -115,7 +114,6 @@ def _initial_delay(this: Rebalance) -> Evidence:
 
 
 def static_replaced(this: Rebalance) -> Finding:
-    """Find the cause of a round that a returning static member opened."""
     begin, change = round_beginning(this), this.trigger.change or Change()
     clause = f"{begin.member} came back with its instance id, and the group could not go on as it was"
     fact = f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}"
@@ -145,10 +143,6 @@ RaiseCause = Callable[[EpochRebalance, EpochRaised], str]
 def _joined_anew(
     begin: Beginning, raised: EpochRaised, before: EpochRaised, why: str, fact: Evidence
 ) -> Finding | None:
-    """Find the return of a removed member; None after an orderly leave.
-
-    A watcher cannot tell a removal from a leave: after a leave a reset of the client is no more than likely.
-    """
     ago = seconds(raised.at_ms - before.at_ms)
     chain = Evidence("chained_to", f"epoch {before.epoch}", before.at_ms)
     if before.cause.event != "member_gone":
@@ -199,7 +193,7 @@ def seen_newcomers(this: SeenRebalance) -> list[Finding]:
 
 
 def _is_return(this: SeenRebalance) -> bool:
-    """Tell whether all who are new are clients of those who are gone: told with why those are gone."""
+    """Tell whether all new members are clients of departed ones."""
     gone = {(m.who.client_id, m.who.client_host) for m in this.gone}
     return bool(gone) and all((m.who.client_id, m.who.client_host) in gone for m in this.new)
 
@@ -224,7 +218,7 @@ def seen_restarts(this: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(this: SeenRebalance, restarted: Finding) -> Finding:
-    """Return what else gives a static member a new id: nothing else differs, and a restart alone makes no rebalance."""
+    """Return what else changes the id of a static member: a restart alone does not rebalance the group."""
     who = this.restarted[0][1].who
     clause = (
         f"static member {name_and_place(who)} has a new member id, and the group rebalanced, which a restart alone "

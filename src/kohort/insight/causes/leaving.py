@@ -66,12 +66,11 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
 def find_stop(
     who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
 ) -> Finding | None:
-    """Find out whether a member that left did so as its user no longer polled; None: it left in order, as far as is
-    known.
+    """Find out whether a member left because its application stopped polling; None for an orderly leave.
 
-    Its own words prove it. Without any it is concluded from commits: nothing moved on for as long as the user may take,
-    though records waited, and the connection stayed open. A client whose limit is its session timeout does not say what
-    its limit is (aiokafka), and none that hung up right after it left had stopped.
+    The client's own reason proves it. Without a reason, the commits imply it: no progress for as long as a poll may
+    take, while records waited and the connection stayed open. A client whose limit is its session timeout hides its
+    limit (aiokafka). A client that disconnects right after its leave had not stopped.
     """
     said = client_said(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -101,7 +100,7 @@ def find_stop(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return how long the member had committed nothing new, if that is so long that it cannot have polled in time."""
+    """Return the time without commit progress, if it exceeds what a polling member may take."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms
@@ -110,7 +109,7 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
 
 
 def client_said(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
-    """Return the fact of what the member's client had pushed of itself (KIP-714), if it had, and it says something."""
+    """Return what the client pushed about its polls (KIP-714)."""
     said = vitals and vitals.said
     if not said:
         return ()

@@ -86,14 +86,14 @@ SILENCE: Final = (
 
 
 def unheard(begin: Beginning) -> Finding:
-    """Return the end of a session of which the journal has no vitals: the coordinator had just taken over."""
+    """Return the end of a session without vitals: the coordinator had just taken over."""
     clause = f"{begin.member} was silent until its session ended"
     return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "its session ended"),))
 
 
 def find_silence_in(this: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Find why a member fell silent whose session ended with a rebalance, or during it: of one that was not heard since
-    its coordinator took over nothing is known."""
+    """Find why a session ended before or during a round; unknown for a member that the present coordinator never
+    heard."""
     loaded = this.loaded_lately
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
         return find_silence(who, vitals, expired_at_ms, this)
@@ -107,17 +107,17 @@ def find_silence_in(this: Rebalance, who: Who, vitals: Vitals, expired_at_ms: in
 
 
 class Aftermath(Protocol):
-    """What is known of members after they are out of the group."""
+    """Requests and joins after the departure of members."""
 
     @property
     def fenced(self) -> list[RequestFenced]: ...
     @property
     def back(self) -> dict[str, tuple[Who, int]]:
-        """Members, by their ids: as whom the same client joined anew, and when."""
+        """By id of a departed member: the member as which its client rejoined, and when."""
 
 
 def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath) -> Finding:
-    """Find why a member fell silent until its session ended: gone, frozen, short of time, or out of reach."""
+    """Find why a member was silent until its session ended: died, frozen, starved or unreachable."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
     back = next((f for f in after.fenced if f.who.member_id == who.member_id), None)
@@ -170,9 +170,9 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath)
 def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]) -> Finding | None:
     """Find out whether a member stopped its heartbeats because its application did not poll in time.
 
-    Some clients do not leave at ``max.poll.interval.ms``, they only fall silent: librdkafka under the consumer protocol
-    leaves once the application revokes its partitions, and a static member of Java's client keeps its place. Such a
-    member makes its last commit progress one poll interval before its last heartbeat.
+    Some clients do not leave at ``max.poll.interval.ms``: librdkafka under the consumer protocol leaves once the
+    application revokes its partitions, and a static member of Java's client keeps its place. The last commit progress
+    of such a member is one poll interval before its last heartbeat.
     """
     idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:
@@ -196,8 +196,7 @@ def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: It
 
 
 def _is_ours(vitals: Vitals, silent_ms: int) -> bool:
-    """Tell whether a session ended as the broker stood still for about a heartbeat or more: without that time the
-    member was not silent for too long, nor had it hung up before."""
+    """Tell whether a stall of the broker ended the session: without it, the member was not silent for too long."""
     closed_at_ms, stalled_at_ms = vitals.connection_closed_at_ms, vitals.stalled_at_ms or 0
     if closed_at_ms is not None and closed_at_ms < stalled_at_ms:
         return False

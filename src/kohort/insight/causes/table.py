@@ -22,5 +22,4 @@ REBALANCE_CAUSES: Final[Mapping[str, CauseEntry]] = {
 
 
 def advice_for(cause: str) -> str | None:
-    """Return the advice of a cause; None where nothing needs to be done."""
     return REBALANCE_CAUSES[cause].advice

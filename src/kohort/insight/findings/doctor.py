@@ -73,19 +73,18 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
-    """Return what the rules find in a group, the worst first."""
+    """Return the findings of a group, the worst first."""
     findings = [one for rule in RULES for one in rule(found)]
     findings += [*_left_unheard(found, rebalances or ()), *_refused(found, rebalances or ())]
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
 
 
 def is_bad(findings: Iterable[DoctorFinding]) -> bool:
-    """Tell whether any is a warning or worse."""
     return any(one.severity != "info" for one in findings)
 
 
 def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
-    """Partitions that are not as they should be, by what causes it; one finding for all that are alike."""
+    """Find partitions with a bad status, grouped by rule."""
     alike: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
         if one.status not in (None, "OK") or (one.status is None and one.blame == "no_members"):
@@ -115,7 +114,7 @@ def _rule_of(one: PartitionFinding) -> str:
 
 
 def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
-    """Records that were deleted unread, or are about to be; offsets that no log has."""
+    """Find unread records that retention deleted or soon will, and offsets outside of the log."""
     lost = [one for one in found.partitions if one.lost and one.lag]
     if lost:
         total = sum(one.lost for one in lost)
@@ -175,7 +174,7 @@ RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
 
 
 def _left_unheard(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Members that left because they did not poll in time, and never came back: alive, perhaps, and doing nothing."""
+    """Find members that left because they did not poll in time, and did not return."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
     came_after: set[tuple[str, str]] = set()
     told: set[tuple[str, str]] = set()
@@ -197,10 +196,7 @@ REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
 
 
 def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Find clients whose join was refused in this generation or in the last hour, and that are no members now.
-
-    The journal has one entry for each client in a generation, however often the client tries.
-    """
+    """Find clients with a refused join in this generation or in the last hour, that are no members now."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
     in_order = sorted(rebalances, key=lambda r: r.opened_at_ms)
     last_ms = max((this.opened_at_ms for this in in_order if this.end != "no_rebalance"), default=0)

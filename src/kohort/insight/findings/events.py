@@ -63,12 +63,11 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_events(entries: Iterable[JournalEntry]) -> list[EventFinding]:
-    """Return the entries as events, in their order."""
     return [event_finding(entry) for entry in entries]
 
 
 def event_finding(entry: JournalEntry) -> EventFinding:
-    """Return one entry as an event. A kind without a sentence of its own is named, and no more."""
+    """Return one entry as an event. An unknown kind has its name as sentence."""
     kind = str(entry.__struct_config__.tag)
     tell = SENTENCES.get(type(entry))
     who = _who(entry)
@@ -87,7 +86,6 @@ def event_finding(entry: JournalEntry) -> EventFinding:
 
 
 def _who(entry: JournalEntry) -> Who | None:
-    """Return whom an entry is about."""
     if isinstance(entry, RoundOpened):
         return entry.trigger.who
     if isinstance(entry, EpochRaised):
@@ -100,7 +98,6 @@ def _who(entry: JournalEntry) -> Who | None:
 
 
 def _generation(entry: JournalEntry) -> int | None:
-    """Return the generation, or epoch, that an entry is about."""
     for field in ("generation", "epoch", "from_generation"):
         number = getattr(entry, field, None)
         if isinstance(number, int):

@@ -62,12 +62,12 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_from_outside(entries: Sequence[JournalEntry]) -> bool:
-    """Tell whether a watcher alone tells of a group: what its coordinator refuses is not seen from the outside."""
+    """Tell whether all entries come from a watcher, which sees no refused request."""
     return all(entry.observed for entry in entries)
 
 
 class _Others:
-    """What the journal says besides: who was removed when, and who came under which instance id."""
+    """Removals of members, and the members of each instance id."""
 
     def __init__(self, entries: Iterable[JournalEntry]) -> None:
         self.removed: dict[tuple[str, str], list[tuple[int, MemberRemoved]]] = {}
@@ -82,12 +82,12 @@ class _Others:
                 self.instances.setdefault((entry.group, who.instance_id), {})[_identity(who)] = who
 
     def removal(self, request: RequestFenced, place: int) -> MemberRemoved | None:
-        """Return the last removal of the sender that came before its request."""
+        """Return the last removal of the sender before its request."""
         known = self.removed.get((request.group, request.who.member_id), [])
         return next((entry for at, entry in reversed(known) if at < place), None)
 
     def namesakes(self, request: RequestFenced) -> tuple[Who, ...]:
-        """Return others that gave the same instance id, one for each place that they came from."""
+        """Return other members with the same instance id, one per host."""
         who = request.who
         known = self.instances.get((request.group, who.instance_id or ""), {})
         found = {(other.client_host, other.client_id): other for name, other in known.items() if name != _identity(who)}
@@ -95,7 +95,7 @@ class _Others:
 
 
 def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
-    """Return refused requests grouped by member and error, those with the most first."""
+    """Return refused requests by member and error, the most frequent first."""
     senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):
@@ -115,7 +115,7 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
 
 
 def _identity(who: Who) -> str:
-    """Return what makes two requests those of one sender; who gave no member id is known by client and host."""
+    """Return the key of a sender: its member id, else client and host."""
     return who.member_id or f"\0{who.client_id}\0{who.client_host}\0{who.instance_id}"
 
 
@@ -149,7 +149,6 @@ def _finding(requests: list[RequestFenced], journal: _Others, place: int) -> Fen
 
 
 def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
-    """Return commits of somebody who is no member, which nobody could refuse: the same harm as a zombie's."""
     first, last = commits[0], commits[-1]
     back = sum(commit.backwards for commit in commits)
     api = "TxnOffsetCommit" if last.in_transaction else "OffsetCommit"
@@ -175,7 +174,6 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
 
 
 def _refused_joins(entries: Iterable[JournalEntry]) -> list[FencedFinding]:
-    """Find the clients that a group did not let in, one finding for each client and error."""
     clients: dict[tuple[str, str, str, str], list[MemberTurnedAway]] = {}
     for entry in entries:
         if isinstance(entry, MemberTurnedAway):

@@ -127,8 +127,11 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return what is found of the group that the youngest of ``snapshots`` shows; ``rebalances`` are those of its
-    journal, None where there is none. Raises ValueError without snapshots."""
+    """Return the finding of the group of the newest snapshot; ``rebalances``: those of its journal, None without
+    one.
+
+    Raises ValueError without snapshots.
+    """
     told = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
     last = max(told, key=lambda r: r.opened_at_ms, default=None)
     since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
@@ -177,7 +180,7 @@ def find_group(
 
 
 def _generation(rebalances: Sequence[RebalanceFinding]) -> int | None:
-    """Return the generation of a classic group, of which its journal alone tells."""
+    """Return the generation of a classic group, which only its journal has."""
     made = [r for r in rebalances if r.generation is not None and r.end != "no_rebalance" and r.protocol == "classic"]
     return max(made, key=lambda r: r.opened_at_ms).generation if made else None
 
@@ -187,7 +190,7 @@ def _stable_share(recent: Sequence[RebalanceFinding]) -> float:
 
 
 def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
-    """Return the group in one sentence: state, members, how much of it is owned, lag, and the reason of its health."""
+    """Return one sentence: state, members, owned partitions, lag and health."""
     now, total = lag.now, lag.total
     mine = [one for one in lag.partitions if one.counts]
     parts = [f"{printable(now.group)} is {printable(now.state) or 'in a state that was not told'}"]
@@ -207,19 +210,16 @@ def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
 
 
 def waited_text(total: LagSum) -> str:
-    """Return for how long the next record has waited, as people read it."""
     return f"{'' if total.time_complete else 'at least '}{seconds(total.time_ms or 0)}"
 
 
 def ref_of(member: MemberSnapshot) -> MemberRef:
-    """Return a member of a snapshot as findings name it."""
     return MemberRef(
         member_id=member.member_id, client_id=member.client_id, host=member.host, instance_id=member.instance_id
     )
 
 
 def name_of_ref(who: MemberRef) -> str:
-    """Return the name of a member as people know it."""
     return name_of(Who(who.member_id, who.client_id, who.host, who.instance_id))
 
 

@@ -146,17 +146,14 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def member_ref(who: Who) -> MemberRef:
-    """Return a member of the journal as findings name it."""
     return MemberRef(
         member_id=who.member_id, client_id=who.client_id, host=who.client_host, instance_id=who.instance_id
     )
 
 
 def evidence_finding(fact: Evidence) -> EvidenceFinding:
-    """Return a fact as findings give it."""
     return EvidenceFinding(kind=fact.kind, value=fact.value, at_ms=fact.at_ms)
 
 
 def name_of_member(member: MemberRef) -> str:
-    """Return the name of a member as findings know it."""
     return name_of(Who(member.member_id, member.client_id, member.host, member.instance_id))

@@ -176,7 +176,6 @@ def event_finding(this: GroupEvent | Takeover) -> RebalanceFinding:
 
 
 def _seen_trigger(this: SeenRebalance) -> MemberRef | None:
-    """Return the one member that departed, or else joined; None for several, of which a watcher cannot choose one."""
     for changed in (this.gone, this.new, tuple(after for _, after in this.restarted)):
         if changed:
             return member_ref(changed[0].who) if len(changed) == 1 else None
@@ -190,7 +189,6 @@ def _before(this: EpochRebalance) -> tuple[MemberRef, ...]:
 
 
 def _removed(this: Rebalance) -> dict[str, str]:
-    """Return how members departed, by id, without those that had not joined yet."""
     hung_up = {entry.who.member_id: entry for entry in this.disconnected}
     members = [r for r in this.removed if r.vitals is not None]
     return {r.who.member_id: parting_of_removed(r, hung_up.get(r.who.member_id)).how for r in members}
@@ -204,7 +202,6 @@ def _gone(this: EpochRebalance) -> dict[str, str]:
 
 
 def _with_cause(cause: str, who: Who | None, gone: dict[str, str]) -> dict[str, str]:
-    """Return how members departed; for the trigger, as its cause implies: not every leave is voluntary."""
     how = SEEN.get(cause)
     if who is None or how is None or gone.get(who.member_id) not in ("left", "gone"):
         return gone
@@ -274,7 +271,6 @@ def _classic_moves(this: Rebalance) -> tuple[MoveFinding, ...]:
 def _with_costs(
     moves: Sequence[MoveFinding], resumed: Iterable[PartitionsResumed], fenced: Iterable[RequestFenced]
 ) -> tuple[MoveFinding, ...]:
-    """Add lag before and after, and records read again, to the moves whose new owners fetch."""
     starts: dict[tuple[str, int], ResumedPartition] = {}
     for entry in resumed:
         for p in entry.partitions:

@@ -94,7 +94,7 @@ class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, until_ms: int) -> TimelineFinding:
-    """Return who had what from ``from_ms`` to ``until_ms``, by the entries of one group in the order of the journal."""
+    """Return the assignments from ``from_ms`` to ``until_ms``; ``entries`` of one group are in journal order."""
     drawing = _Lanes(from_ms, entries)
     for entry in entries:
         if entry.at_ms <= until_ms:
@@ -111,7 +111,7 @@ def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, 
 
 
 def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_ms: int) -> tuple[ColumnFinding, ...]:
-    """Return the columns: what was before the first rebalance of the time, if anything was, and one for each."""
+    """Return one column per rebalance, and one for the time before the first."""
     within = [r for r in rebalances if r.opened_at_ms >= from_ms]
     before = [r for r in rebalances if r.opened_at_ms < from_ms]
     begin_ms = max(from_ms, first_ms or from_ms)
@@ -163,7 +163,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """Note that nothing had been heard of it, if so: since it was away, or since its last sign of life."""
+        """End a silence that began with a static leave or with the last sign of life."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:
@@ -176,8 +176,6 @@ def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> Spell
 
 
 class _Lanes:
-    """The lanes while the journal is read."""
-
     def __init__(self, from_ms: int, entries: Sequence[JournalEntry]) -> None:
         self.lanes: dict[str, _Lane] = {}
         self.first_ms: int | None = None
@@ -187,7 +185,6 @@ class _Lanes:
         self._seen = partings_seen(entries)
 
     def take(self, entry: JournalEntry) -> None:
-        """Take the next entry."""
         if isinstance(entry, RequestFenced):
             self._mark(entry.who, entry.at_ms, "fenced", f"{entry.api}: {entry.error}")
             return
@@ -219,7 +216,6 @@ class _Lanes:
         self._compare(holding, entry.at_ms)
 
     def _come_and_go(self, entry: JournalEntry) -> None:
-        """Take an entry of a member that keeps its place."""
         if isinstance(entry, StaticReplaced):
             self._mark(entry.who, entry.at_ms, "replaced", "came back under a new id")
         if isinstance(entry, StaticReplaced | MemberReconciled) and (lane := self.lanes.get(_key(entry.who))):
@@ -229,8 +225,7 @@ class _Lanes:
             self._mark(entry.who, entry.at_ms, "away", AWAY)
 
     def _part(self, who: Who, at_ms: int, parting: Parting | None) -> None:
-        """Note that a member went, and since when nothing had been heard of it; a static one that only has another id
-        did not."""
+        """Mark a departure and the silence before it; a static member with a new id has not departed."""
         if parting is None:
             return
         self._mark(who, at_ms, "left" if parting.by_itself else "removed", parting.text, parting.how)
@@ -239,7 +234,6 @@ class _Lanes:
             lane.end_silence(parting.silent_since_ms, at_ms, parting.text, self._from_ms)
 
     def _compare(self, holding: Holding, at_ms: int) -> None:
-        """End the spells of those who have something else now, and begin others."""
         if holding and self.first_ms is None:
             self.first_ms = at_ms
         for key, lane in self.lanes.items():

@@ -44,11 +44,10 @@ REJOIN_MS: Final = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """What is known of a member that is gone.
+    """What a watcher knows of a departed member, which was out of the group by ``out_by_ms``.
 
-    It was out of the group by ``out_by_ms``; ``was_waited_for`` if it was still a member while the group rebalanced,
-    ``round_ms`` are bounds of how long that took. ``back`` is a new member of the same client id and host, which came
-    ``back_after_ms`` later, ``alike`` how many others have them, too.
+    ``was_waited_for``: still a member while the group rebalanced; ``round_ms``: bounds of that duration; ``back``: a
+    new member of the same client id and host, ``back_after_ms`` later; ``alike``: others with the same ones.
     """
 
     who: Who
@@ -66,22 +65,21 @@ class Departure:
 
     @property
     def sign_ms(self) -> int:
-        """The last sign of life."""
         return max(self.signs.since_ms, self.signs.last_commit_ms or self.signs.since_ms)
 
     @property
     def silent_ms(self) -> int:
-        """How long it can have been silent at most when it was out."""
+        """Upper bound of its silence."""
         return max(0, self.out_by_ms - self.sign_ms)
 
     @property
     def idle_ms(self) -> int:
-        """For how long no commit had moved forward when it was out, since it joined at most."""
+        """Time without commit progress, since its join at most."""
         return max(0, self.out_by_ms - max(self.signs.since_ms, self.signs.last_progress_ms or self.signs.since_ms))
 
 
 def find_departure(this: Departure) -> Finding:
-    """Return why the member is gone: by what its silence excludes, then by what fits."""
+    """Find the cause: exclude by the silence, then choose what fits."""
     session_ms, poll_ms = this.signs.session_timeout_ms, this.signs.rebalance_timeout_ms
     if this.revoking_since_ms is not None and poll_ms is not None:
         waited_ms = this.out_by_ms - this.revoking_since_ms
@@ -100,13 +98,13 @@ def find_departure(this: Departure) -> Finding:
 
 
 def _lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -> bool:
-    """Tell whether a round lasted for about a timeout: it may have, and was seen for most of it."""
+    """Tell whether a round may have lasted a timeout, and was seen for two thirds of it."""
     shortest, longest = round_ms
     return longest is not None and longest >= timeout_ms and shortest is not None and shortest >= timeout_ms * 2 // 3
 
 
 def _not_polled(this: Departure, poll_ms: int) -> bool:
-    """Tell whether it may have gone because its user did not poll: silent for as long as that takes, then back."""
+    """Tell whether the silence fits a missed poll, and the client returned."""
     # aiokafka sends its session timeout as both: then an end of the session explains as much.
     if this.back is None or poll_ms <= (this.signs.session_timeout_ms or 0) or this.signs.last_commit_ms is None:
         return False
@@ -114,16 +112,15 @@ def _not_polled(this: Departure, poll_ms: int) -> bool:
 
 
 def _cannot_have_expired(this: Departure, session_ms: int) -> bool:
-    """Tell whether it was out before its session can have ended. A request of its own begins that anew; a commit does
-    only in classic groups, and not in a transaction: but who commits heartbeats, too, each third of it or sooner."""
+    """Tell whether the session cannot have ended yet. Each request restarts it; a commit only in classic groups, not
+    in a transaction. But a committing client also sends heartbeats, each third of a session."""
     if this.out_by_ms - this.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
         return True
     return this.signs.last_commit_ms is not None and this.silent_ms < session_ms * 2 // 3
 
 
 def _fits(this: Departure, session_ms: int) -> bool:
-    """Tell whether it was out about when its session must have ended: of one that commits, or a static one, which
-    seldom leaves. One that never commits may have been well for long."""
+    """Tell whether the departure fits the end of the session, of a committing or a static member."""
     if this.signs.last_commit_ms is None and this.who.instance_id is None:
         return False
     if this.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not this.is_modern:
@@ -241,7 +238,7 @@ def _facts(this: Departure) -> tuple[Evidence, ...]:
 
 
 def find_gone(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Infer why a member is gone: its records end in the same way whether it left or was put out."""
+    """Infer the cause of a departure from a consumer group, whose records end alike for a leave and a removal."""
     cause, first = raised.cause, raised is this.raises[0]
     if cause.who is None:  # a journal that was not written so
         return Finding("MEMBER_GONE", "low", "a member is gone", (Evidence("gone", "a member", raised.at_ms),))

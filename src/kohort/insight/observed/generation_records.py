@@ -35,7 +35,7 @@ LOOKS_KEPT: Final = 15
 
 
 class Look(NamedTuple):
-    """When it began and by when it was over, and the groups that did not stand still, or were not to be seen."""
+    """One poll of all groups: start, end, and those rebalancing or missing."""
 
     asked_ms: int
     until_ms: int
@@ -43,8 +43,7 @@ class Look(NamedTuple):
 
 
 class RoundBounds(NamedTuple):
-    """When a group was last seen not to rebalance before a generation, when it first was seen to, and its members then;
-    by the coordinator's clock."""
+    """Last poll before a round, first poll within it, and the members then; on the coordinator's clock."""
 
     settled_ms: int | None = None
     rebalancing_ms: int | None = None
@@ -55,7 +54,7 @@ UNSEEN: Final = RoundBounds()
 
 
 class LooksKept:
-    """The last looks, and the groups that have a round which was seen."""
+    """The last polls, and the groups with an observed round."""
 
     def __init__(self) -> None:
         self._looks: deque[Look] = deque(maxlen=LOOKS_KEPT)
@@ -64,8 +63,7 @@ class LooksKept:
     def add(
         self, states: Mapping[str, str], asked_ms: int, until_ms: int, groups: Mapping[str, WatchedGroup]
     ) -> list[str]:
-        """Take the states of groups as they were at some time from ``asked_ms`` to ``until_ms``; return the groups that
-        were not seen to rebalance before."""
+        """Take polled states; return the groups that began to rebalance."""
         rebalancing = {name for name, state in states.items() if state in REBALANCING}
         unsettled = rebalancing | (groups.keys() - states.keys())
         begun = []
@@ -86,18 +84,14 @@ class LooksKept:
         return begun
 
     def know(self, name: str) -> None:
-        """Go on with a group whose round was seen by an earlier watcher."""
+        """Continue with a group whose round an earlier watcher observed."""
         self._rounds.add(name)
 
     def _last_settled(self, name: str) -> int | None:
         return next((look.asked_ms for look in reversed(self._looks) if name not in look.unsettled), None)
 
     def bounds(self, group: WatchedGroup, before: GenerationSeen, after: GenerationSeen, late_ms: int) -> RoundBounds:
-        """Return what was seen of the round that ended with ``after``, and keep what is of the next one.
-
-        ``late_ms`` is how much later than its time stamp a record of the group is read: at least the difference of the
-        clocks.
-        """
+        """Return the bounds of the round that ended with ``after``. ``late_ms``: lateness of the group's records."""
         done_ms = (after.at_ms if after.joined_ms is None else after.joined_ms) + late_ms
         settled_ms = next(
             (x.asked_ms for x in reversed(self._looks) if x.until_ms <= done_ms and group.group not in x.unsettled),
@@ -120,7 +114,7 @@ BASELINE_MS: Final = 3_600_000
 
 
 class GenerationRecords:
-    """Takes records of classic groups, with the looks that were taken meanwhile."""
+    """Converts records of classic groups, with the polls of the same time."""
 
     def __init__(self, looks: LooksKept) -> None:
         self._looks = looks
@@ -133,8 +127,6 @@ class GenerationRecords:
         leader_epoch: int,
         late_ms: int | None,
     ) -> list[JournalEntry]:
-        """Take what was written of a classic group, and return the entries that it makes. ``late_ms`` is how late its
-        records come, None where that is not known."""
         before = group.seen
         if value is None:
             return _ended(group, before, at_ms)
@@ -171,14 +163,13 @@ def _with_bounds(seen: GenerationSeen, bounds: RoundBounds) -> GenerationSeen:
 
 
 def _with_baseline(before: GenerationSeen | None, seen: GenerationSeen) -> GenerationSeen:
-    """Return the entry of a generation, with the one before where that is long ago."""
     if before is None or seen.at_ms - before.at_ms < BASELINE_MS:
         return seen
     return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
 
 
 def loaded_anew(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
-    """Return that another coordinator has read a classic group with members, as its first record by that one tells."""
+    """Return the entry of a coordinator that loaded a classic group with members, shown by its first record."""
     seen = group.seen
     if seen is None or not seen.members:
         return []
@@ -187,7 +178,7 @@ def loaded_anew(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
 
 
 def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
-    """Return what the end of a group tells: one with members cannot be deleted, and goes on as a modern one."""
+    """Return the entries of a tombstone: a group with members is not deleted, but converted."""
     group.seen = None
     if before is None:
         return []
@@ -198,8 +189,7 @@ def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> li
 
 
 def _rewritten(before: GenerationSeen, seen: GenerationSeen) -> list[JournalEntry]:
-    """Return what the same generation, written again, tells: a static member that was replaced without a rebalance
-    (KIP-345), or a coordinator that took it over."""
+    """Return the entries of a rewritten generation: a static replacement (KIP-345), or a new coordinator."""
     known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
     replaced = [
         (m.who, known[m.who.instance_id])
@@ -267,7 +257,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
 
 
 def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> SignsOfLife:
-    """Return what was seen of a member in the generation that ends; a commit is of whoever has the partition."""
+    """Return the signs of life of a member in the generation that ends; a commit belongs to the partition's owner."""
     slots = (
         slot
         for topic, partitions in (member.partitions or {}).items()
@@ -286,7 +276,7 @@ def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> S
 
 
 def last_commits(slots: Iterable[CommitSeen], since_ms: int) -> tuple[int | None, int | None]:
-    """Return when any of these was last committed, and last moved forward, since ``since_ms``."""
+    """Return the times of the last commit and of the last progress since ``since_ms``."""
     last_ms = progress_ms = None
     for slot in slots:
         if slot.at_ms >= since_ms and (last_ms is None or slot.at_ms > last_ms):

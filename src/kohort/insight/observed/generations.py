@@ -25,7 +25,7 @@ Bounds = tuple[int | None, int | None]
 
 @dataclass(slots=True)
 class SeenRebalance:
-    """What lies between two generations of a group, or before the first that was seen (``before`` is None then)."""
+    """The difference of two generations of a group; ``before`` is None for the first one."""
 
     before: GenerationSeen | None
     after: GenerationSeen
@@ -52,47 +52,43 @@ class SeenRebalance:
         return self.after.group
 
     def fact(self, kind: str, value: str) -> Evidence:
-        """Return a fact of the time of the later generation."""
         return Evidence(kind, value, self.after.at_ms)
 
     @property
     def departures(self) -> tuple[Finding, ...]:
-        """Why each of those who are gone is gone."""
         return tuple(find_departure(one) for one in self.departed)
 
     @property
     def opened_at_ms(self) -> int:
-        """The latest time at which it can have begun."""
+        """Upper bound of the start."""
         at_ms = self.after.at_ms if self.after.joined_ms is None else self.after.joined_ms
         seen_ms = self.after.rebalancing_seen_ms
         return at_ms if seen_ms is None else min(at_ms, seen_ms)
 
     @property
     def join_ms(self) -> Bounds:
-        """How long the join phase took: at least, at most."""
+        """Bounds of the join phase."""
         return join_bounds(self.after)
 
     @property
     def assign_ms(self) -> int | None:
-        """From the end of the join phase to the leader's assignment on the log: both are in the record."""
+        """From the end of the join phase to the assignment on the log."""
         if self.after.joined_ms is None or not self.after.members:
             return None
         return self.after.at_ms - self.after.joined_ms
 
     @property
     def not_written(self) -> int:
-        """How many generations between the two were not written, or not seen."""
+        """Number of generations between the two."""
         return 0 if self.before is None else max(0, self.after.generation - self.before.generation - 1)
 
     @property
     def coordinator_moved(self) -> bool:
-        """Whether the partition of ``__consumer_offsets`` has another leader epoch than before."""
         return self.before is not None and -1 < self.before.leader_epoch < self.after.leader_epoch
 
     @property
     def coordinator_moved_lately(self) -> bool:
-        """Whether that was a short while before, and who is gone had not found the next one: it was read by another,
-        or members had committed until then."""
+        """Whether the departed members had not found the new coordinator yet."""
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
         since_ms = self.after.at_ms - LATELY_MS
@@ -101,7 +97,6 @@ class SeenRebalance:
 
 
 def join_bounds(after: GenerationSeen) -> Bounds:
-    """Return how long the join phase of a generation took: at least, at most; None is unknown."""
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     seen_ms, settled_ms = after.rebalancing_seen_ms, after.settled_seen_ms
     shortest = None if seen_ms is None else max(0, done_ms - seen_ms)
@@ -110,8 +105,7 @@ def join_bounds(after: GenerationSeen) -> Bounds:
 
 
 def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
-    """Return the rebalances of classic groups that ``entries``, in the order of the journal, tell of by generations
-    seen; of all their groups, in that order."""
+    """Return the rebalances of classic groups in the entries of a watcher, in their order."""
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
@@ -184,7 +178,7 @@ class _History:
         return found
 
     def _parent(self, found: SeenRebalance) -> int | None:
-        """Return the generation that withheld partitions so that this one could give them out (KIP-429)."""
+        """Return the generation that withheld partitions for this one (KIP-429)."""
         before, latest = found.before, self.latest
         if before is None or latest is None or latest.after is not before or found.new or found.gone:
             return None
@@ -197,8 +191,7 @@ class _History:
         return before.generation if withheld & given else None
 
     def _returned(self, found: SeenRebalance) -> tuple[Who, str, int] | None:
-        """Return the latest member that went and whose client, by id and host, now joins anew; it is back from now
-        on."""
+        """Return the last departed member whose client, by id and host, rejoins."""
         known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
         came = {_client(m.who): m.who for m in found.new if m.who.client_id and _client(m.who) not in known}
         returned = None
@@ -212,7 +205,6 @@ class _History:
 
 
 def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:
-    """Return what is known of a member that is gone."""
     after, who = found.after, member.who
     signs = next((s for s in after.signs if s.member_id == who.member_id), None)
     if signs is None:  # a journal that was not written so: nothing is known, and nothing excluded
@@ -241,7 +233,7 @@ def _client(who: Who) -> tuple[str, str]:
 
 
 def moves_between(before: GenerationSeen, after: GenerationSeen, same: dict[str, str]) -> tuple[Move, ...]:
-    """Return the partitions that changed hands; ``same`` are ids of now with the ids that they had before."""
+    """Return the moved partitions; ``same``: present ids by earlier ids of static members."""
     was, now = owners(before), owners(after)
     if was is None or now is None:
         return ()
@@ -254,7 +246,7 @@ def moves_between(before: GenerationSeen, after: GenerationSeen, same: dict[str,
 
 
 def owners(generation: GenerationSeen) -> dict[tuple[str, int], str] | None:
-    """Return who has which partition; None where some assignment could not be read."""
+    """Return the owner of each partition; None with an unreadable assignment."""
     found: dict[tuple[str, int], str] = {}
     for member in generation.members:
         if member.partitions is None:

@@ -55,7 +55,7 @@ Planned = dict[str, dict[int, str]]
 
 
 def said(before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetadataValue, at_ms: int) -> WatchedMember:
-    """Return a member with what it says of itself now."""
+    """Update a member from its record."""
     topics = tuple(sorted(set(value.subscribed_topic_names)))
     after = WatchedMember(who, joined_ms=at_ms, heard_ms=at_ms) if before is None else before
     return msgspec.structs.replace(
@@ -70,7 +70,7 @@ def said(before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetad
 
 
 def resolve(group: WatchedModernGroup, record: RegexResolved) -> None:
-    """Take the topics that an expression matches now."""
+    """Update the topics of a regular expression."""
     before = group.regexes.get(record.regex)
     if record.value is None:
         group.regexes.pop(record.regex, None)
@@ -82,7 +82,7 @@ def resolve(group: WatchedModernGroup, record: RegexResolved) -> None:
 
 
 def cause_of(group: WatchedModernGroup, other_topics: bool) -> EpochCause:
-    """Return why the epoch rose, by what was written since it rose before."""
+    """Return why the epoch rose, from the records since the last raise."""
     if group.gone:
         (who, signs), *others = group.gone
         return EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
@@ -103,28 +103,24 @@ def cause_of(group: WatchedModernGroup, other_topics: bool) -> EpochCause:
 
 
 def forget_changes(group: WatchedModernGroup) -> None:
-    """Begin anew: what was written until now has its epoch."""
     group.joined, group.gone, group.subscribed, group.preferred, group.resolved = [], [], [], [], []
 
 
 def release(group: WatchedModernGroup, member: WatchedMember, at_ms: int) -> None:
-    """Take what a member that is gone had as nobody's from now on."""
     for topic, partition in held(member):
         group.released.setdefault(topic, {})[partition] = at_ms
 
 
 def held(member: WatchedMember) -> set[Place]:
-    """Return what nobody else may have: what the member has, and what it has not yet given up."""
+    """Return assigned partitions and pending revocations."""
     return flat(member.assigned) | flat(member.pending)
 
 
 def flat(ids: Ids) -> set[Place]:
-    """Return partitions one by one."""
     return {(topic, partition) for topic, partitions in ids.items() for partition in partitions}
 
 
 def by_topic(places: Iterable[Place]) -> Ids:
-    """Return partitions by topic id."""
     found: Ids = {}
     for topic, partition in sorted(places):
         found.setdefault(topic, []).append(partition)
@@ -132,7 +128,6 @@ def by_topic(places: Iterable[Place]) -> Ids:
 
 
 def ids_of(told: Iterable[TargetTopicPartition] | Iterable[CurrentTopicPartitions]) -> Ids:
-    """Return partitions as a record has them, by topic id."""
     found: Ids = {}
     for one in told:
         found.setdefault(one.topic_id.hex(), []).extend(one.partitions)
@@ -140,7 +135,7 @@ def ids_of(told: Iterable[TargetTopicPartition] | Iterable[CurrentTopicPartition
 
 
 def planned(group: WatchedModernGroup) -> Planned:
-    """Return whose each partition is to be, by the shares of the target that are written."""
+    """Return the owner of each partition in the target."""
     found: Planned = {}
     for member_id, target in group.targets.items():
         for topic, partitions in target.items():
@@ -149,7 +144,7 @@ def planned(group: WatchedModernGroup) -> Planned:
 
 
 def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | None, str | None]]]:
-    """Return the partitions that are to be somebody else's: whose they were to be, and are to be now."""
+    """Return the partitions with another owner in the target, with both owners."""
     places = {(topic, p) for told in (before, after) for topic, of in told.items() for p in of}
     ends = ((place, (_owner(before, place), _owner(after, place))) for place in sorted(places))
     return [(place, (was, now)) for place, (was, now) in ends if was != now]
@@ -168,14 +163,13 @@ AWAY_EPOCH: Final = -2
 
 
 class ModernRecords:
-    """Takes records of modern groups, and knows what is not in them: names of topics, the session timeout."""
+    """Converts records of consumer groups; topic names and session timeouts come from elsewhere."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
         self.session_timeouts: dict[str, int | None] = {}
 
     def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> list[JournalEntry]:
-        """Take a record that was written at ``at_ms``, and return the entries that it makes."""
         group = watched.modern
         if group is None:
             if record.value is None:
@@ -200,7 +194,7 @@ class ModernRecords:
         return []
 
     def settle(self, watched: WatchedGroup, at_ms: int) -> list[JournalEntry]:
-        """Return how a group stands whose beginning was not read: from here on its steps are told."""
+        """Return the state of a group whose first records are missing; later entries are steps from it."""
         group = watched.modern
         if group is None or group.is_whole:
             return []
@@ -210,7 +204,6 @@ class ModernRecords:
         return [self._stands(watched, group, group.epoch or 0, at_ms)]
 
     def _stands(self, watched: WatchedGroup, group: WatchedModernGroup, epoch: int, at_ms: int) -> GroupLoaded:
-        """Return how a group stands: for whoever reads from here on."""
         group.baseline_ms = at_ms
         return GroupLoaded(
             at_ms=at_ms,
@@ -307,8 +300,7 @@ class ModernRecords:
         return [raised]
 
     def _converted(self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int) -> GroupConverted:
-        """Return that a classic group goes on as this one: the epoch that is written first was its generation, and its
-        members are those that are written before that."""
+        """Return the conversion of a classic group: its first epoch was its generation."""
         forget_changes(group)
         return GroupConverted(
             at_ms=at_ms,
@@ -406,7 +398,6 @@ class ModernRecords:
         return GivenPartition(self._name(topic), partition, None if released_ms is None else at_ms - released_ms)
 
     def _awaited(self, group: WatchedModernGroup, member: WatchedMember) -> tuple[AwaitedPartition, ...]:
-        """Return what the member is to have, and somebody else still has."""
         if STATES.get(member.state) != "unreleased_partitions":
             return ()
         member_id = member.who.member_id

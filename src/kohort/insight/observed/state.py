@@ -66,12 +66,12 @@ class WatchedModernGroup(msgspec.Struct):
 
     @property
     def is_told(self) -> bool:
-        """Whether what changes can be told as a step from what was before."""
+        """Whether changes are steps from a known state."""
         return self.is_whole and self.epoch is not None
 
 
 class RoundSeen(msgspec.Struct):
-    """A round of a classic group that looks found under way; by the clock of whoever looked."""
+    """An observed round of a classic group, on the clock of the watcher."""
 
     asked_ms: int
     until_ms: int
@@ -85,7 +85,7 @@ class RoundSeen(msgspec.Struct):
 
 
 class WatchedGroup(msgspec.Struct):
-    """One group, as far as its records were read."""
+    """A group, from the records read so far."""
 
     group: str
     seen: GenerationSeen | None = None
@@ -102,5 +102,4 @@ class WatchedGroup(msgspec.Struct):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is known that would be missed."""
         return self.seen is None and self.modern is None and self.converting is None and not self.commits

@@ -26,14 +26,14 @@ MAX_COMMITS: Final = 500_000
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """How much is remembered of a cluster: groups, and partitions that groups have committed, all together."""
+    """Bounds on remembered groups, and on their committed partitions together."""
 
     groups: int = MAX_GROUPS
     commits: int = MAX_COMMITS
 
 
 class CommitKept(NamedTuple):
-    """The last commit of a partition, as it is kept; ``seen`` is None where there is none any more."""
+    """The last commit of a partition; ``seen``: None if deleted."""
 
     group: str
     topic: str
@@ -42,14 +42,14 @@ class CommitKept(NamedTuple):
 
 
 class ChangedState(NamedTuple):
-    """What is to be kept since it was asked last: of groups (None: it is gone), and of commits."""
+    """State changed since the last call: of groups (None: deleted), and of commits."""
 
     groups: dict[str, bytes | None]
     commits: list[CommitKept]
 
 
 class ObservedGroups:
-    """All groups of a cluster, as far as their records were read."""
+    """All groups of a cluster, from the records read so far."""
 
     def __init__(self, limits: WatchLimits | None = None) -> None:
         self._limits = limits or WatchLimits()
@@ -66,15 +66,14 @@ class ObservedGroups:
         """Records of groups and partitions beyond the limits."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
-        """Take the names of topics by their ids; what has no name is told by its id, in hexadecimal."""
+        """Take topic names by id; a topic without a name appears by its id, in hexadecimal."""
         self._modern.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
     def knows(self, group: str) -> bool:
-        """Tell whether anything is remembered of a group."""
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the ids of topics in a record of what members have, or are to have, that have no name yet."""
+        """Return the ids without a name in a record of an assignment or target."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -89,7 +88,7 @@ class ObservedGroups:
         return {topic_id for topic_id in found if topic_id.hex() not in self._modern.names}
 
     def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
-        """Take the session timeout of a modern group, which is an option of its own and in no record."""
+        """Take the session timeout of a consumer group, which no record holds."""
         if group in self._modern.session_timeouts or len(self._modern.session_timeouts) < self._limits.groups:
             self._modern.session_timeouts[group] = timeout_ms
 
@@ -101,10 +100,10 @@ class ObservedGroups:
         leader_epoch: int = -1,
         late_ms: int | None = None,
     ) -> list[JournalEntry]:
-        """Take the next record, written at ``at_ms``, and return what it tells; mostly nothing, since most commit.
+        """Take the next record, written at ``at_ms``, and return its entries: none for most commits.
 
-        ``late_ms`` is how much later records of its partition are read than they are written, by their time stamps and
-        this machine's clock; None where that is not known, and looks cannot be compared with them.
+        ``late_ms``: lateness of records of its partition, by their timestamps and this machine's clock; None if
+        unknown, and polls cannot be compared with records.
         """
         try:
             record = None if key is None else parse_record(key, value)
@@ -168,17 +167,16 @@ class ObservedGroups:
         self._committed.add((record.group_id, record.topic, record.partition))
 
     def saw_states(self, states: Mapping[str, str], asked_ms: int, until_ms: int) -> list[str]:
-        """Take the states of groups, by their ids, as they were at some time from ``asked_ms`` to ``until_ms``, by this
-        machine's clock.
+        """Take polled states, valid at a time from ``asked_ms`` to ``until_ms`` on this machine's clock.
 
-        Returns the groups that have begun to rebalance since they were last seen: describe them, and say so.
+        Returns the groups that began to rebalance: describe them, and call ``saw_members``.
         """
         begun = self._looks.add(states, asked_ms, until_ms, self._groups)
         self._dirty.update(begun)
         return begun
 
     def saw_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
-        """Take the members that a classic group had by ``until_ms``, while its generation was not yet formed."""
+        """Take the members of a classic group by ``until_ms``, during its join phase."""
         group = self._groups.get(name)
         found = None if group is None else group.round
         if found is not None and found.present is None and state == "PreparingRebalance":
@@ -186,8 +184,7 @@ class ObservedGroups:
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
-        """Say that all records up to now were read: return how the modern groups stand whose beginning is not in the
-        log any more, from where on their steps are told."""
+        """Return the states of consumer groups whose first records are missing: all records are read."""
         entries: list[JournalEntry] = []
         for group in self._groups.values():
             found = self._modern.settle(group, at_ms)
@@ -197,7 +194,6 @@ class ObservedGroups:
         return entries
 
     def take_changed(self) -> ChangedState:
-        """Return what is to be kept of groups and of commits that have changed since this was asked last."""
         groups = {name: self._kept(name) for name in self._dirty}
         commits = [CommitKept(*place, self._last_commit(*place)) for place in self._committed]
         self._dirty.clear()
@@ -213,7 +209,7 @@ class ObservedGroups:
         return None if group is None else group.commits.get(topic, {}).get(partition)
 
     def restore(self, groups: Iterable[bytes], commits: Iterable[CommitKept] = ()) -> None:
-        """Go on from what was kept. Raises ValueError for what was not kept by this version."""
+        """Restore persisted state. Raises ValueError for the state of another version."""
         for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)
@@ -230,5 +226,5 @@ class ObservedGroups:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many groups, and how many committed partitions, are remembered."""
+        """Numbers of remembered groups and of committed partitions."""
         return len(self._groups), self._commits

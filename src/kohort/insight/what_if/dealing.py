@@ -21,15 +21,14 @@ MOST_ROUNDS: Final = 10
 
 
 class DealingWay(NamedTuple):
-    """Who deals: an assignor of the group's leader, or one of the coordinator (``modern``)."""
+    """An assignor of the group's leader, or of the coordinator (``modern``)."""
 
     assignor: str
     modern: bool
 
 
 class ReadTopics(NamedTuple):
-    """The topics of a group: partition counts; ids where they are known (modern assignors sort by them); the racks of
-    each partition's replicas, where brokers have any."""
+    """Topics of a group: partition counts, known ids (for the order of server-side assignors), racks of replicas."""
 
     counts: Mapping[str, int]
     ids: Mapping[str, bytes]
@@ -37,14 +36,14 @@ class ReadTopics(NamedTuple):
 
 
 class SettledGroup(NamedTuple):
-    """The members with what they own in the end, and after how many rounds."""
+    """Members with their final assignment, and the number of rounds."""
 
     members: list[WhatIfMember]
     rounds: int
 
 
 def classic_assignor(name: str) -> Assignor:
-    """Return the assignor of clients of this name. Raises UsageError for one that is not known."""
+    """Return an assignor by name. Raises UsageError for an unknown one."""
     known = ASSIGNORS | EXTRAS
     if name not in known:
         raise UsageError(f"assignor {name!r} is not one of classic groups that kohort knows: {', '.join(known)}")
@@ -52,12 +51,11 @@ def classic_assignor(name: str) -> Assignor:
 
 
 def is_cooperative(way: DealingWay) -> bool:
-    """Tell whether members keep what they own while their group deals anew."""
     return way.modern or classic_assignor(way.assignor).cooperative
 
 
 def check_way(way: DealingWay) -> None:
-    """Raise UsageError for an assignor that is not known."""
+    """Raise UsageError for an unknown assignor."""
     if not way.modern:
         classic_assignor(way.assignor)
     elif way.assignor not in SERVER_ASSIGNORS:
@@ -66,10 +64,7 @@ def check_way(way: DealingWay) -> None:
 
 
 def settle(members: Sequence[WhatIfMember], way: DealingWay, topics: ReadTopics) -> SettledGroup:
-    """Return the group once it has settled; without members nothing is to settle.
-
-    Raises UsageError for an assignor that is not known.
-    """
+    """Return the group after its rebalances. Raises UsageError for an unknown assignor."""
     check_way(way)
     if not members:
         return SettledGroup([], 0)
@@ -79,7 +74,6 @@ def settle(members: Sequence[WhatIfMember], way: DealingWay, topics: ReadTopics)
 
 
 def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: ReadTopics) -> SettledGroup:
-    """Return the group after its rebalance; of a cooperative one, after those in which partitions change hands."""
     now, generation = list(members), 1
     for rounds in range(1, MOST_ROUNDS + 1):
         said = [_subscription(member, assignor, generation) for member in now]
@@ -93,7 +87,7 @@ def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics:
 
 
 def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
-    """Return what the client writes: an eager member has given all up; the user data may hold what it had."""
+    """Return the client's subscription: an eager member owns nothing; the user data may hold its last assignment."""
     since, owned = (-1, ()) if member.is_new else (generation, member.owned)
     return MemberSubscription(
         member_id=member.member_id,
@@ -107,7 +101,6 @@ def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> 
 
 
 def _settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
-    """Return the group once everybody has its target (KIP-848)."""
     wanted = {topic for member in members for topic in member.topics if topic in topics.counts}
     ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(wanted)}
     names = {topic_id: name for name, topic_id in ids.items()}

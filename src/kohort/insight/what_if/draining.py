@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class FlowRates(NamedTuple):
-    """Records a second: what is written to each partition, and what one member handles, at least and at most."""
+    """Records a second: written to each partition, and handled by one member, at least and at most."""
 
     written: Mapping[TopicPartition, float]
     handled_least: float
@@ -28,10 +28,10 @@ class FlowRates(NamedTuple):
 def flow_of(
     lag: GroupLag, counts: Mapping[str, int], in_per_s: float | None = None, drain_per_s: float | None = None
 ) -> FlowRates | None:
-    """Return the rates of a group, or None where they are neither given nor seen.
+    """Return the rates of a group; None if neither given nor seen.
 
-    ``in_per_s`` is what is written to all its partitions; it is shared out as what was seen is, else evenly. What a
-    member handles is seen of those that had something to do in every look; of the others only that they keep up.
+    ``in_per_s``: rate of all partitions, divided as seen, else evenly. The rate of a member is known only if it had
+    records in every look.
     """
     seen = {one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None}
     written = _spread_over(seen, counts, {topic for topic in counts if _grows(topic, counts, lag)})
@@ -61,7 +61,7 @@ def _grows(topic: str, counts: Mapping[str, int], lag: GroupLag) -> bool:
 def _spread_over(
     seen: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
 ) -> dict[TopicPartition, float]:
-    """Return what is written to each partition; of topics that have more of them then, the same to each."""
+    """Return the rate of each partition; topics with more partitions divide theirs evenly."""
     written = dict(seen)
     for topic in grown:
         total = sum(rate for tp, rate in seen.items() if tp.topic == topic)
@@ -70,7 +70,6 @@ def _spread_over(
 
 
 def _busy_rates(lag: GroupLag) -> list[float]:
-    """Return what each member read a second that had something to read in every look."""
     by_owner: dict[str, list[LagOfPartition]] = {}
     for one in lag.partitions:
         if one.owner is not None and one.read_per_s is not None:
@@ -88,7 +87,7 @@ def drain_of(
     pauses: Mapping[TopicPartition, PauseRange],
     rates: FlowRates,
 ) -> DrainFinding:
-    """Return the peak of the lag and the time until all is read, for the members as they are then."""
+    """Return the peak of the lag, and the time to drain it with these members."""
     places = {*rates.written, *(tp for tp, lag in lags.items() if lag)}
     peaks = {tp: _peak(lags.get(tp) or 0, rates.written.get(tp, 0.0), pauses.get(tp, PauseRange())) for tp in places}
     soonest: list[float] = []
@@ -123,7 +122,6 @@ def _peak(lag: int, written: float, pause: PauseRange) -> tuple[float, float]:
 
 
 def _time_to_read(records: float, surplus: float) -> float:
-    """Return the seconds until so many are read, for ever where no more is read than is written."""
     if surplus > 0:
         return records / surplus
     return 0.0 if not records and surplus == 0 else float("inf")

@@ -29,7 +29,7 @@ Racks = Mapping[TopicPartition, frozenset[str]]
 
 
 class Surroundings(NamedTuple):
-    """What is known beside a snapshot: racks of each partition's replicas, rates of reading and writing."""
+    """Racks of replicas, and rates of reading and writing."""
 
     racks: Racks = {}
     rates: Callable[[Mapping[str, int]], FlowRates | None] | None = None
@@ -42,9 +42,9 @@ def what_if(
     assume: Assumptions | None = None,
     around: Surroundings = Surroundings(),  # noqa: B008 - it cannot be changed
 ) -> WhatIfFinding:
-    """Return what the group would do. Nothing is executed.
+    """Return the prediction. Nothing is executed.
 
-    Raises UsageError for members, topics or assignors that are not there, and for a group without members.
+    Raises UsageError for missing members, topics or assignors, and for a group without members.
     """
     assume = assume or Assumptions()
     before = present_members(snapshot, all_static=scenario.all_static)
@@ -88,7 +88,7 @@ def what_if(
 
 
 def _ways(snapshot: GroupSnapshot, scenario: Scenario) -> WayChange:
-    """Return who deals now, and who is to. Raises UsageError for an assignor that is not known."""
+    """Return the present and the future assignor. Raises UsageError for an unknown one."""
     now_modern = snapshot.protocol == "consumer"
     then_modern = now_modern or scenario.to_consumer
     now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if now_modern else None)
@@ -105,7 +105,7 @@ def _ways(snapshot: GroupSnapshot, scenario: Scenario) -> WayChange:
 
 
 def _by_first_ids(members: Iterable[WhatIfMember], scenario: Scenario) -> list[WhatIfMember]:
-    """Return members by the ids that their processes had at first: to readers who is restarted stays the same."""
+    """Return members by their first ids: a restarted process is the same member to readers."""
     first = {again: member_id for member_id, again in scenario.again.items()}
     return [replace(m, member_id=first.get(m.member_id, _without_mark(m.member_id, scenario))) for m in members]
 
@@ -126,7 +126,6 @@ def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
 
 
 def _add_losses(course: GroupCourse, scenario: Scenario, before: Iterable[WhatIfMember]) -> None:
-    """Note for how long what killed members had waits before they are given up."""
     by_id = {m.member_id: m for m in before}
     for member_id, how in scenario.kill:
         member = by_id[member_id]
@@ -185,7 +184,6 @@ def _moves(before: Mapping[TopicPartition, str], after: Mapping[TopicPartition, 
 
 
 def _lags(snapshot: GroupSnapshot, topics: ReadTopics) -> dict[TopicPartition, int | None]:
-    """Return the lag of each partition; of those that are not there yet it is 0."""
     new = {
         TopicPartition(topic, n): 0
         for topic, count in topics.counts.items()
@@ -235,7 +233,6 @@ def _read_partitions(members: Iterable[WhatIfMember], topics: ReadTopics) -> int
 
 
 def words_of(scenario: Scenario) -> str:
-    """Return the scenario in words."""
     words = []
     if scenario.newcomers:
         words.append(f"add {len(scenario.newcomers)}")
@@ -252,7 +249,7 @@ def words_of(scenario: Scenario) -> str:
 
 
 def notes_of(snapshot: GroupSnapshot, scenario: Scenario, found: WhatIfFinding, assume: Assumptions) -> tuple[str, ...]:
-    """Return the risks: who would idle, what the snapshot lacks, what the change does beside."""
+    """Return the risks: idle members, gaps of the snapshot, side effects of the change."""
     notes = []
     if found.members_after > found.partitions:
         notes.append(f"no more than {found.partitions} members are of use: there are {found.partitions} partitions")

@@ -13,7 +13,7 @@ KillHow = Literal["poll", "sigkill", "close"]
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as an assignor will see it; ``owned`` is what it claims, or its target in a modern group."""
+    """A member as the assignor sees it; ``owned``: its assignment, or its target in a consumer group."""
 
     member_id: str
     client_id: str = ""
@@ -31,10 +31,7 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be changed, all of it together.
-
-    ``newcomers`` are member ids and instance ids; they read what most members read.
-    """
+    """Changes to apply together. ``newcomers``: member ids and instance ids; they read what most members read."""
 
     newcomers: tuple[tuple[str, str | None], ...] = ()
     remove: tuple[str, ...] = ()
@@ -54,7 +51,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a snapshot does not tell of clients and their broker: Kafka's defaults, in milliseconds."""
+    """Clients' settings that a snapshot lacks: Kafka's defaults, in milliseconds."""
 
     heartbeat_ms: int = 3000
     """Of classic members; they hear of a rebalance with it."""
@@ -70,24 +67,23 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PauseRange(NamedTuple):
-    """For how long one partition is not read, at best and at worst; milliseconds."""
+    """Time without reads of one partition, at best and at worst, in milliseconds."""
 
     least: int = 0
     most: int = 0
 
     def plus(self, other: PauseRange) -> PauseRange:
-        """Return both, added up."""
         return PauseRange(self.least + other.least, self.most + other.most)
 
 
 def pause_of_step(manner: str, assume: Assumptions) -> PauseRange:
-    """Return the pause of one change: in an eager group of every partition, else of each that changes hands."""
+    """Return the pause of one rebalance: of all partitions with eager members, else of those that move."""
     beat = assume.modern_heartbeat_ms if manner == "consumer" else assume.heartbeat_ms
     return PauseRange(assume.answer_ms, assume.answer_ms + beat)
 
 
 def pause_of_loss(how: KillHow, assume: Assumptions, *, static: bool) -> PauseRange:
-    """Return for how long the partitions of a member that ends wait before the coordinator gives it up."""
+    """Return how long partitions of a lost member wait for its removal."""
     if how == "poll":
         return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:
@@ -96,12 +92,11 @@ def pause_of_loss(how: KillHow, assume: Assumptions, *, static: bool) -> PauseRa
 
 
 def pause_of_absence(assume: Assumptions) -> PauseRange:
-    """Return the pause while a process is restarted whose partitions nobody takes over."""
+    """Return the pause of a restart without takeover."""
     return PauseRange(assume.restart_from_ms, assume.restart_to_ms)
 
 
 def told_assumptions(manner: str, assume: Assumptions) -> list[str]:
-    """Return what a prediction rests on, in sentences."""
     beat = (assume.modern_heartbeat_ms if manner == "consumer" else assume.heartbeat_ms) / 1000
     who = {
         "eager": "all partitions pause in each rebalance (eager)",

@@ -29,10 +29,10 @@ AGAIN: Final = " (again)"
 
 
 class GroupStep(NamedTuple):
-    """What happens to a group at once: who goes, who comes, who deals out partitions then.
+    """One rebalance: departing and joining members, and the assignor.
 
-    ``away`` keeps its partitions while its process is restarted; where ``restarts``, who goes comes back with the next
-    step, once its process is there. ``deals`` is False where nobody deals.
+    ``away``: keeps its partitions during a restart; ``restarts``: departed members return with the next step;
+    ``deals``: False without a new assignment.
     """
 
     way: DealingWay
@@ -44,19 +44,17 @@ class GroupStep(NamedTuple):
 
 
 class WayChange(NamedTuple):
-    """How a group deals now, and how it does in the end."""
+    """The present and the future assignor."""
 
     now: DealingWay
     then: DealingWay
 
     @property
     def converts(self) -> bool:
-        """Tell whether the group changes its protocol."""
         return self.then.modern and not self.now.modern
 
 
 def present_members(snapshot: GroupSnapshot, *, all_static: bool = False) -> list[WhatIfMember]:
-    """Return the members of a snapshot as an assignor would see them."""
     members = [_member(member) for member in snapshot.members]
     if all_static:
         members = [replace(m, instance_id=m.instance_id or m.member_id) for m in members]
@@ -81,7 +79,7 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
 
 
 def steps_of(scenario: Scenario, members: list[WhatIfMember], change: WayChange) -> list[GroupStep]:
-    """Return the steps: together in a classic group, whose members rejoin at once; one by one in a modern one.
+    """Return the steps: all at once in a classic group, one by one in a consumer group.
 
     Raises UsageError for members that are not in the group, and for newcomers that are.
     """
@@ -103,8 +101,8 @@ def steps_of(scenario: Scenario, members: list[WhatIfMember], change: WayChange)
 
 
 def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: WayChange) -> Iterator[GroupStep]:
-    """Yield a restart of each member. A dynamic one leaves, and joins once the others have settled; a static one is
-    only away, and the group deals anew where its return changes who deals."""
+    """Yield the restart of each member. A dynamic member leaves, and joins after the others have settled; a static
+    one is away, and the group rebalances only if its return changes the assignor."""
     if scenario.partitions:
         yield GroupStep(change.now)
     eager = change.now != change.then and not change.then.modern
@@ -129,11 +127,10 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: WayCha
 
 
 def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, DealingWay]:
-    """Return who deals while the member is away, and who does once it is back; those before it have changed already.
+    """Return the assignors while a member is away and after its return; earlier members have changed already.
 
-    A classic group takes an assignor that all members offer: the new one once nobody is left who offers but the old.
-    A consumer that speaks the new protocol converts the group at once (KIP-848). Of server-side assignors the one that
-    most members name deals; who names none leaves it to the others.
+    A classic group takes an assignor that all members offer: the new one once no member offers only the old. A consumer
+    with the new protocol converts the group at once (KIP-848). Of server-side assignors, the most named one counts.
     """
     if change.converts:
         return (change.then if number else change.now), change.then
@@ -147,7 +144,7 @@ def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, Deali
 
 
 def _most_named(change: WayChange, then: int, now: int) -> DealingWay:
-    """Return the way that most members name; of two that as many do it is the first in Kafka's table."""
+    """Return the assignor that most members name; in a tie, the first in Kafka's table."""
     if then == now:
         first, _ = as_kafka_keeps((change.now.assignor, change.then.assignor))
         return change.now if first == change.now.assignor else change.then
@@ -175,7 +172,7 @@ def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMe
 
 @dataclass(slots=True)
 class GroupCourse:
-    """A group on its way: its members, what has moved so far, and for how long each partition was not read."""
+    """A group during a scenario: members, moves so far, and pauses of partitions."""
 
     members: list[WhatIfMember]
     topics: ReadTopics
@@ -185,7 +182,6 @@ class GroupCourse:
     pauses: dict[TopicPartition, PauseRange] = field(default_factory=dict)
 
     def run(self, steps: Iterable[GroupStep]) -> None:
-        """Take the steps, one after the other."""
         for step in steps:
             owned = owners_among(self.members)
             if step.away is not None:
@@ -198,12 +194,10 @@ class GroupCourse:
                 self.pause(owned, pause_of_absence(self.assume))
 
     def pause(self, partitions: Iterable[TopicPartition], by: PauseRange) -> None:
-        """Note that these partitions are not read for a while."""
         for tp in partitions:
             self.pauses[tp] = self.pauses.get(tp, PauseRange()).plus(by)
 
     def _replace(self, step: GroupStep) -> None:
-        """Let a static member come back in its place, with what the one before it has."""
         (back,) = step.come
         self.members = [_in_place_of(m, back) if m.member_id == step.away else m for m in self.members]
 
@@ -229,5 +223,4 @@ def _in_place_of(before: WhatIfMember, back: WhatIfMember) -> WhatIfMember:
 
 
 def owners_among(members: Sequence[WhatIfMember]) -> dict[TopicPartition, str]:
-    """Return who has which partition."""
     return {tp: member.member_id for member in members for tp in member.owned}
