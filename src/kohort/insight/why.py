@@ -59,10 +59,13 @@ class Explanation:
 
 def explain(this: Rebalance | EpochRebalance | SeenRebalance) -> Explanation:
     """Explain a rebalance by its costliest cause. The advice covers every cause."""
-    if isinstance(this, Rebalance):
-        story = _round_story(this)
-    else:
-        story = _epoch_story(this) if isinstance(this, EpochRebalance) else _seen_story(this)
+    match this:
+        case Rebalance():
+            story = _round_story(this)
+        case EpochRebalance():
+            story = _epoch_story(this)
+        case SeenRebalance():
+            story = _seen_story(this)
     first = story.found[0]
     causes = dict.fromkeys([*(finding.cause for finding in story.found), *story.further])
     advice = dict.fromkeys(text for text in (*map(advice_for, causes), story.advice) if text is not None)
@@ -97,10 +100,6 @@ def _find_event(this: Rebalance) -> Finding:
     return ROUND_FINDERS[this.trigger.event](this)
 
 
-def _cause_of(this: Rebalance) -> str:
-    return find_cause(this).cause
-
-
 def _left(this: Rebalance) -> Finding:
     begin = round_beginning(this)
     return find_left(begin, begin.fact("leave_group", f"{begin.member} sent LeaveGroup"))
@@ -114,7 +113,7 @@ def _expired(this: Rebalance) -> Finding:
 
 
 ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
-    "member_joined": lambda this: joining.round_joined(this, _cause_of),
+    "member_joined": lambda this: joining.round_joined(this, find_cause),
     "member_rejoined": changes.rejoined,
     "member_left": _left,
     "session_expired": _expired,
@@ -126,11 +125,11 @@ ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "downgraded": coordination.downgraded,
 }
 LOST_MS: Final = 1_000
-"""A wait for one member that is shorter says nothing about that member."""
+"""Shortest wait that tells something about a member."""
 
 
 def _round_story(this: Rebalance) -> Story:
-    """The first cause is the removal that most of the join phase waited for, else the event that opened the round."""
+    """Put the removal that most of the join phase waited for first, else the event that opened the round."""
     opened, waited_for = find_cause(this), _find_costly_removal(this)
     lost = [find_silence_in(this, r.who, r.vitals, r.at_ms) for r in this.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(this, r.vitals) else "JOIN_TIMEOUT" for r in this.not_rejoined]
@@ -173,7 +172,7 @@ ADVICE_ON_WAIT: Final = {
     "slow_to_revoke": "REVOCATION_TIMEOUT",
     "broker_stalled": "BROKER_STALL",
 }
-"""Why a member kept the others waiting, and the cause whose advice helps against it."""
+"""Cause whose advice helps, by the state of the member that others waited for."""
 
 
 def _advice_on_wait(this: Rebalance) -> str | None:
@@ -288,10 +287,6 @@ def find_cause_of_raise(this: EpochRebalance, raised: EpochRaised) -> Finding:
     return Finding(found.cause, "high", found.clause, found.evidence)
 
 
-def _cause_of_raise(this: EpochRebalance, raised: EpochRaised) -> str:
-    return find_cause_of_raise(this, raised).cause
-
-
 def _raise_left(this: EpochRebalance, raised: EpochRaised) -> Finding:
     begin = raise_beginning(this, raised)
     return find_left(begin, begin.fact("left", f"{begin.member} said that it leaves"))
@@ -305,7 +300,7 @@ def _raise_expired(this: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 RAISE_FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Finding]]] = {
-    "member_joined": lambda this, raised: joining.raise_joined(this, raised, _cause_of_raise),
+    "member_joined": lambda this, raised: joining.raise_joined(this, raised, find_cause_of_raise),
     "member_left": _raise_left,
     "session_expired": _raise_expired,
     "revocation_timeout": timeouts.revocation_timeout,
@@ -427,9 +422,9 @@ def members_in(this: EpochRebalance) -> dict[str, Who]:
 SHOWN: Final = 3
 """Causes of one rebalance in its sentence."""
 AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
-"""What clients seem to do that have lost their coordinator, and do not find the next one at once."""
+"""Apparent causes of clients that lost their coordinator."""
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
-"""How sure a cause is where something else may have begun the round, too."""
+"""Confidence with several causes."""
 
 
 def _find_seen(this: SeenRebalance) -> list[Finding]:

@@ -58,8 +58,8 @@ JOINING: Final = (
 )
 
 
-def round_joined(this: Rebalance, cause_of: Callable[[Rebalance], str]) -> Finding:
-    """Find the cause of a round that a new member opened; ``cause_of`` names the causes of earlier rounds."""
+def round_joined(this: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> Finding:
+    """Find the cause of a round that a new member opened; ``find_cause`` finds the causes of earlier rounds."""
     begin = round_beginning(this)
     seen = begin.fact("join_group", f"{begin.member} was not in generation {this.from_generation}")
     evidence = (seen, *begin.said, *([_initial_delay(this)] if this.initial else ()))
@@ -73,11 +73,13 @@ def round_joined(this: Rebalance, cause_of: Callable[[Rebalance], str]) -> Findi
             earlier = this.returned_from
             which = "open" if earlier.generation is None else str(earlier.generation)
             chain.append(
-                Evidence("chained_to", f"generation {which}: {_cause_before(earlier, cause_of)}", earlier.opened_at_ms)
+                Evidence(
+                    "chained_to", f"generation {which}: {_cause_before(earlier, find_cause)}", earlier.opened_at_ms
+                )
             )
         return Finding("CLIENT_RESET", "high", clause, (*evidence, *chain))
     if this.left_in is not None and not this.initial:
-        why = cause_of(this.left_in)
+        why = find_cause(this.left_in).cause
         if why in ("MAX_POLL_EXCEEDED", "ADMIN_REMOVED"):
             ago = seconds(this.opened_at_ms - this.left_in.opened_at_ms)
             clause = f"{begin.member} joined anew, {ago} after it was out of the group ({why})"
@@ -91,10 +93,10 @@ def round_joined(this: Rebalance, cause_of: Callable[[Rebalance], str]) -> Findi
     return Finding("NEW_MEMBER", "proof", f"{begin.member} joined the group", evidence)
 
 
-def _cause_before(earlier: Rebalance, cause_of: Callable[[Rebalance], str]) -> str:
+def _cause_before(earlier: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> str:
     if earlier.trigger.event == "member_joined" and earlier.returned is not None:
         return "CLIENT_RESET"
-    return cause_of(earlier)
+    return find_cause(earlier).cause
 
 
 def _why_out(before: MemberRemoved | RequestFenced) -> str:
@@ -120,15 +122,15 @@ def static_replaced(this: Rebalance) -> Finding:
     return Finding("STATIC_REJOIN", "proof", clause, (begin.fact("protocols", printable(fact)),))
 
 
-def raise_joined(this: EpochRebalance, raised: EpochRaised, cause_of: RaiseCause) -> Finding:
-    """Find the cause of an epoch that a new member raised; ``cause_of`` names the causes of earlier epochs."""
+def raise_joined(this: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
+    """Find the cause of an epoch that a new member raised; ``find_cause`` finds the causes of earlier epochs."""
     begin = raise_beginning(this, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
     fact = begin.fact("heartbeat", f"{begin.member} came with epoch 0{subscribing}")
     before = this.removed_before
     if raised is this.raises[0] and before is not None and raised.at_ms - before.at_ms <= REMEMBERED_MS:
-        why = cause_of(this.removed_from or this, before)
+        why = find_cause(this.removed_from or this, before).cause
         anew = _joined_anew(begin, raised, before, why, fact)
         if anew is not None:
             return anew
@@ -137,7 +139,7 @@ def raise_joined(this: EpochRebalance, raised: EpochRaised, cause_of: RaiseCause
     return Finding("NEW_MEMBER", "proof", f"{begin.member} joined the group", (fact,))
 
 
-RaiseCause = Callable[[EpochRebalance, EpochRaised], str]
+RaiseFinder = Callable[[EpochRebalance, EpochRaised], Finding]
 
 
 def _joined_anew(
