@@ -9,8 +9,8 @@ No call yields while it holds the machine's guard: an interrupt (Ctrl-C) that en
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import GEN_CLOSED, getgeneratorstate, isfunction, signature
@@ -20,6 +20,7 @@ from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
+from kohort.model import TopicPartition
 
 F = TypeVar("F", bound=type)
 P = ParamSpec("P")
@@ -189,6 +190,40 @@ class Waits(Protocol):
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a call in whatever thread or task, or return what has to be awaited for it."""
+
+
+class ListenerRuns:
+    """Runs of a consumer's listener, whose first error is kept: the rebalance has to go on."""
+
+    listener: Any
+    machine: ConsumerMachine
+    guard: AbstractContextManager[Any]
+    _listener_error: Exception | None = None
+
+    def now_ms(self) -> int:
+        raise NotImplementedError
+
+    @contextmanager
+    def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
+        """Give the listener's method. A listener that hangs in this block does not keep the member alive."""
+        with self.guard:
+            called_at_ms = self.now_ms()
+            self.machine.leave_poll(called_at_ms)
+        try:
+            yield getattr(self.listener, f"on_partitions_{callback.kind}")
+        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
+            self._listener_error = self._listener_error or error
+        finally:
+            with self.guard:
+                now_ms = self.now_ms()
+                self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
+                self.machine.stay_in_poll(now_ms)
+
+    def raise_listener_error(self) -> None:
+        """Raise the first error of the listener that was kept, once."""
+        if self._listener_error is not None:
+            error, self._listener_error = self._listener_error, None
+            raise error
 
 
 def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:

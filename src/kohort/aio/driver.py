@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from kohort.aio.addresses import connect_to
 from kohort.aio.credentials.logins import Logins
 from kohort.aio.system import SystemClock
-from kohort.aio.tls.client_side import TlsClient
+from kohort.aio.tls.client_side import AboveClient, TlsClient
 from kohort.aio.tls.failures import TlsRefusal
 from kohort.aio.tls.tls_socket import ReadInto, TlsSocket
 from kohort.client.requests.engine import Engine
@@ -78,8 +78,11 @@ class _Link(asyncio.BufferedProtocol):
         self._driver.unlinked(self._connection, _how_lost(exc))
 
 
-class _TlsLink:
-    """The same over TLS: the filter writes plain bytes straight into the engine's buffers."""
+class _TlsLink(AboveClient):
+    """The same over TLS: the filter writes plain bytes straight into the engine's buffers.
+
+    Pauses of writing need nothing here: the engine bounds its requests.
+    """
 
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
@@ -97,12 +100,6 @@ class _TlsLink:
         while count := read_into(engine.room(self._connection)):
             if engine.arrived(self._connection, count):
                 self._driver.handle(FramesArrived(self._connection))
-
-    def pause_writing(self) -> None:
-        pass  # what a client sends is bounded elsewhere
-
-    def resume_writing(self) -> None:
-        pass
 
     def refused(self, refusal: TlsRefusal) -> None:
         self._driver.unlinked(self._connection, refusal.words, is_refusal=refusal.is_lasting)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
-from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
+from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
@@ -41,7 +41,7 @@ class AsyncRebalanceListener(Protocol):
         """Give up ``partitions``, which somebody else may own already: nothing can be committed for them."""
 
 
-class AsyncConsumerWaits:
+class AsyncConsumerWaits(ListenerRuns):
     """The waiting, the callbacks and the guard of one consumer of asyncio."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
@@ -55,7 +55,6 @@ class AsyncConsumerWaits:
         self._tls = tls_of(machine.config)
         self._driver: Driver | None = None
         self._poller: asyncio.Task[object] | None = None
-        self._listener_error: Exception | None = None
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -219,37 +218,16 @@ class AsyncConsumerWaits:
         self.raise_listener_error()
 
     async def tell(self, callback: CallbackNeeded) -> None:
-        listener = self.listener
-        if listener is None:
-            return
-        method = {
-            "revoked": listener.on_partitions_revoked,
-            "assigned": listener.on_partitions_assigned,
-            "lost": listener.on_partitions_lost,
-        }[callback.kind]
-        called_at_ms = self.now_ms()
-        self.machine.leave_poll(called_at_ms)  # a listener that hangs must not keep the member alive
-        self.kick()
-        try:
-            answer = method(list(callback.partitions))
-            if inspect.isawaitable(answer):
-                await answer
-        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
-            self._listener_error = self._listener_error or error
-        finally:
-            now_ms = self.now_ms()
-            self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
-            self.machine.stay_in_poll(now_ms)
+        if self.listener is not None:
+            with self._listening(callback) as method:
+                self.kick()
+                answer = method(list(callback.partitions))
+                if inspect.isawaitable(answer):
+                    await answer
 
     async def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
             await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
-
-    def raise_listener_error(self) -> None:
-        """Raise the first error of the listener that was kept, once."""
-        if self._listener_error is not None:
-            error, self._listener_error = self._listener_error, None
-            raise error
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from kohort.aio.calls import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.client.consumer import ConsumerMachine
@@ -26,7 +26,7 @@ LONGEST_WAIT_S: Final = 1.0
 """A waiting thread looks up this often even if nothing happens, so that Ctrl-C is heard on every platform."""
 
 
-class ConsumerWaits:
+class ConsumerWaits(ListenerRuns):
     """The waiting, the callbacks and the guard of one blocking consumer."""
 
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
@@ -45,8 +45,7 @@ class ConsumerWaits:
         self._woken = False
         self._user: threading.Thread | None = None
         self._depth = 0
-        self._listener_error: Exception | None = None
-        self.now_ms = driver.clock.now_ms
+        self.now_ms = driver.clock.now_ms  # type: ignore[method-assign]  # one call less in each poll
         driver.on_progress(self._on_progress)
 
     def _on_progress(self) -> None:
@@ -267,36 +266,12 @@ class ConsumerWaits:
         self.raise_listener_error()
 
     def tell(self, callback: CallbackNeeded) -> None:
-        listener = self.listener
-        if listener is None:
-            return
-        partitions = list(callback.partitions)
-        method = {
-            "revoked": listener.on_partitions_revoked,
-            "assigned": listener.on_partitions_assigned,
-            "lost": listener.on_partitions_lost,
-        }[callback.kind]
-        with self.guard:
-            called_at_ms = self.now_ms()
-            self.machine.leave_poll(called_at_ms)  # a listener that hangs must not keep the member alive
-        try:
-            method(partitions)
-        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
-            self._listener_error = self._listener_error or error
-        finally:
-            with self.guard:
-                now_ms = self.now_ms()
-                self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
-                self.machine.stay_in_poll(now_ms)
+        if self.listener is not None:
+            with self._listening(callback) as method:
+                method(list(callback.partitions))
 
     def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         with self.guard:
             self.driver.kick_soon()
             while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
                 self._sleep(left_ms)
-
-    def raise_listener_error(self) -> None:
-        """Raise the first error of the listener that was kept, once."""
-        if self._listener_error is not None:
-            error, self._listener_error = self._listener_error, None
-            raise error

@@ -158,8 +158,14 @@ class AsyncHandler(Protocol):
         return  # a body: subclasses inherit the method, which is not abstract
 
 
-class AsyncGroupHandler(AsyncHandler, ABC):
+class AsyncGroupHandler(ABC):
     """A handler of which only ``consume_claim`` has to be written."""
+
+    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
+        """Prepare for a session, before its claims are handled."""
+
+    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
+        """Finish a session, after every claim was handled and before the last commit."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:

@@ -177,11 +177,14 @@ class Handler(Protocol):
         return  # a body: subclasses inherit the method, which is not abstract
 
 
-class GroupHandler(Handler, ABC):
-    """A handler of which only ``consume_claim`` has to be written.
+class GroupHandler(ABC):
+    """A handler of which only ``consume_claim`` has to be written."""
 
-    ``setup`` and ``cleanup`` run in the thread of ``run``.
-    """
+    def setup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
+        """Prepare for a session in the thread of ``run``, before its claims are handled."""
+
+    def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
+        """Finish a session in the thread of ``run``, after every claim was handled and before the last commit."""
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from kohort.aio.addresses import connect_to
 from kohort.aio.tls.failures import WANTS_CERTIFICATE, BrokerAsked, TlsRefusal, of_broker, speaks_no_tls
-from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, ReadInto, TlsFilter, TlsSocket
+from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, TlsFilter, TlsSocket
 
 LOOK_S: Final = 3.0
 """How long it may take to look who is there, for the words."""
@@ -21,8 +21,8 @@ LENGTH_BYTES: Final = 4
 CORRELATION_BYTES: Final = 4
 
 
-class AboveClient(Above, Protocol):
-    """What speaks over a client's connection."""
+class AboveClient(Above):
+    """Protocol over a client's connection."""
 
     def opened(self, transport: TlsSocket) -> None:
         """Hear that the socket stands; the handshake is still to be done."""
@@ -112,32 +112,18 @@ class _SilentlyClosed(Exception):
     """The other side closed the connection at the first bytes of TLS, without a word."""
 
 
-class _Look:
+class _Look(AboveClient):
     """Looks at a certificate."""
 
-    certificate: bytes | None = None
-    transport: TlsSocket | None = None
+    def __init__(self) -> None:
+        self.certificate: bytes | None = None
+        self.transport: TlsSocket | None = None
 
     def opened(self, transport: TlsSocket) -> None:
         self.transport = transport
 
     def secured(self, certificate: bytes | None) -> None:
         self.certificate = certificate
-
-    def plain_waits(self, read_into: ReadInto) -> None:
-        pass
-
-    def pause_writing(self) -> None:
-        pass
-
-    def resume_writing(self) -> None:
-        pass
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        pass
-
-    def refused(self, refusal: TlsRefusal) -> None:
-        pass
 
 
 class _ClientSocket(TlsSocket):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kohort.aio.tls.failures import of_client
-from kohort.aio.tls.tls_socket import FATAL_INTERNAL_ERROR, HANDSHAKE_RECORD, ReadInto, TlsFilter, TlsSocket
+from kohort.aio.tls.tls_socket import FATAL_INTERNAL_ERROR, HANDSHAKE_RECORD, Above, ReadInto, TlsFilter, TlsSocket
 from kohort.errors import ProtocolError
 from kohort.notes import Note, info, warning
 from kohort.security.certificates import subject_name
@@ -72,19 +72,25 @@ class TlsListener:
         return bytes(self._room[:count])
 
 
-class _Plain:
+class _Plain(Above):
     """Hands a socket's plain bytes to what is served."""
 
     def __init__(self, listener: TlsListener, served: Served) -> None:
         self._listener = listener
         self._served = served
         self.begin = served.connection_made
-        self.pause_writing = served.pause_writing
-        self.resume_writing = served.resume_writing
-        self.connection_lost = served.connection_lost
 
     def secured(self, certificate: bytes | None) -> None:
         self._served.secured(None if certificate is None else subject_name(certificate))
+
+    def pause_writing(self) -> None:
+        self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._served.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._served.connection_lost(exc)
 
     def plain_waits(self, read_into: ReadInto) -> None:
         while data := self._listener.read(read_into):

@@ -11,7 +11,7 @@ import contextlib
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kohort.wire.codec import Buffer
 
@@ -184,8 +184,8 @@ ReadInto = Callable[[memoryview], int]
 """Writes plain bytes and says how many; 0: there are none now."""
 
 
-class Above(Protocol):
-    """What speaks over TLS."""
+class Above:
+    """Protocol over TLS; it overrides the events that it needs."""
 
     def secured(self, certificate: bytes | None) -> None:
         """Hear that the handshake is done, and which certificate (DER) the other side showed."""
@@ -203,26 +203,8 @@ class Above(Protocol):
         """Hear that the connection is gone."""
 
 
-class _Nobody:
-    """Above a connection that is gone."""
-
-    def secured(self, certificate: bytes | None) -> None:
-        pass
-
-    def plain_waits(self, read_into: ReadInto) -> None:
-        pass
-
-    def pause_writing(self) -> None:
-        pass
-
-    def resume_writing(self) -> None:
-        pass
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        pass
-
-
-NOBODY: Final = _Nobody()
+NOBODY: Final = Above()
+"""Above a connection that is gone."""
 
 
 class TlsSocket(asyncio.Protocol):
