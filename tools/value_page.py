@@ -21,7 +21,7 @@ HEAD: Final = """\
 What does the value of a record become in a column of a type? One reader answers for each format, on
 every road: `poll_arrow(json=)`, `format("kohort")` with `value.format`, and the runs, windows,
 tables, tests and dry runs of a pipeline. The tables below are the ones that the tests compare each
-road with, and JSON and CSV with Spark's own `from_json` and `from_csv`, value by value.
+road with, and Spark's own readers of JSON, CSV and Avro, value by value.
 
 - A result is exact, or the record is **bad**: it goes where `badRecords` (or `dlq:` of a pipeline)
   says. Two roundings are Spark's: binary floating point, and digits of a time beyond microseconds.
@@ -52,19 +52,22 @@ CSV_RULES: Final = """
   others.
 """
 AVRO_RULES: Final = """
-Spark's `from_avro` is a package of its own, so these results follow its source and the Avro
-specification, and no test compares them with it. A `long` without a logical type is milliseconds in
-a timestamp column, as for Spark.
+A test compares these results with Spark's package `spark-avro`: with its reader of files and the
+type of the column, and with `from_avro` where that gives the same type. A `long` without a logical
+type is milliseconds in a timestamp column, as for Spark.
 
-| Avro type | column | result |
-|---|---|---|
 """
 
 
 def values_page(made: str) -> str:
     """Return the page. ``made``: the line that says how pages are made."""
     json_values, csv_values = (*JSON_VALUES, *JSON_TIMES), (*CSV_VALUES, *CSV_PAIRS)
-    avro = [f"| {_code(v.written)} | {_code(v.type)} | {_result(v.kohort)} |" for v in AVRO_VALUES]
+    avro = [f"| {_code(v.written)} | {_code(v.type)} | {_result(v.kohort)} |" for v in AVRO_VALUES if not v.why]
+    other = [
+        f"| {_code(v.written)} | {_code(v.type)} | {_result(v.kohort)} | {_result(v.spark)} | {v.why} |"
+        for v in AVRO_VALUES
+        if v.why
+    ]
     parts = [
         "# What a JSON, CSV or Avro value becomes\n",
         made,
@@ -76,6 +79,11 @@ def values_page(made: str) -> str:
         *_differences("from_csv", csv_values),
         *_results(csv_values),
         f"\n## Avro\n{AVRO_RULES}".rstrip("\n"),
+        "\n### Differences from Spark's reader\n",
+        "| Avro type | column | kohort | Spark | reason |\n|---|---|---|---|---|",
+        *other,
+        "\n### Results that are Spark's\n",
+        "| Avro type | column | result |\n|---|---|---|",
         *avro,
     ]
     return "\n".join(parts) + "\n"

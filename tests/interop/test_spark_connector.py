@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort import Admin, Producer
-from support.peers.client_programs import SOURCES, jars
+from support.spark.packages import spark_with_packages
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 COUNT = 300
@@ -13,23 +13,8 @@ COUNT = 300
 
 @pytest.fixture(scope="module")
 def spark():
-    pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
-
-    folder = jars("spark-connector", SOURCES / "spark-connector" / "pom.xml").removesuffix("/*")
-    session = (
-        SparkSession.builder.master("local[1]")
-        .appName("connector")
-        .config("spark.driver.extraClassPath", f"{folder}/*")
-        .config("spark.driver.memory", "768m")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    with spark_with_packages() as session:
+        yield session
 
 
 def fill(bootstrap, start, count):

@@ -174,7 +174,6 @@ class Rows:
         self.blobs(self.columns["contents"], pack.CONTENT_AT)
 
     def partitions_by(self, by_key: Callable[[bytes | None, int], int | None], partitions: int) -> Any:
-        """Return the partition of each row by its key, -1 where any will do."""
         column = self.columns["key"]
         keys = [None] * self.count if column is None else column.cast(pa.large_binary()).to_pylist()
         found = [by_key(key, partitions) for key in keys]
@@ -198,7 +197,6 @@ class Rows:
         return chosen.astype(np.int16) if partitions <= SORTED_FAST else chosen
 
     def order(self, order: Any) -> None:
-        """Rows are taken in this order."""
         self.add(pack.ORDER, order)
 
     def bodies(self, first: int, end: int, limit: int) -> Iterator[tuple[bytes, int, int, int]]:

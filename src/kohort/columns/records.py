@@ -58,7 +58,6 @@ def records_of(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -
 
 
 def plain_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions) -> list[Record]:
-    """Return the records, read in plain Python."""
     out: list[Record] = []
     for section in sections(buf, wanted, options):
         read_section(section, wanted, out)

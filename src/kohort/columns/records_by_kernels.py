@@ -100,7 +100,6 @@ def located_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USU
 
 
 def table_records(table: SectionTable) -> list[Record]:
-    """Return the wanted records of a table."""
     noted = np.empty((kernels.ROOM, table.room), np.int64)
     first = noted.ctypes.data
     rows = table.walked({array: first + 8 * table.room * array for array in range(kernels.ROOM)})[kernels.ROOM]

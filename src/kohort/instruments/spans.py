@@ -141,7 +141,6 @@ class ClientTelling:
     # Sending
 
     def send(self, topic: str) -> OpenSpan:
-        """Begin to send to a topic."""
         return self._begin("send", "send", topic, SpanKind.PRODUCER, self._duration)
 
     def sent(self, span: OpenSpan, count: int, error: BaseException | None, later: Mapping[str, Any]) -> None:
@@ -160,7 +159,6 @@ class ClientTelling:
     # Reading
 
     def polled(self, records: Sequence[Record], began_ns: int) -> None:
-        """Tell of a poll that found records."""
         self._received(records, len(records), began_ns)
         for topic, count in Counter(record.topic for record in records).items():
             self.consumed("poll", "receive", topic, count)

@@ -89,12 +89,10 @@ class ProcessedClaim(Claim):
         self._items: ProcessedItems[Any] | None = None
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records one by one, as the claim does."""
         items = self._items = ProcessedItems(iter(self._claim), self._telling)
         return items
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield lists of records, as the claim does."""
         items = self._items = ProcessedItems(self._claim.batches(), self._telling)
         return items
 
@@ -114,12 +112,10 @@ class AsyncProcessedClaim(AsyncClaim):
         self._items: AsyncProcessedItems[Any] | None = None
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        """Yield records one by one, as the claim does."""
         items = self._items = AsyncProcessedItems(aiter(self._claim), self._telling)
         return items
 
     def batches(self) -> AsyncIterator[list[Record]]:
-        """Yield lists of records, as the claim does."""
         items = self._items = AsyncProcessedItems(self._claim.batches(), self._telling)
         return items
 
@@ -236,7 +232,6 @@ class SentRecords:
 
 
 def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a blocking producer."""
 
     def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
         sent = SentRecords(telling, topic)
@@ -264,7 +259,6 @@ def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
 
 
 def async_producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a producer of asyncio."""
 
     async def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
         sent = SentRecords(telling, topic)
@@ -292,7 +286,6 @@ def async_producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
 
 
 def consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a blocking consumer."""
 
     def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
         began_ns = time.time_ns()

@@ -145,11 +145,7 @@ def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
             "kohort_broker_journal_entries_forgotten_total": counts.entries_forgotten,
         },
         ended=dict(counts.closed),
-        waiting={
-            "fetch": len(purgatory),
-            "flush": len(state.flushes),
-            "long": len(broker.long_work),
-        },
+        waiting={"fetch": len(purgatory), "flush": len(state.flushes), "long": len(broker.long_work)},
         budgets=_budgets(broker),
         refusals={
             GROUPS: state.coordinator.budget.refused,

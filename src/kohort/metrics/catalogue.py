@@ -83,11 +83,7 @@ _OWN: Final = [
         kohort_group_partitions_moved_total="Partitions that changed hands.",
         kohort_group_partition_unowned_seconds_total="How long partitions had no owner, added up.",
     ),
-    *_counters(
-        "groups",
-        "group cause",
-        kohort_group_member_evictions_total="Members that were put out, by why.",
-    ),
+    *_counters("groups", "group cause", kohort_group_member_evictions_total="Members that were put out, by why."),
     *_counters(
         "groups",
         "group api error",
@@ -98,11 +94,7 @@ _KAFKA_EXPORTER: Final = [
     *_gauges("kafka_exporter", "", kafka_brokers="Brokers of the cluster."),
     *_gauges("kafka_exporter", "id address", kafka_broker_info="1, with a broker's address in the labels."),
     *_gauges("kafka_exporter", "topic", kafka_topic_partitions="Partitions of the topic."),
-    *_gauges(
-        "kafka_exporter",
-        "consumergroup",
-        kafka_consumergroup_members="Members.",
-    ),
+    *_gauges("kafka_exporter", "consumergroup", kafka_consumergroup_members="Members."),
     *_gauges(
         "kafka_exporter",
         "consumergroup topic",
@@ -215,9 +207,7 @@ _BROKER: Final = [
         kohort_broker_fenced_requests_total="Requests refused, of members that were out of date.",
     ),
     *_counters(
-        "broker",
-        "group api error",
-        kohort_group_fenced_requests_total="The same of each group: every request counts.",
+        "broker", "group api error", kohort_group_fenced_requests_total="The same of each group: every request counts."
     ),
     *_counters(
         "broker",
@@ -245,9 +235,7 @@ _BROKER: Final = [
     *_gauges("broker", "node protocol state", kohort_broker_groups="Groups, by protocol and state."),
     *_gauges("broker", "node", kohort_broker_offsets="Offsets that are committed."),
     *_histograms(
-        "broker",
-        "",
-        kohort_broker_loop_lag_seconds="How late the loop that serves everyone is; seen twice a second.",
+        "broker", "", kohort_broker_loop_lag_seconds="How late the loop that serves everyone is; seen twice a second."
     ),
     *_gauges(
         "broker",
@@ -301,7 +289,7 @@ _PAGE: Final = [
         kohort_metrics_snapshot_timestamp_seconds="When all this was looked at.",
         kohort_metrics_snapshot_duration_seconds="How long it took to look.",
         kohort_metrics_dropped_series="Series that are not here, as a page has only so many.",
-    ),
+    )
 ]
 
 CATALOGUE: Final[dict[str, Known]] = {

@@ -92,7 +92,6 @@ def add_committed(page: Page, group: GroupSnapshot, counts: Mapping[str, int], m
 
 
 def add_topic_partitions(page: Page, topic: TopicState) -> None:
-    """Add what is of a topic's partitions."""
     for this in topic.partitions:
         place = (topic.name, this.partition)
         page.add("kafka_topic_partition_leader", this.leader, *place)
@@ -105,7 +104,6 @@ def add_topic_partitions(page: Page, topic: TopicState) -> None:
 
 
 def _by_topic(group: GroupSnapshot, counts: Mapping[str, int]) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
-    """Return the partitions of the topics, of those that are there, of which the group has committed anything."""
     found: dict[str, dict[int, PartitionSnapshot]] = {}
     for one in group.partitions:
         if one.partition.topic in counts:

@@ -50,7 +50,6 @@ class Pauses:
             self._until_ns = self._clock_ns() + WORK_NS
 
     def between(self, pieces: Iterable[T]) -> Iterator[T]:
-        """Yield pieces of work, with pauses in between."""
         for piece in pieces:
             yield piece
             self.pause()

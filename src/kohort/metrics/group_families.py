@@ -70,15 +70,7 @@ STATES: Final = {
 }
 
 
-HEALTH: Final = {
-    "OK": 1,
-    "WARN": 2,
-    "STOP": 4,
-    "STALL": 5,
-    "REWIND": 6,
-    "REBALANCING": 7,
-    "STORM": 8,
-}
+HEALTH: Final = {"OK": 1, "WARN": 2, "STOP": 4, "STALL": 5, "REWIND": 6, "REBALANCING": 7, "STORM": 8}
 """Burrow's numbers, and two words that it has not."""
 STUCK: Final = "stuck"
 
@@ -112,7 +104,6 @@ def add_group(page: Page, view: GroupView) -> None:
 
 
 def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
-    """Add what is of each partition that a group reads, of ``most`` of them."""
     for this in first_lags(view, most):
         place = (view.now.group, this.partition.topic, this.partition.partition)
         page.add("kohort_group_lag_records", this.records, *place)

@@ -48,7 +48,6 @@ class ColdLooks:
         """So far, in this look."""
 
     def begin(self) -> None:
-        """Begin another look."""
         self._late = dict.fromkeys((self._again + self._new)[:LATE_MOST])
         self._again, self._new = [], []
         self._left, self._left_for_new, self.opened = COLD_MOST, COLD_MOST - len(self._late), 0
@@ -90,7 +89,6 @@ class RecordTimes:
 
 
 def _from(log: PartitionLog, offset: int) -> Sequence[Segment]:
-    """Return the segment that would hold an offset, and those after it."""
     segments = log.segments
     return segments[max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1) :]
 
@@ -136,7 +134,6 @@ class OwnGroups:
     def _filled(
         self, whole: GroupSnapshot, members: Iterator[MemberSnapshot], offsets: GroupOffsets
     ) -> Iterator[GroupSnapshot | None]:
-        """Yield a group with its members and partitions, after a None for each few of them."""
         there: list[MemberSnapshot] = []
         for member in members:
             there.append(member)
@@ -207,7 +204,6 @@ class OwnGroups:
         return whole, members
 
     def _named(self, held: Held) -> tuple[TopicPartition, ...]:
-        """Return partitions with the names of their topics; those of topics that are gone are left out."""
         topics = ((self._state.topics.by_id(topic_id), partitions) for topic_id, partitions in held.items())
         return tuple(
             TopicPartition(topic.name, p) for topic, partitions in topics if topic is not None for p in partitions
@@ -245,7 +241,6 @@ class OwnGroups:
 def _places(
     members: Iterable[MemberSnapshot], offsets: GroupOffsets, subscribed: Mapping[str, int]
 ) -> Iterator[TopicPartition]:
-    """Yield what members have, what is committed, and all of the topics that members subscribe to; some twice."""
     for member in members:
         yield from member.assignment
     for topic, partitions in list(offsets.by_topic.items()):

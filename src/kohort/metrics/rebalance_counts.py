@@ -120,7 +120,6 @@ class GroupCounts:
         self._forget(len(self.entries))
 
     def _take(self, found: Sequence[RebalanceFinding], place: int, over_ms: int, now_ms: int) -> None:
-        """Count of a rebalance that is over what is due."""
         key = _key(found[place])
         counted = self._counted.get(key)
         if counted is None:
@@ -135,7 +134,6 @@ class GroupCounts:
             self._complete(self._as_of(found, place, over_ms + RESUME_MS), counted)
 
     def _as_of(self, found: Sequence[RebalanceFinding], place: int, at_ms: int) -> RebalanceFinding:
-        """Return a rebalance as the entries until ``at_ms`` tell of it."""
         since_ms = _since_ms(found, place, found[place].opened_at_ms)
         if self.entries[0].at_ms >= since_ms and self.entries[-1].at_ms <= at_ms:
             return found[place]
@@ -200,7 +198,6 @@ def _key(one: RebalanceFinding) -> Key:
 
 
 def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) -> int:
-    """Return from when on entries say something of the rebalance at ``place``, or of the next one."""
     before = [one.opened_at_ms for one in found[max(0, place - FINDINGS_KEPT) : place]]
     return min([opened_at_ms - REMEMBERED_MS, *before])
 

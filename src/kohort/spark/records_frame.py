@@ -77,7 +77,6 @@ def _headers(frame: DataFrame, headers: Mapping[str, str | Column] | str | None)
 
 
 def _bytes(frame: DataFrame, column: str | Any) -> Column:
-    """Return a column as bytes: binary as it is, anything else as its text."""
     from pyspark.sql import functions as f
 
     made = f.col(column) if isinstance(column, str) else column

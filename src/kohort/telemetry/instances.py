@@ -172,7 +172,6 @@ class ClientInstances:
         return ApiError(code, f"{client.text} {what}")
 
     def forget_connection(self, connection: int) -> None:
-        """Forget the client that came on a connection which is closed."""
         instance_id = self._of_connection.get(connection)
         if instance_id is not None:
             self._forget(instance_id)

@@ -123,7 +123,6 @@ def _scan_us(at: int, end: int) -> float:
 
 
 def _keep(data: bytes, at: int, end: int, name: str, pushed: PushedMetrics) -> None:
-    """Keep one data point, unless there are enough."""
     value: float | None = None
     for number, kind, begin, _ in _leaf(data, at, end):
         if kind == FIXED64 and number == AS_DOUBLE:
@@ -212,7 +211,6 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return a number of up to ten bytes, and where it ends."""
     value = shift = 0
     while at < end:
         byte = data[at]

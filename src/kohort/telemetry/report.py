@@ -56,7 +56,6 @@ class ClientReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @property
     def member_id(self) -> str | None:
-        """As which member."""
         return self.labels.get("group_member_id")
 
 

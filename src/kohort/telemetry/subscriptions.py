@@ -112,7 +112,6 @@ class MetricsSubscriptions:
         return made
 
     def replace(self, name: str, subscription: MetricsSubscription | None) -> None:
-        """Let this be the subscription of that name from now on; None: none."""
         if subscription is None:
             self._by_name.pop(name, None)
         else:
@@ -144,6 +143,5 @@ def _attributes(text: str, client: ClientFacts) -> dict[str, str | None]:
 
 
 def _number(metrics: Sequence[str], interval_ms: int, client_instance_id: bytes) -> int:
-    """Return the number for what is asked, as KIP-714 has it: a checksum, XORed with the client's id."""
     number = zlib.crc32(repr((*metrics, interval_ms)).encode()) ^ zlib.crc32(client_instance_id)
     return number - (1 << 32) if number >= 1 << 31 else number

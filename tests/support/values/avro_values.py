@@ -1,29 +1,42 @@
-"""Avro values: the type in the writer's schema, the bytes, the type of the column, and kohort's result."""
+"""Avro values: the type in the writer's schema, the bytes, the type of the column, the results and the differences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from support.values.value import BAD
+from support.values.value import BAD, SAME
 
 
 @dataclass(frozen=True)
 class AvroValue:
-    """A field v of a record. ``written``: its type in the writer's schema, a name or JSON."""
+    """A field v of a record. ``written``: its type in the writer's schema, a name or JSON. ``spark``: the result of
+    Spark's own reader with the column's type, where that differs, and ``why``."""
 
     written: str
     value: bytes
     type: str
     kohort: Any
+    spark: Any = SAME
+    why: str = ""
+
+    @property
+    def schema(self) -> str:
+        """The writer's schema, as JSON."""
+        kind = self.written if self.written[:1] in "{[" else f'"{self.written}"'
+        return f'{{"type": "record", "name": "R", "fields": [{{"name": "v", "type": {kind}}}]}}'
+
+    @property
+    def of_spark(self) -> Any:
+        return self.kohort if self.spark is SAME else self.spark
 
 
 AVRO_VALUES = (
-    AvroValue("null", b"", "string", None),
+    AvroValue("null", b"", "string", None, BAD, "Spark has no conversion of null to string"),
     AvroValue("boolean", b"\x01", "boolean", True),
     AvroValue("int", b"\x01", "int", -1),
     AvroValue("int", b"\x90\x03", "tinyint", BAD),
-    AvroValue("int", b"\xc8\x01", "tinyint", 100),
+    AvroValue("int", b"\xc8\x01", "tinyint", 100, BAD, "Spark has no conversion of int to tinyint"),
     AvroValue("long", b"\x80\x80\x80\x80\x80@", "bigint", 1099511627776),
     AvroValue("long", b"\x80\x80\x80\x80\x80@", "int", BAD),
     AvroValue("float", b"\xcd\xcc\xcc=", "float", 0.10000000149011612),
@@ -31,7 +44,7 @@ AVRO_VALUES = (
     AvroValue("double", b"\x9a\x99\x99\x99\x99\x99\xb9?", "double", 0.1),
     AvroValue("double", b"\x00\x00\x00\x00\x00\x00\xf8\x7f", "double", "nan"),
     AvroValue("bytes", b"\x02\xff", "binary", b"\xff"),
-    AvroValue("bytes", b"\x04hi", "string", "hi"),
+    AvroValue("bytes", b"\x04hi", "string", "hi", BAD, "Spark has no conversion of bytes to string"),
     AvroValue("string", b"\x04\xc3\xa9", "string", "é"),
     AvroValue("string", b"\x021", "int", BAD),
     AvroValue("int", b"\x02", "string", BAD),
@@ -79,6 +92,8 @@ AVRO_VALUES = (
         b"\x04\x03\xed",
         "decimal(10,2)",
         BAD,
+        "1.01",
+        "Spark rounds; a result is exact",
     ),
     AvroValue(
         '{"type": "string", "logicalType": "uuid"}',

@@ -39,5 +39,4 @@ class Kernel:
 
 
 def kernel(function: F) -> F:
-    """Make ``function`` a kernel."""
     return cast("F", Kernel(function))

@@ -49,7 +49,6 @@ def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "
 
 
 def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same by our names; a function for tokens stays what was said: it goes to workers by its place."""
     return {name: said.get(name, value) if name == TOKENS else value for name, value in translated(said).items()}
 
 

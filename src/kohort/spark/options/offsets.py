@@ -89,7 +89,6 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
-    """Return the same offsets by partition."""
     return {TopicPartition(t, int(p)): o for t, partitions in offsets.items() for p, o in partitions.items()}
 
 
@@ -145,9 +144,7 @@ def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 
 
 
 def find_losses(
-    wanted: Mapping[TopicPartition, int],
-    earliest: Mapping[TopicPartition, int],
-    latest: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[Loss]:
     """Return where the next offset to read lies outside the log."""
     losses = []

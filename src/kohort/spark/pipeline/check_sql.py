@@ -188,14 +188,12 @@ def _unresolved(said: str, tree: exp.Query, columns: Iterable[str]) -> SqlProble
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    """Return the nearest name, or all."""
     there = sorted({other.lower() for other in known if not other.startswith("_")})
     more = ", ..." if len(there) > _SHOWN else ""
     return did_you_mean(name.lower(), there) or f"; there is {', '.join(there[:_SHOWN])}{more}"
 
 
 def _parsed(text: str) -> exp.Query | None:
-    """Return the parsed text; None where only Spark can judge."""
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp

@@ -110,7 +110,6 @@ def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
 
 
 def _at_one_path(metrics: WSGIApplication) -> WSGIApplication:
-    """Answer ``/metrics`` by ``metrics``, which would answer at every path, and 404 elsewhere."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == "/metrics":

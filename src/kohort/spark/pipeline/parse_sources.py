@@ -77,7 +77,6 @@ class _SchemaParser:
         return token
 
     def columns(self, end: str) -> list[str]:
-        """Take the columns up to ``end``, and ``end``."""
         found: list[str] = []
         if end and self._peek() == end:
             self._next()
@@ -314,6 +313,5 @@ def _hidden(name: str, value: Any) -> Any:
 
 
 def _line_of(problem: str, lines: dict[str, int], otherwise: int) -> int:
-    """Return the line of the setting that a problem names first."""
     named: Iterable[str] = (name for name in lines if name in problem)
     return lines.get(min(named, key=problem.index, default=""), otherwise)

@@ -17,12 +17,7 @@ from kohort.nearest import did_you_mean
 T = TypeVar("T")
 
 _MISSING: Final = object()
-_KINDS: Final[dict[type, str]] = {
-    str: "text",
-    int: "a whole number",
-    bool: "true or false",
-    list: "a list",
-}
+_KINDS: Final[dict[type, str]] = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
 class PipelineError(ConfigError):
@@ -55,7 +50,6 @@ class YamlSection:
         return value if isinstance(value, str) else ""
 
     def holds_section(self, key: str) -> bool:
-        """Tell whether ``key`` is there and holds keys and values."""
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
@@ -90,7 +84,6 @@ class YamlSection:
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:
-        """Return the list of texts under ``key``; a single text is a list of one."""
         line = self._entries[key][1] if key in self._entries else self.line
         if key in self._entries and isinstance(self._entries[key][0], str):
             return [self.take(key, str)]

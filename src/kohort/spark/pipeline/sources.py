@@ -40,7 +40,6 @@ def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[s
 
 
 def table_options(source: Source) -> dict[str, str]:
-    """Return the options of a source that is read whole."""
     return _options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
 
 

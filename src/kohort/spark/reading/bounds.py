@@ -55,7 +55,6 @@ def _at(cluster: SourceCluster, partitions: list[TopicPartition], word: str) -> 
 def _resolve_given(
     cluster: SourceCluster, partitions: list[TopicPartition], given: Mapping[str, Mapping[int, int]], option: str
 ) -> PartitionOffsets:
-    """Return given offsets, which must name exactly the partitions that are read, as with the Kafka connector."""
     flat = by_partition(given)
     _check_names(flat, partitions, option)
     ends = {EARLIEST: "earliest", LATEST: "latest"}

@@ -74,7 +74,6 @@ def with_query(query: int, offsets: Mapping[TopicPartition, int]) -> dict[str, d
 
 
 def query_of(offsets: Mapping[str, Mapping[str, Any]]) -> int | None:
-    """Return the query whose offsets these are; None for those of one that was no member."""
     return next(iter(offsets.get(QUERY_KEY, {}).values()), None)
 
 
@@ -136,7 +135,6 @@ class GroupCommits:
         self._written, self._pinned = fresh, False
 
     def _look_for_others(self) -> None:
-        """Say once of each that something else commits to this group."""
         if not self._written:
             return
         held = self._cluster().committed(self._written)

@@ -37,7 +37,6 @@ def with_ids(offsets: Mapping[str, Mapping[str, int]], ids: Mapping[str, str]) -
 
 
 def ids_of(offsets: Mapping[str, Mapping[str, Any]]) -> TopicIds:
-    """Return the ids of the topics when these offsets were planned."""
     return dict(offsets.get(IDS_KEY, {}))
 
 
@@ -47,7 +46,6 @@ def other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
 
 
 def partitions_of(offsets: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
-    """Return the offsets alone, by partition."""
     return by_partition({topic: by for topic, by in offsets.items() if ":" not in topic})
 
 
@@ -62,11 +60,7 @@ class LogChanges:
         self._gone: set[TopicPartition] = set()
 
     def starts_after_loss(
-        self,
-        cluster: SourceCluster,
-        begin: Mapping[TopicPartition, int],
-        heads: PartitionOffsets,
-        before: TopicIds,
+        self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
         """Return where partitions must start instead of at ``begin``; ``before``: the ids of their topics at the last
         micro-batch. Raises DataLost where losing fails the query."""

@@ -244,7 +244,6 @@ class MemberStreamReader(KohortStreamReader):
             log.warning("%s given up without a commit, the last micro-batch is read again: %s", sorted(gone), error)
 
     def _commit_marks(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
-        """Commit where the next micro-batch begins, and by its mark where it ends; tell whether the group took it."""
         marks = {
             tp: OffsetAndMetadata(begin[tp], str(CommitMark(self._query, max(end[tp], self._again.get(tp, 0)))))
             for tp in end

@@ -39,7 +39,6 @@ def data_lost(losses: Sequence[Loss]) -> DataLost:
 def read_ranges(
     cluster: SourceCluster, ranges: Sequence[Range], builder: RowBuilder, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of ``ranges`` as ``builder`` makes them."""
     for wanted in ranges:
         for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
             yield builder.build(_marked(batch, wanted.again_below) if builder.marks_redelivered else batch)

@@ -133,11 +133,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._planned_end
 
     def _ids_now(self, partitions: PartitionOffsets) -> TopicIds:
-        """Return the ids of the topics of partitions, as of the last query for partitions."""
         return known_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
 
     def _commit_completed(self, start: Mapping[str, Any]) -> PartitionOffsets:
-        """Commit the end of the last completed micro-batch, which is the start of the next one, and return it."""
         begin = self._own(start)
         self._group.commit_completed(begin, planned=self._planned)
         return begin
@@ -186,7 +184,6 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
-        """Return the beginning of each partition that was added after the query began."""
         new = set(heads) - set(begin)
         if new:
             log.info("new partitions, read from their beginning: %s", ", ".join(map(str, sorted(new))))

@@ -70,11 +70,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def session(
-    app_name: str = "kohort",
-    *,
-    master: str = "local[*,3]",
-    conf: Mapping[str, str] | None = None,
-    quiet: bool = True,
+    app_name: str = "kohort", *, master: str = "local[*,3]", conf: Mapping[str, str] | None = None, quiet: bool = True
 ) -> SparkSession:
     """Return a session ready for ``format("kohort")``; an active one is reused, as ``getOrCreate`` does.
 

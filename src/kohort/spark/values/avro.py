@@ -221,7 +221,6 @@ def _inside(schema: Any, key: str) -> Any:
 
 
 def _logical(plain: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how fastavro is told of a logical type; nothing for one that is read as its plain type."""
     name = schema.get("logicalType")
     known = _LOGICAL.get((plain, name)) if isinstance(name, str) else None
     if known is None or (known == "kohort-uuid" and plain == "fixed" and schema.get("size") != 16):

@@ -100,7 +100,6 @@ class CsvReader:
         return fields
 
     def _split(self, text: str, field: re.Pattern[str], inside: Callable[[str], str]) -> list[tuple[str, bool]] | None:
-        """Return the fields of a record; None for a malformed one."""
         found, at = [], 0
         while match := field.match(text, at):
             quoted = match[1] is not None

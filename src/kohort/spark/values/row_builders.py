@@ -232,11 +232,7 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
     if not len(fields):
         raise ConfigError(f"schema: no column of the value, for which value.format={options.value_format} is given")
     value = ValueFormat(
-        options.value_format,
-        fields,
-        options.value_separator,
-        avro=options.avro_schema,
-        framing=options.avro_framing,
+        options.value_format, fields, options.value_separator, avro=options.avro_schema, framing=options.avro_framing
     )
     bad = BadRecords.of(options)
     return ValueRowBuilder(arrow, value, bad, tombstones=options.tombstones, zone=options.time_zone)

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline, Sink
-from kohort.spark.pipeline.frames import (
-    FAILED,
-    PROBLEM,
-    SOURCE,
-    counts_by,
-    counts_of_source,
-    failed_rules,
-    judge,
-)
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, counts_by, counts_of_source, failed_rules, judge
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
 from kohort.spark.pipeline.steps import run_steps
@@ -39,10 +31,7 @@ class BatchRunner:
     """Handed to ``foreachBatch``. Keeps the first error as it was raised, before Spark wraps it in its own."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        store: LedgerStore,
-        on_entry: Callable[[Entry], None] = lambda _: None,
+        self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
     ) -> None:
         self._pipeline = pipeline
         self._store = store

@@ -103,7 +103,6 @@ class _ParquetWriter(SinkWriter):
 
 
 def write_files(rows: DataFrame, folder: ParquetFolder, batch: int, partition_by: Sequence[str] = ()) -> list[Path]:
-    """Write rows to a folder, as the files of a micro-batch that was begun there, and return the files."""
     conf = rows.sparkSession.conf
     before = conf.get(_TIMES)
     # The type that all readers know; Spark's default is one that Parquet has given up (INT96).

@@ -42,7 +42,6 @@ class TopicSink(Sink):
 
     @property
     def client(self) -> dict[str, Any]:
-        """The options of clients of the topic."""
         return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
 
     @property
