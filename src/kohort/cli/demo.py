@@ -161,7 +161,7 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Run the main job on real data, end to end.")
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder to keep everything in.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data.")
 @click.option(
     "--source",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -194,19 +194,17 @@ def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
         ) from None
 
 
-@click.group(short_help="Say who may do what: list, add and remove ACLs.")
+@click.group(short_help="List, add and remove ACLs.")
 def acls() -> None:
-    """List, add and remove ACLs: who may do what, where brokers have an authorizer."""
+    """List, add and remove ACLs of brokers with an authorizer."""
 
 
-LIST_HELP = """List ACLs: all, or those for a resource or a principal.
+LIST_HELP = """List ACLs: all, or those that match a resource or a principal.
 
-With a name, these are all that hold for the resource: those of its name, of a prefix of it, and of *.
---resource-pattern-type finds those of that name and pattern alone.
+A name matches ACLs of the name, of its prefixes, and of *. --resource-pattern-type lists only one kind of pattern.
 
 \b
 Examples:
-  kohort acls list
   kohort acls list --topic orders
   kohort acls list --principal User:alice --output json | jq .acls
 """
@@ -239,7 +237,7 @@ def list_acls(
     report(output, AclsListed(acls=[row_of(acl) for acl in dict.fromkeys(found)]), COLUMNS, none="no ACLs")
 
 
-ADD_HELP = """Add ACLs: each principal gets each operation on each resource. What is there already stays.
+ADD_HELP = """Add ACLs: each principal gets each operation on each resource.
 
 \b
 Examples:
@@ -264,14 +262,13 @@ def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
         results.check()
 
 
-REMOVE_HELP = """Remove ACLs: those for the resources named, of the principals and operations named or of all.
+REMOVE_HELP = """Remove ACLs of resources: those of the named principals and operations, or all.
 
-What would go is shown first. Names are meant as they are; those of prefixes take --resource-pattern-type prefixed.
+The command shows the ACLs and asks. ACLs of prefixes need --resource-pattern-type prefixed.
 
 \b
 Examples:
   kohort acls remove --topic orders
-  kohort acls remove --allow-principal User:alice --operation Write --topic t
   kohort acls remove --allow-principal User:bob --consumer --topic t --group g
 """
 

@@ -41,16 +41,16 @@ VITALS: Final = (
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 
 
-@click.group("client-metrics", short_help="Metrics that clients push: what is asked for, and what they said.")
+@click.group("client-metrics", short_help="Metrics that clients push: subscriptions and values.")
 def client_metrics() -> None:
-    """Metrics that clients push: what is asked for, and what they said.
+    """Manage subscriptions to client metrics, and show pushed metrics (KIP-714).
 
-    Java clients, librdkafka (confluent-kafka) and franz-go push their own metrics to the brokers, if these ask for them
-    (KIP-714). A kohort broker asks for delays and idle time of all clients that no subscription matches.
+    Java clients, librdkafka (confluent-kafka) and franz-go push metrics that a subscription requests. A kohort broker
+    requests delays and idle time of clients that match no subscription.
     """
 
 
-LIST_HELP = """List the subscriptions: which metrics are asked of which clients, and how often.
+LIST_HELP = """List the subscriptions to client metrics.
 
 \b
 Examples:
@@ -88,11 +88,11 @@ def _cells(row: SubscriptionRow) -> tuple[object, ...]:
     return (row.name, row.interval_ms, row.metrics, row.match or "every client")
 
 
-SET_HELP = """Make a subscription, or change what is named of one.
+SET_HELP = """Create a subscription, or change the given parts of one.
 
-A metric is a prefix of names, such as org.apache.kafka.consumer.coordinator., or * for all. A client must match all
-expressions of --match: client_id, client_instance_id, client_software_name, client_software_version,
-client_source_address, client_source_port.
+A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. A client must match all --match
+expressions: client_id, client_instance_id, client_software_name, client_software_version, client_source_address,
+client_source_port.
 
 \b
 Examples:
@@ -102,11 +102,11 @@ Examples:
 """
 
 
-@client_metrics.command("set", help=SET_HELP, short_help="Make or change a subscription.")
+@client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="What is asked for; may be repeated.")
-@click.option("--interval", "interval_ms", type=Duration(), help="How often it is pushed, at least 100ms.")
-@click.option("--match", metavar="WHAT=EXPRESSION", multiple=True, help="Of which clients; may be repeated.")
+@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics; may be repeated.")
+@click.option("--interval", "interval_ms", type=Duration(), help="Interval of pushes, at least 100ms.")
+@click.option("--match", metavar="WHAT=EXPRESSION", multiple=True, help="Condition for clients; may be repeated.")
 @cluster_options
 @output_of(SubscriptionSet)
 def set_subscription(
@@ -140,7 +140,7 @@ def set_subscription(
 @cluster_options
 @output_of(SubscriptionRemoved)
 def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
-    """Remove a subscription: its clients push what others ask for, if anything."""
+    """Remove a subscription to client metrics."""
     from kohort.client.admin.model import ConfigResource
 
     resource = ConfigResource(KIND, name)
@@ -152,15 +152,13 @@ def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
     report_lines(output, SubscriptionRemoved(removed=name), [f"removed {name}"])
 
 
-SHOW_HELP = """Show what clients pushed last: a line for each; of one CLIENT, by its client id or its client instance
-id, every value.
+SHOW_HELP = """Show the last pushed metrics: a line for each client, or every value of CLIENT (client or instance id).
 
-POLL-IDLE is the part of its time that a consumer waits for records: near 0, it is busy with what it got. LAST-POLL-S
-is how long ago it polled, POLL-MAX-MS the longest time between two polls, REBALANCE-MS its longest rebalance.
+POLL-IDLE is the share of time that a consumer waits for records. LAST-POLL-S is the time since its last poll,
+POLL-MAX-MS the longest time between two polls, REBALANCE-MS its longest rebalance.
 
 \b
 Examples:
-  kohort client-metrics show
   kohort client-metrics show --group orders
   kohort client-metrics show my-consumer --metric org.apache.kafka.consumer.
   kohort client-metrics show --output json | jq '.clients[].software'
@@ -171,9 +169,7 @@ Examples:
 @click.argument("client", required=False)
 @click.option("--group", metavar="GROUP", help="Only members of this group.")
 @click.option("--metric", metavar="PREFIX", default="", help="Only metrics whose names begin so.")
-@click.option(
-    "--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Who pushed within this time."
-)
+@click.option("--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Age of the oldest push.")
 @cluster_options
 @output_of(ClientsShown)
 def show(client: str | None, group: str | None, metric: str, back_ms: int, cluster: ClusterAccess, output: str) -> None:

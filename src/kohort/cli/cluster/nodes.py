@@ -34,7 +34,7 @@ def nodes() -> None:
 @cluster_options
 @output_of(NodesListed)
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
-    """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
+    """List the nodes with their address, and the partitions that they lead."""
     with cluster.admin() as admin:
         found, without = nodes_of(admin)
     fields = ("node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms")
@@ -63,7 +63,7 @@ def stop(node: int, cluster: ClusterAccess) -> None:
 @click.argument("node", type=int)
 @cluster_options
 def start(node: int, cluster: ClusterAccess) -> None:
-    """Start NODE again. What it led before is not given back: see kohort nodes move."""
+    """Start NODE. It does not get its leaders back: see kohort nodes move."""
     with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node not in now:
@@ -86,8 +86,8 @@ Examples:
 
 @nodes.command(help=MOVE_HELP, short_help="Let a node lead a partition, or coordinate a group.")
 @click.argument("node", type=int)
-@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="A partition to lead.")
-@click.option("--group", "groups", multiple=True, help="A group to coordinate.", shell_complete=complete_groups)
+@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="Partition to lead.")
+@click.option("--group", "groups", multiple=True, help="Group to coordinate.", shell_complete=complete_groups)
 @cluster_options
 def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:

@@ -43,11 +43,11 @@ def entity_options(command: F) -> F:
 
 _OPTIONS: Final = (
     click.option("--user", metavar="NAME", shell_complete=complete_users, help="A user."),
-    click.option("--user-default", is_flag=True, help="Each user that has none by name."),
-    click.option("--client", metavar="ID", help="A client id; with --user, that of this user alone."),
-    click.option("--client-default", is_flag=True, help="Each client id that has none by name."),
+    click.option("--user-default", is_flag=True, help="Default of users."),
+    click.option("--client", metavar="ID", help="A client id; with --user, only that of the user."),
+    click.option("--client-default", is_flag=True, help="Default of client ids."),
     click.option("--ip", metavar="ADDRESS", help="An address."),
-    click.option("--ip-default", is_flag=True, help="Each address that has none by name."),
+    click.option("--ip-default", is_flag=True, help="Default of addresses."),
 )
 
 

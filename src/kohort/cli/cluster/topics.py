@@ -47,10 +47,10 @@ Examples:
 
 @topics.command(help=CREATE_HELP, short_help="Create topics.")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions [the broker's num.partitions].")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas [the broker's default].")
+@click.option("--partitions", type=click.IntRange(min=1), help="Number of partitions [num.partitions of the broker].")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="Number of replicas [default of the broker].")
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
-@click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists; it stays as it is.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore topics that exist.")
 @cluster_options_without_config
 @output_of(TopicsCreated)
 def create(
@@ -78,7 +78,7 @@ def create(
 
 
 @topics.command("list", short_help="List topics.")
-@click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
+@click.option("--internal", is_flag=True, help="Internal topics such as __consumer_offsets, too.")
 @cluster_options
 @output_of(TopicsListed)
 def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:

@@ -34,33 +34,30 @@ HANGING_COLUMNS: Final = {
     "SILENT": "silent_seconds",
     "TRANSACTIONAL-ID": "transactional_id",
 }
-FIND_HELP = """Find transactions that a partition has open and that no coordinator will end.
+FIND_HELP = """Find open transactions that no coordinator will end.
 
-Readers of committed records wait at START-OFFSET for good, and so do groups whose offsets are in such a transaction
-(in __consumer_offsets). One hangs if its producer is silent for longer than any transaction may take (SILENT, in
-seconds, by the time stamp of its last batch), and no coordinator has the partition in a transaction of that producer.
-
-All topics are looked at, internal ones too. It takes READ on them and DESCRIBE on the transactional ids: whoever may
-not describe an id is not told of it, and its transaction looks as if it hung. End one with kohort transactions abort
---partition.
+They block readers of committed records at START-OFFSET, and groups with offsets in them (__consumer_offsets). A
+transaction hangs if its producer is silent for longer than any transaction may take (SILENT, in seconds), and no
+coordinator has the partition in a transaction of that producer. All topics are searched. This needs READ on topics and
+DESCRIBE on transactional ids: an id that you may not describe looks as if its transaction hung. End one with kohort
+transactions abort --partition.
 
 \b
 Examples:
   kohort transactions find-hanging
-  kohort transactions find-hanging --topic orders --topic __consumer_offsets
-  kohort transactions find-hanging --open-for 3600 --output json
+  kohort transactions find-hanging --topic orders --open-for 3600
 """
 
 
 @click.command("find-hanging", help=FIND_HELP, short_help="Find transactions that no coordinator will end.")
-@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only in this topic; may be repeated.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search; may be repeated.")
 @click.option(
     "--open-for",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=LONGEST_S,
     show_default=True,
-    help="Only of producers that are silent for so long; the brokers' transaction.max.timeout.ms or more.",
+    help="Silence of the producer; transaction.max.timeout.ms of the brokers or more.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)
@@ -112,14 +109,12 @@ def question(admin: Admin, found: OpenTransaction) -> str:
     )
 
 
-LIST_HELP = """List the transactional ids that the cluster knows, the one open the longest first.
+LIST_HELP = """List the transactional ids of the cluster, the longest open first.
 
-SECONDS is how long a transaction is open: readers of committed records, and the offsets of groups that go with it, wait
-for its end. PARTITIONS is how many it has written to.
+SECONDS is the age of the open transaction: readers of committed records wait for its end.
 
 \b
 Examples:
-  kohort transactions list
   kohort transactions list --open-for 60
   kohort transactions list --state Ongoing --output json | jq .transactions
 """
@@ -131,10 +126,8 @@ def transactions() -> None:
 
 
 @transactions.command("list", help=LIST_HELP, short_help="List transactional ids, the longest open first.")
-@click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="Only in this state, as Ongoing; may be repeated."
-)
-@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="State such as Ongoing; may be repeated.")
+@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Least age of the transaction.")
 @cluster_options
 @output_of(TransactionsListed)
 def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
@@ -173,7 +166,7 @@ def about(found: TransactionDescription) -> TransactionRow:
     )
 
 
-DESCRIBE_HELP = """Show what TRANSACTIONAL_ID has open: since when, in which partitions, and when it will be aborted.
+DESCRIBE_HELP = """Show the open transaction of TRANSACTIONAL_ID: its age, its partitions, its timeout.
 
 \b
 Examples:
@@ -203,14 +196,10 @@ def described(admin: Admin, transactional_id: str) -> TransactionDescription:
 
 
 PARTITION: Final = "TOPIC-PARTITION"
-ABORT_HELP = """Abort what TRANSACTIONAL_ID has open, and fence the producer that has it open.
+ABORT_HELP = """Abort the open transaction of TRANSACTIONAL_ID, and fence its producer.
 
-What it wrote in that transaction does not count, and it can do nothing any more: if it still runs, it gets
-PRODUCER_FENCED and must be started again.
-
-With --partition and --start-offset in its place: abort a transaction that hangs, as find-hanging shows it. The abort
-marker is written into that partition alone, and no coordinator is told. Where the coordinator does know of it, the
-question says so: then take the transactional id.
+A running producer gets PRODUCER_FENCED and must be restarted. With --partition and --start-offset a hanging
+transaction, as find-hanging shows it, is aborted by a marker in that partition, without a coordinator.
 
 \b
 Examples:
@@ -221,8 +210,8 @@ Examples:
 
 @transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, or what hangs in a partition.")
 @click.argument("transactional_id", required=False)
-@click.option("--partition", metavar=PARTITION, help="The partition in which one hangs; TOPIC:NUMBER, too.")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where that one begins.")
+@click.option("--partition", metavar=PARTITION, help="Partition of a hanging transaction.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Its first offset.")
 @yes_option
 @cluster_options
 def abort_transaction(

@@ -19,7 +19,7 @@ from kohort.secret import Secret
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 mechanism_option = click.option(
-    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="For this mechanism alone."
+    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="Only this mechanism."
 )
 
 
@@ -56,7 +56,7 @@ def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> N
     print_table(("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
 
 
-ADD_HELP = """Add USER with a password, or give USER a new one; for both mechanisms unless one is named.
+ADD_HELP = """Add USER with a SCRAM password, or change the password; for both mechanisms unless one is named.
 
 The terminal asks for the password. Programs give it in a variable of the environment, in a file, or as the file - on
 stdin.
@@ -72,9 +72,9 @@ Examples:
 @users.command(help=ADD_HELP, short_help="Add a user, or give one a new password.")
 @click.argument("user", shell_complete=complete_users)
 @mechanism_option
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="How often it is hashed [4096].")
-@click.option("--password-env", metavar="NAME", help="The variable that holds the password.")
-@click.option("--password-file", metavar="FILE", help="The file whose first line is the password; - for stdin.")
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the hash [4096].")
+@click.option("--password-env", metavar="NAME", help="Variable with the password.")
+@click.option("--password-file", metavar="FILE", help="File with the password in its first line; - for stdin.")
 @cluster_options
 @output_of(UserAdded)
 def add(

@@ -43,20 +43,16 @@ from kohort.verbs.offsets import (
 )
 from kohort.verbs.refusals import NothingThere
 
-HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
+HELP = """Move the committed offsets of GROUP. Shows the plan; --execute commits it.
 
-The options are those of Kafka's own tool, and so are the new offsets. A group must have no members when it is moved:
-stop its consumers first; the plan is shown without that. SKIPPED is how many offsets the group will not read,
-READ-AGAIN how many it will read once more.
+Options and new offsets are those of Kafka's own tool. A group must have no members when it is moved. SKIPPED is the
+number of offsets that it will not read, READ-AGAIN of those that it will read again.
 
 \b
 Examples:
-  kohort group reset-offsets my-group --to-earliest          what would happen
   kohort group reset-offsets my-group --to-earliest --execute
-  kohort group reset-offsets my-group --topic orders --shift-by -100
-  kohort group reset-offsets my-group --topic orders:0,3 --to-offset 1500
+  kohort group reset-offsets my-group --topic orders:0,3 --shift-by -100
   kohort group reset-offsets my-group --to-datetime 2026-11-20T08:00:00
-  kohort group reset-offsets my-group --by-duration PT2H
   kohort group reset-offsets my-group --to-current --export > offsets.csv
   kohort group reset-offsets my-group --from-file offsets.csv --execute
 """
@@ -87,13 +83,13 @@ def topics_option(*, required: bool) -> Callable[[Any], Any]:
     )  # fmt: skip
 
 
-@click.command("reset-offsets", help=HELP, short_help="Move what groups have committed.")
+@click.command("reset-offsets", help=HELP, short_help="Move committed offsets of groups.")
 @several_groups
 @topics_option(required=False)
-@click.option("--all-topics", is_flag=True, help="All that it has committed (the default).")
+@click.option("--all-topics", is_flag=True, help="All committed topics (the default).")
 @with_options(*WAYS)
-@click.option("--dry-run", is_flag=True, help="Show what would happen (the default).")
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--dry-run", is_flag=True, help="Show the plan (the default).")
+@click.option("--execute", is_flag=True, help="Commit the plan.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @cluster_options
 @output_of(OffsetsReset)
@@ -184,9 +180,9 @@ def what_it_takes(group_id: str, moved: Moved) -> str:
     )
 
 
-DELETE_HELP = """Forget what GROUP has committed for topics, or for partitions of them.
+DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, existing or not.
 
-A group that works may lose the offsets of topics that it does not subscribe to. Topics that are gone count too.
+A group with members may only lose offsets of topics that it does not subscribe to.
 
 \b
 Examples:
@@ -195,7 +191,7 @@ Examples:
 """
 
 
-@click.command("delete-offsets", help=DELETE_HELP, short_help="Forget what a group has committed for topics.")
+@click.command("delete-offsets", help=DELETE_HELP, short_help="Delete committed offsets of topics.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @topics_option(required=True)
 @yes_option
@@ -217,21 +213,20 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
     results.check()
 
 
-CLONE_HELP = """Give group TO what group FROM has committed. Shows it; with --execute it is done.
+CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits it.
 
-TO must have no members; it need not exist. What it has committed for other partitions stays.
+TO must have no members, and need not exist. Its offsets for other partitions stay.
 
 \b
 Examples:
-  kohort group clone orders orders-rehearsal
   kohort group clone orders orders-rehearsal --execute
 """
 
 
-@click.command(help=CLONE_HELP, short_help="Give a group what another has committed.")
+@click.command(help=CLONE_HELP, short_help="Copy committed offsets to another group.")
 @click.argument("source", metavar="FROM", shell_complete=complete_groups)
 @click.argument("target", metavar="TO", shell_complete=complete_groups)
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--execute", is_flag=True, help="Commit the plan.")
 @cluster_options
 @output_of(OffsetsReset)
 def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, output: str) -> None:
@@ -245,24 +240,23 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
     raise_last(list(moved.failed.values()))
 
 
-REMOVE_HELP = """Take members out of GROUP: by member id or by instance id, or all of them (--all).
+REMOVE_HELP = """Remove members from GROUP: by member id or instance id, or all of them (--all).
 
-The group rebalances. A member that still runs comes back by itself; this is for one whose process is gone, a static
-one above all, which the group would wait for until its session ends.
+The group rebalances. A running member joins again; the command is for a static member whose process is gone, which the
+group would wait for until its session ends.
 
 \b
 Examples:
-  kohort group remove-member my-group billing-3
-  kohort group remove-member my-group billing-3 --reason "host is gone" --yes
-  kohort group remove-member my-group --all
+  kohort group remove-member my-group billing-3 --reason "host is gone"
+  kohort group remove-member my-group --all --yes
 """
 
 
-@click.command("remove-member", help=REMOVE_HELP, short_help="Take members out of a group.")
+@click.command("remove-member", help=REMOVE_HELP, short_help="Remove members from a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("names", metavar="[MEMBER]...", nargs=-1, shell_complete=complete_members)
 @click.option("--all", "everybody", is_flag=True, help="All members.")
-@click.option("--reason", default="", help="Why; it goes to the broker's log, and to its journal.")
+@click.option("--reason", default="", help="Reason for the broker's log and journal.")
 @yes_option
 @cluster_options
 @output_of(MembersRemoved)

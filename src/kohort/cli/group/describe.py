@@ -73,7 +73,7 @@ Examples:
 @click.option("--topics", "view", flag_value="topics", help="Lag by topic.")
 @click.option("--members", "view", flag_value="members", help="Members, their partitions and their progress.")
 @click.option("--state", "view", flag_value="state", help="State, coordinator, assignor and health.")
-@click.option("--behind", is_flag=True, help="Only partitions with a lag, or with an unknown one.")
+@click.option("--behind", is_flag=True, help="Only partitions with a lag or an unknown lag.")
 @click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above, as 1000 or 30s.")
 @click.option("--verbose", is_flag=True, help="More columns: epochs, targets, rates, reasons.")
 @look_options

@@ -24,24 +24,23 @@ from kohort.verbs.refusals import NothingThere
 if TYPE_CHECKING:
     from kohort.coordinator.journal import JournalEntry
 
-EVENTS_HELP = """Print what happened to GROUP, an entry of the journal a line, oldest first.
+EVENTS_HELP = """Print the events of GROUP, an entry of the journal a line, oldest first.
 
---follow goes on with what comes, until Ctrl-C. Entries that a watcher saw from the outside are marked with ~.
+Entries that a watcher observed from outside are marked with ~.
 
 \b
 Examples:
-  kohort group events my-group
   kohort group events my-group --since 30m
   kohort group events my-group --follow --output ndjson
 """
 TRIED_SHOWN: Final = 5
-since_option = click.option("--since", type=DURATION, help="Only so long back: 90s, 30m, 2h, 1d.")
+since_option = click.option("--since", type=DURATION, help="Only this recent: 90s, 30m, 2h, 1d.")
 
 
-@click.command(help=EVENTS_HELP, short_help="Print what happened to a group, a line for each entry.")
+@click.command(help=EVENTS_HELP, short_help="Print the events of a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@click.option("--follow", "-f", is_flag=True, help="Print new events until Ctrl-C.")
 @store_option
 @cluster_options
 @output_of(GroupEvents)
@@ -88,12 +87,12 @@ def known_entries(cluster: ClusterAccess, group_id: str, store: Path | None) -> 
     return entries
 
 
-FENCED_HELP = """Show the requests of GROUP's members that were refused, by who sent them, and what that means.
+FENCED_HELP = """Show the rejected requests to GROUP, by sender.
 
-A zombie is out of the group and works on; who is behind is a member and works for an older generation; a duplicate is a
-second process with the same instance id. What they have read since their last good commit is read again by others.
-Unfenced is who is no member and commits all the same: a tool, or a consumer without subscription.
-Refused is a client that cannot join: the group is full, or accepts none of the client's assignors.
+A zombie works on after its removal; a member that is behind uses an older generation; a duplicate is a second process
+with the same instance id. Others read again what these have read since their last commit. An unfenced sender commits
+without being a member: a tool, or a consumer without a subscription. A refused client cannot join: the group is full,
+or accepts none of its assignors.
 
 \b
 Examples:
@@ -102,7 +101,7 @@ Examples:
 """
 
 
-@click.command(help=FENCED_HELP, short_help="Show refused and zombie requests, by culprit.")
+@click.command(help=FENCED_HELP, short_help="Show rejected requests, by sender.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @store_option

@@ -17,10 +17,10 @@ from kohort.results.groups import GroupPeek, PeekedRecord
 from kohort.verbs.peeking import peek as read_around
 from kohort.verbs.peeking import where_it_is
 
-PEEK_HELP = """Show the records of a partition around what GROUP has committed: what it read last, what it reads next.
+PEEK_HELP = """Show the records of a partition around the committed offset of GROUP. Nothing is committed.
 
-The partition is TOPIC:NUMBER. Nothing is committed and nobody is disturbed. In the table, control characters are
-escaped and long values cut; --output json has records whole, bytes that are no text as base64.
+The table escapes control characters and cuts long values; --output json has records whole, and base64 for bytes that
+are not UTF-8.
 
 \b
 Examples:
@@ -33,8 +33,8 @@ MOST: Final = 1000
 @click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_places)
-@click.option("-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Offsets before it.")
-@click.option("-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Offsets from it on.")
+@click.option("-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records before it.")
+@click.option("-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records from it on.")
 @cluster_options
 @output_of(GroupPeek)
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:

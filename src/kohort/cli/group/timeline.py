@@ -198,11 +198,10 @@ def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
     ]
 
 
-TIMELINE_HELP = """Draw who had which partitions of GROUP when: a lane for each member, a column for each generation.
+TIMELINE_HELP = """Draw the assignments of GROUP over time: a lane for each member, a column for each generation.
 
-In a lane stand the partitions that the member has (0-2 +3: three that it had, one that is new) and a line while it
-stays; where the line is broken (╌) nothing was heard of it. At its end: ← it left, ✕ it was put out, ⚑ a request of it
-was refused. ▼ says what each rebalance was about.
+A lane shows the partitions of the member (0-2 +3: three kept, one new) and a line while it stays; a broken line (╌) is
+silence. At its end: ← it left, ✕ it was removed, ⚑ a request of it was rejected. ▼ is the cause of a rebalance.
 
 \b
 Examples:
@@ -214,10 +213,10 @@ PIPE_WIDTH = 120
 DAY_MS = 86_400_000
 
 
-@click.command(help=TIMELINE_HELP, short_help="Draw who had which partitions when.")
+@click.command(help=TIMELINE_HELP, short_help="Draw the assignments over time.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
-@click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="What has a lane.")
+@click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="Kind of the lanes.")
 @store_option
 @cluster_options
 @output_of(GroupTimeline)

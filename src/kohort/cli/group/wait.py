@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.insight.snapshot import GroupSnapshot
 
-HELP = """Wait until GROUP is stable, and has been for a while: a gate after a deployment.
+HELP = """Wait until GROUP is stable for a while: a gate after a deployment.
 
-Stable means: its state is Stable, and members and what each has stay the same. With --max-lag it must not be further
-behind, either, all the while. The exit code is 0 once it is so; 7 where it became stable and stayed too far behind; 4
-where it was not stable in time; 3 where the group never came to be. Brokers that restart meanwhile are waited for.
+Stable: the state is Stable, and members and assignments stay the same. With --max-lag the lag must stay below it, too.
+The exit code is 0 if it is so; 7 if the group was stable with a greater lag; 4 if it was not stable in time; 3 if it
+never existed. The command waits for restarting brokers, too.
 
 \b
 Examples:
@@ -80,11 +80,11 @@ class Gate:
 
 @click.command("wait", help=HELP, short_help="Wait until a group is stable and not behind.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--stable", is_flag=True, help="Wait until it is Stable and nothing moves.")
-@click.option("--for", "for_ms", type=DURATION, default="30s", show_default=True, help="For how long it must be so.")
-@click.option("--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="When to give up.")
-@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="How far behind it may be, in records.")
-@click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="How often to look.")
+@click.option("--stable", is_flag=True, help="Wait until the group is stable.")
+@click.option("--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Duration of the conditions.")
+@click.option("--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait.")
+@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Greatest lag, in records.")
+@click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Interval of samples.")
 @cluster_options
 @output_of(WaitedFor)
 def wait(group_id: str, cluster: ClusterAccess, output: str, **asked: object) -> None:

@@ -30,16 +30,15 @@ ASSUMED: Final = {
 }
 RATE = click.FloatRange(min=0, min_open=True)
 
-HELP = """Say what GROUP would do if something were changed. Nothing is executed.
+HELP = """Predict what a change would do to GROUP. Nothing is executed.
 
-The group is looked at once, and the very assignors are asked: who would own what, after how many rounds, how long
-partitions would pause (a range, with its assumptions), who would be idle. A member is named by its member id, its
-instance id, or its client id where only one has it. A --rolling-restart goes with --assignor, --partitions and
---to-consumer: each member comes back with that. With rates, given or seen (--watch-for 20s), it says how far the group
-would fall behind, and when it has caught up.
+The real assignors compute the owners, the rounds, the pause of partitions (a range, with its assumptions) and idle
+members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart goes with --assignor,
+--partitions and --to-consumer. With rates, given or sampled (--watch-for 20s), the peak of the lag and the time to
+catch up are predicted, too.
 
-Clients' timeouts cannot be asked for; Kafka's defaults are taken unless --assume says otherwise: session.timeout.ms,
-heartbeat.interval.ms, max.poll.interval.ms, and restart=5s..30s, for how long a process is away that is restarted.
+A cluster does not report timeouts of clients. Kafka's defaults are assumed, unless --assume sets session.timeout.ms,
+heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s, the downtime of a restarted process.
 
 \b
 Examples:
@@ -53,19 +52,21 @@ Examples:
 
 @click.command("what-if", help=HELP, short_help="Say what a change would do to a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--add", type=click.IntRange(1, MOST_NEWCOMERS), metavar="N", help="So many members more.")
-@click.option("--remove", multiple=True, metavar="MEMBER", help="Without this member.")
-@click.option("--kill", multiple=True, metavar="MEMBER[:HOW]", help="It ends: poll, sigkill (default) or close.")
-@click.option("--assignor", metavar="NAME", help="With this assignor.")
-@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="With so many partitions.")
-@click.option("--rolling-restart", is_flag=True, help="All members, one after the other.")
-@click.option("--static", is_flag=True, help="As if those added or restarted had an instance id.")
-@click.option("--to-consumer", is_flag=True, help="With the consumer protocol (KIP-848).")
-@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records a second written to all it reads.")
-@click.option("--drain-rate", type=RATE, metavar="N", help="Records a second that one member handles.")
-@click.option("--watch-for", "watch_ms", type=DURATION, help="Look several times, which tells both rates.")
+@click.option("--add", type=click.IntRange(1, MOST_NEWCOMERS), metavar="N", help="Number of new members.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="A member that leaves.")
+@click.option(
+    "--kill", multiple=True, metavar="MEMBER[:HOW]", help="A member that ends by poll, sigkill (default), close."
+)
+@click.option("--assignor", metavar="NAME", help="New assignor.")
+@click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions.")
+@click.option("--rolling-restart", is_flag=True, help="Restart all members in turn.")
+@click.option("--static", is_flag=True, help="Instance ids for added or restarted members.")
+@click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
+@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to its topics.")
+@click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that a member handles.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Take several samples, for both rates.")
 @click.option("--assume", multiple=True, metavar="KEY=TIME", help="Such as session.timeout.ms=10s; may be repeated.")
-@click.option("--compare", is_flag=True, help="With each assignor, in a table.")
+@click.option("--compare", is_flag=True, help="Compare all assignors.")
 @cluster_options
 @output_of(GroupWhatIf)
 def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:

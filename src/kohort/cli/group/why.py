@@ -20,29 +20,24 @@ from kohort.verbs.refusals import NothingThere
 if TYPE_CHECKING:
     from kohort.insight.findings.model import RebalanceFinding
 
-HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
+HELP = """Explain the last rebalance of GROUP: cause, evidence, the member that delayed it, moved partitions.
 
-The kohort broker writes a journal of what happens to groups, kept for seven days; this reads it. Apache Kafka keeps
-none: there it reads what `kohort watch` has seen, or else what the log still has. Of a group whose coordinator assigns
-(group.protocol=consumer) it tells who has not yet given up what, and how long each partition had no owner. What
-happened without a rebalance (a static member that was replaced, say) is told, too, where it lies between those shown.
-
-With --since, and with more than one rebalance, it begins with what they mean together: a deploy, a crash loop, a
-storm. `kohort explain CAUSE` says more of each cause.
+A kohort broker keeps a journal of group events for seven days. On Apache Kafka the command reads what `kohort watch`
+has seen, or else what the log still has. For a group of KIP-848 it also shows the members that have not revoked yet,
+and how long partitions had no owner. Several rebalances begin with their pattern: a deploy, a crash loop, a storm.
 
 \b
 Examples:
   kohort group why my-group
-  kohort group why my-group --last 5
   kohort group why my-group --since 1h
   kohort group why my-group --last 0 --output json | jq '.rebalances[].cause'
 """
 
 
-@click.command(help=HELP, short_help="Say why a group rebalanced.")
+@click.command(help=HELP, short_help="Explain why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--last", type=click.IntRange(min=0), help="How many; 0 for all.  [default: 1]")
-@click.option("--since", "since_ms", type=DURATION, help="Those of the last 30m, 1h, 2d, ...")
+@click.option("--last", type=click.IntRange(min=0), help="Number of rebalances; 0 for all.  [default: 1]")
+@click.option("--since", "since_ms", type=DURATION, help="Rebalances of the last 30m, 1h, 2d, ...")
 @store_option
 @cluster_options
 @output_of(GroupRebalances)

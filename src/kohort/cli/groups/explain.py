@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from kohort.errors import ErrorCode
     from kohort.insight.evidence import CauseEntry
 
-HELP = """Explain WORD: a cause that `kohort group why` names, or one of Kafka's error codes, by name or by number.
+HELP = """Explain WORD: a cause of `kohort group why`, or an error code of Kafka by name or number. No broker is needed.
 
-It says what happened, what proves it, what looks alike, what to do, and what Apache Kafka's broker writes into its log.
-Without WORD the causes are listed. No broker is asked.
+The text has the proof, similar causes, advice, and the log line of Apache Kafka's broker. Without WORD all causes are
+listed.
 
 \b
 Examples:
   kohort explain MAX_POLL_EXCEEDED
-  kohort explain ILLEGAL_GENERATION
   kohort explain 25
 """
 

@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 
 GROUPS_HELP = """List the consumer groups, the worst first.
 
-LAG is how many records a group has yet to read, LAG-TIME for how long the next of them has waited, by its time stamp
-in the log. ETA is when all will be read if it goes on so. HEALTH is OK, WARN (the lag grows), STALL (an owner commits
-no progress), STOP (nobody reads), REWIND (an offset went back), REBALANCING or STORM; - is what one look cannot tell:
-give --watch-for 20s. REBALANCES-1H and LAST-REBALANCE are from the journal of a kohort broker or of kohort watch, and
-tell of the last hour. The exit code is not 0 where a group, or a part of one, could not be seen.
+LAG is in records; LAG-TIME is the age of the next record, by its timestamp; ETA is the time until the lag is 0. HEALTH
+is OK, WARN (the lag grows), STALL (an owner commits no progress), STOP (no member reads), REWIND (an offset went
+back), REBALANCING or STORM; - is unknown after one sample: --watch-for 20s. REBALANCES-1H and LAST-REBALANCE come from
+the journal of a kohort broker or of kohort watch. The exit code is not 0 if a group could not be sampled.
 
 \b
 Examples:
   kohort groups
-  kohort groups --state stable --state empty
-  kohort groups --watch-for 20s
+  kohort groups --state stable --watch-for 20s
   kohort groups --output json | jq '.groups[] | select(.lag > 1000) | .group'
 """
 COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REBALANCES-1H", "LAST-REBALANCE")
@@ -86,10 +84,10 @@ def print_notes(seen: GroupsSeen, looks: Looks) -> None:
         click.echo("HEALTH - is what one look cannot tell: --watch-for 20s looks several times", err=True)
 
 
-DOCTOR_HELP = """Say what is wrong with GROUP, or with any group, and what to do about it.
+DOCTOR_HELP = """Report problems of GROUP, or of all groups, with evidence and advice.
 
-The exit code is 7 where anything is a warning or an error, or could not be seen. Rules about progress take several
-looks (--watch-for 20s); after one look they say nothing. A group that has nothing to do is well.
+The exit code is 7 for a warning, an error, or a group that could not be sampled. Rules about progress need several
+samples (--watch-for 20s).
 
 \b
 Examples:
@@ -100,7 +98,7 @@ Examples:
 FACTS_SHOWN = 5
 
 
-@click.command(help=DOCTOR_HELP, short_help="Say what is wrong with groups, and what to do.")
+@click.command(help=DOCTOR_HELP, short_help="Report problems of groups, with advice.")
 @click.argument("group_id", metavar="[GROUP]", required=False, shell_complete=complete_groups)
 @look_options
 @cluster_options

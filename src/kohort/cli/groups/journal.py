@@ -24,7 +24,7 @@ WAIT_MS: Final = 500
 store_option = click.option(
     "--store",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Read the journal that kohort watch --store has kept in this file.",
+    help="Journal file of kohort watch --store.",
 )
 
 

@@ -131,7 +131,7 @@ _LOOK_OPTIONS: Final = (
         "--append-times", type=click.IntRange(min=0), metavar="N",
         help="Look up at most N timestamps (0: none). [5000, of over 1000 groups 0]",
     ),
-    click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances, if there is one."),
+    click.option("--journal/--no-journal", default=True, help="Read the journal of rebalances."),
     store_option,
 )  # fmt: skip
 

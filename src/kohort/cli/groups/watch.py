@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
 
-HELP = """Watch the groups of any cluster, and print a line for each rebalance as it is found: when, why, how sure.
+HELP = """Watch the groups of any cluster, and print a line for each rebalance: time, cause, confidence.
 
-Apache Kafka keeps no journal of rebalances; this makes one. It reads __consumer_offsets (for which it needs READ on
-that topic), asks for the states of groups now and then, and keeps what it sees in a file of its own, in
-~/.local/state/kohort/watch. `kohort group why` and all else that reads a journal reads it there. The first time it
-reads all that the topic has, later what is new since. Nothing is written to the cluster, unless --to-topic is given.
-
-What was seen in records is told as that, what was inferred says how sure it is; neither is ever a proof. The more
-of a rebalance was watched, the more can be told: leave it running.
+Apache Kafka keeps no journal of rebalances; this command makes one in ~/.local/state/kohort/watch, from
+__consumer_offsets (it needs READ on that topic) and from the states of groups. `kohort group why` and other commands
+read it there. The first start reads the whole topic, a later one only new records. Only --to-topic writes to the
+cluster. Causes are inferred, so none is a proof; the longer it runs, the more it can explain.
 
 \b
 Examples:
@@ -46,18 +43,30 @@ STEP_MS: Final = 500
 
 
 @click.command(help=HELP, short_help="Watch groups, and keep a journal of why they rebalance.")
-@click.option("--group", "groups", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Only these.")
-@click.option("--once", is_flag=True, help="Read what is there, print what is new, and end.")
 @click.option(
-    "--interval", type=click.FloatRange(0, 3600), default=2.0, show_default=True, help="Seconds between looks; 0: none."
+    "--group", "groups", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Only these groups."
 )
-@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Keep the journal in this file.")
-@click.option("--to-topic", is_flag=True, help="Keep it on the cluster, too: in the topic __kohort_journal.")
-@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="How long entries are kept.")
-@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Of all entries, in MiB.")
-@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Remembered at a time.")
+@click.option("--once", is_flag=True, help="Print new rebalances, and end.")
 @click.option(
-    "--max-partitions", type=click.IntRange(1), default=500_000, show_default=True, help="Whose commits are remembered."
+    "--interval",
+    type=click.FloatRange(0, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between samples; 0: none.",
+)
+@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="File of the journal.")
+@click.option("--to-topic", is_flag=True, help="Write the journal to the topic __kohort_journal, too.")
+@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Days to keep entries.")
+@click.option(
+    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Size of all entries, in MiB."
+)
+@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Groups in memory.")
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(1),
+    default=500_000,
+    show_default=True,
+    help="Partitions with commits in memory.",
 )
 @cluster_options
 @output_of(WatchedRebalances)

@@ -81,19 +81,17 @@ def csv_lines(records: Iterable[Record]) -> bytes:
     return out.getvalue().encode()
 
 
-HELP = """Print the records of TOPICS to stdout, one per line, until Ctrl-C.
+HELP = """Print the records of TOPICS, one per line, until Ctrl-C.
 
-Without --group all partitions are read, from their end or with --from-beginning from their start, and nothing is
-committed. With --group the command is a member of the group: it starts where the group stands, and commits what it has
-printed.
+Without --group all partitions are read from their end, or from their start with --from-beginning, and nothing is
+committed. With --group the command is a member of the group, and commits what it has printed.
 
 \b
 Examples:
-  kohort consume orders
   kohort consume orders --from-beginning --until-end --format json | jq .value
   kohort consume orders payments --group audit --max 100
   kohort consume orders --group audit --set group.protocol=consumer
-  kohort consume orders-dlq --from-beginning --headers  why each is there
+  kohort consume orders-dlq --from-beginning --headers
   kohort consume orders --partition 3 --offset 1500 --max 1
 """
 POLL_MS: Final = 250
@@ -103,19 +101,19 @@ LAST_COMMIT_MS: Final = 3000
 
 @click.command(help=HELP, short_help="Print the records of topics.")
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Read as a member of it.")
-@click.option("--from-beginning", is_flag=True, help="Start at the first record, where nothing is committed.")
-@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Consumer group to join.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record if nothing is committed.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
 @click.option("--offset", type=click.IntRange(min=0), help="Start at this offset.")
-@click.option("--max", "most", type=click.IntRange(min=1), help="Stop after so many records.")
-@click.option("--until-end", is_flag=True, help="Stop at the end that the topics have now.")
-@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when none came for so long.")
-@click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="A line is [raw].")
-@click.option("--key-separator", metavar="TEXT", help="Print the key too, with this behind it.")
-@click.option("--headers", is_flag=True, help="Print the headers too, in front and with a tab behind them.")
-@click.option("--null-value", metavar="TEXT", default="", help="What a raw null is printed as.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Number of records to stop after.")
+@click.option("--until-end", is_flag=True, help="Stop at the present end of the topics.")
+@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without a record.")
+@click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Output format [raw].")
+@click.option("--key-separator", metavar="TEXT", help="Print the key, and this text after it.")
+@click.option("--headers", is_flag=True, help="Print the headers and a tab first.")
+@click.option("--null-value", metavar="TEXT", default="", help="Text for null in raw lines.")
 @cluster_options
-@click.option("--quiet", is_flag=True, help="Tell errors only.")
+@click.option("--quiet", is_flag=True, help="Only errors.")
 def consume(
     topics: tuple[str, ...],
     group_id: str | None,

@@ -190,12 +190,11 @@ def _csv_row(columns: list[str], row: list[str], form: LineFormat) -> InputLine:
         raise ValueError("not UTF-8") from None
 
 
-HELP = """Send each line of FILES, or of stdin, to TOPIC as a record; what went where is told on stderr.
+HELP = """Send each line of FILES, or of stdin, to TOPIC as a record.
 
-raw: the line is the value; with --key-separator, what stands before it is the key. json: the same, and each line must
-be JSON; --key-field takes the key from it. csv: the first line names the columns, and each row becomes a JSON object of
-texts. A line that does not fit stops the command with its file and number, or with --on-error skip is told and left
-out.
+raw: the line is the value, after the key if --key-separator is given. json: the same, and each line must be JSON;
+--key-field takes the key from it. csv: the first line names the columns, and each row becomes a JSON object of texts.
+A malformed line stops the command with file and line number, or is skipped with --on-error skip.
 
 \b
 Examples:
@@ -215,10 +214,10 @@ TAB: Final = "\t"
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Input format [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Text between key and value of a line; \\t is a tab.")
 @click.option("--separator", metavar="CHARACTER", help="Separator of CSV; \\t is a tab [,].")
-@click.option("--key-field", metavar="NAME", help="The field of JSON, or the column of CSV, that is the key.")
+@click.option("--key-field", metavar="NAME", help="Field of JSON or column of CSV with the key.")
 @click.option("--null-value", metavar="TEXT", help="Text of a null key or value in raw lines.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
-@click.option("--partition", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Header of every record.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition of all records.")
 @click.option("--on-error", type=click.Choice(["fail", "skip"]), default="fail", help="On a malformed line [fail].")
 @cluster_options
 @click.option("--quiet", is_flag=True, help="Only errors.")

@@ -177,18 +177,16 @@ def needs_console() -> None:
     import kohort.console.serving  # noqa: F401 - says what is missing
 
 
-HELP = """Serve a page that shows groups live: lag, members, who had what when, why they rebalanced, what a change does.
+HELP = """Serve a page with live groups: lag, members, assignments over time, causes of rebalances, what-if.
 
-It shows what the commands find, as the same JSON. It listens on 127.0.0.1 unless told otherwise; elsewhere one has to
-log in. It changes nothing without --allow-changes, and then only what was confirmed. The journal is that of the
-cluster, or a watcher's; where nobody keeps one, the console watches itself (--no-watch: it does not).
+It listens on 127.0.0.1 by default; another address needs a login. --allow-changes allows confirmed changes. The journal
+is that of the cluster or of a watcher; without one the console watches itself (--no-watch: it does not).
 
---recording shows the past instead: a watcher's file, or what `kohort group events --output ndjson` has written.
---export writes one group as an HTML file that needs no server. The guide: docs/guides/console.md
+--recording shows a watcher's file, or the output of `kohort group events --output ndjson`. --export writes one group as
+an HTML file that needs no server. The guide: docs/guides/console.md
 
 \b
 Examples:
-  kohort console
   kohort console --profile prod --listen 127.0.0.1:8080
   kohort console --recording incident.ndjson
   kohort console --export incident.html --group my-group
@@ -198,20 +196,20 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show groups live in a browser, and what happened.")
-@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Where to serve; port 0 is any.")
+@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Address; port 0 is any.")
 @console_options
-@click.option(
-    "--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Show this recording, no cluster."
-)
+@click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recording to show.")
 @click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML file instead.")
-@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Whose, for --export.")
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group of --export.")
 @click.option(
-    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between looks."
+    "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between samples."
 )
-@click.option("--watch/--no-watch", default=True, help="Watch where nobody keeps a journal.")
-@click.option("--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Shown at most.")
+@click.option("--watch/--no-watch", default=True, help="Watch the cluster if it has no journal.")
 @click.option(
-    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Kept in memory, MiB."
+    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Most groups to show."
+)
+@click.option(
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="MiB of the journal in memory."
 )
 @store_option
 @cluster_options

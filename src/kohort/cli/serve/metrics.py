@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 DEFAULTS: Final = ("kafka_exporter",)
 HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
 
-Without --listen the page is printed once. With --listen it is served at /metrics, and the cluster is looked at whenever
-somebody scrapes. Names are those of kafka_exporter and our own.
-
-Rebalances are counted where there is a journal, kept by a kohort broker or by kohort watch: those since the start, or
-with one page all that the journal has.
+Without --listen the page is printed once. With --listen it is served at /metrics, and each scrape samples the cluster.
+Rebalances are counted from the journal of a kohort broker or of kohort watch: since the start, or all for one page.
 
 \b
 Examples:

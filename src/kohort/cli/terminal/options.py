@@ -20,7 +20,7 @@ ADMIN_MS: Final = 15_000
 PARTITION_DIGITS: Final = 9
 """Of the number of a partition: more are no number that a request can bear."""
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
