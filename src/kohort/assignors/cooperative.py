@@ -66,7 +66,6 @@ def read_claim(member: MemberSubscription) -> MemberData:
 
 
 def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:
-    """Return what to send along with a JoinGroup."""
     return encode_bytes(CooperativeUserData(generation=generation), 0)
 
 

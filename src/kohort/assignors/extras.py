@@ -33,7 +33,6 @@ from kohort.model import TopicPartition
 
 
 def assign_together(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     together: dict[tuple[str, ...], list[str]] = {}
     for topic in known_topics(topics, members):
@@ -48,7 +47,6 @@ def assign_together(topics: SubscribedTopics, members: Sequence[MemberSubscripti
 
 
 def _owners(members: Sequence[MemberSubscription]) -> dict[TopicPartition, str]:
-    """Return who had what, by the newest claims."""
     claims = [(m.member_id, read_claim(m)) for m in members]
     claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
     return {
@@ -91,7 +89,6 @@ COPARTITIONED = Assignor("co-partitioned", assign_together, user_data)
 
 
 def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     readers = {t: [m for m in ordered if t in m.topics] for t in known_topics(topics, members)}

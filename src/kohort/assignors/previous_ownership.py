@@ -33,11 +33,9 @@ class PartitionNumbers:
         self._counts = [counts[name] for name in names]
 
     def ranks(self, topics: Iterable[str]) -> frozenset[int]:
-        """Return the places of topics among the names: the remainders of their partitions' numbers."""
         return frozenset(self._ranks[topic] for topic in topics if topic in self._ranks)
 
     def of_topic(self, rank: int) -> range:
-        """Return the numbers of all partitions of a topic."""
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
@@ -58,7 +56,6 @@ class PartitionNumbers:
         return found
 
     def partition(self, number: int) -> TopicPartition:
-        """Return the partition that has a number."""
         partition, rank = divmod(number, self.topics)
         return TopicPartition(self._names[rank], partition)
 
@@ -70,7 +67,6 @@ class PartitionNumbers:
         return list(map(tuple.__new__, repeat(TopicPartition), pairs))  # without a call of Python for each
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate all numbers, topic by topic."""
         for rank in range(self.topics):
             yield from self.of_topic(rank)
 

@@ -23,8 +23,6 @@ from kohort.model import TopicPartition
 
 
 class _TopicState:
-    """One topic while it is being dealt: what is left, and what each member may still take."""
-
     def __init__(self, topic: str, topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> None:
         self.topic = topic
         self.members = members
@@ -54,7 +52,6 @@ class _TopicState:
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     states = [

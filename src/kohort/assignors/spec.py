@@ -42,7 +42,6 @@ class SubscribedTopics:
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of ``topic``, in order; none where it is not known."""
         return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:

@@ -60,7 +60,6 @@ def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: 
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member."""
     return deal(topics, members, read_claim).assignment
 
 
@@ -79,7 +78,6 @@ def read_claim(member: MemberSubscription) -> MemberData:
 
 
 def user_data(owned: Iterable[TopicPartition], generation: int) -> bytes | None:
-    """Return what to send along with a JoinGroup; nothing before the first assignment."""
     if generation < 0:
         return None
     by_topic: dict[str, list[int]] = {}

@@ -43,7 +43,6 @@ class EqualSubscriptions:
         self._assignment: dict[str, list[int]] = {m.member_id: [] for m in members}
 
     def assign(self) -> Assignment:
-        """Return the partitions of each member."""
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
@@ -60,14 +59,12 @@ class EqualSubscriptions:
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
-        """Returns what nobody keeps, topic by topic."""
         kept = {number for numbers in self._assignment.values() for number in numbers}
         if len(kept) == self._numbering.total:
             return []
         return [number for number in self._numbering if number not in kept]
 
     def _fits(self, member_id: str, number: int) -> bool:
-        """Tell whether the member may keep a partition: one without a rack may keep anything."""
         return not self._racks[member_id] or self._in_rack(member_id, number)
 
     def _in_rack(self, member_id: str, number: int) -> bool:
@@ -99,7 +96,6 @@ class EqualSubscriptions:
             self._exactly_min.clear()
 
     def _give(self, member_id: str, numbers: Sequence[int]) -> int:
-        """Returns how many the member has now. What another gave up, or two claimed, changes hands."""
         if self._given_up or self._ownership.contested:
             for number in numbers:
                 if self._given_up.get(number, member_id) != member_id or number in self._ownership.contested:

@@ -120,15 +120,12 @@ class Loads:
         return counts
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate the members, those that have least first."""
         return (self._by_id[key % len(self._by_id)] for key in self._order)
 
     def took(self, member_id: str, number: int) -> None:
-        """Note that a member has one partition more than before."""
         self._changed(member_id, number, 1)
 
     def gave(self, member_id: str, number: int) -> None:
-        """Note that a member has one partition less than before."""
         self._changed(member_id, number, -1)
 
     def _changed(self, member_id: str, number: int, by: int) -> None:
@@ -147,7 +144,6 @@ class Loads:
         self._balanced = None
 
     def least(self, rank: int) -> str | None:
-        """Return who has least of those that want a topic."""
         if rank not in self._least:
             self._least[rank] = next((m for m in self if rank in self._wants[m]), None)
         return self._least[rank]
@@ -171,7 +167,6 @@ class Loads:
         )
 
     def _why_not(self) -> _Witness | None:
-        """Look for a reason, from those that have most and those that have least towards the middle."""
         members, by_id = len(self._by_id), self._by_id
         if not self._order or self._order[0] // members >= self._order[-1] // members - 1:
             return None
@@ -243,7 +238,6 @@ class MixedSubscriptions:
         self._moves = PartitionMovements()
 
     def assign(self) -> Assignment:
-        """Return the partitions of each member."""
         unassigned = [n for n in self._partitions if n not in self._owner]
         self._give_out(unassigned)
         fixed = self._set_fixed_members_aside()
@@ -297,7 +291,6 @@ class MixedSubscriptions:
                 self._add(member_id, number)
 
     def _nearest(self, number: int) -> str | None:
-        """Return who has least of those that want a partition and whose rack has it, or who have no rack."""
         rank = number % self._numbering.topics
         return next((m for m in self._loads if rank in self._wants[m] and not self._misfit(m, number)), None)
 
@@ -316,7 +309,6 @@ class MixedSubscriptions:
         return len(held) < self._most[member_id] or any(self._wanted_by[n % step] > 1 for n in held)
 
     def _improve(self, partitions: Sequence[int]) -> bool:
-        """Move partitions while that helps; returns whether any moved."""
         moved = False
         while True:
             again = False

@@ -13,10 +13,7 @@ from kohort.coordinator.classic.join import check_join_request
 from kohort.coordinator.classic.leave import refuse_leave
 from kohort.coordinator.classic.round import refuse_join, refuse_sync
 from kohort.coordinator.classic.sync import check_sync_request
-from kohort.coordinator.consumer.heartbeat import (
-    explain_refusal,
-    refuse_consumer_heartbeat,
-)
+from kohort.coordinator.consumer.heartbeat import explain_refusal, refuse_consumer_heartbeat
 from kohort.coordinator.consumer.subscription import check_consumer_heartbeat
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
 from kohort.coordinator.memory_budget import added_by_join, added_by_sync
@@ -49,12 +46,7 @@ from kohort.coordinator.several_groups import (
 )
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
@@ -68,17 +60,11 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     # A commit takes any group id, even an empty one.
     OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
-        decide_commit_in_transaction,
-        refuse_commit,
-        check=check_group_id,
-        withdraw=withdraw_commit,
+        decide_commit_in_transaction, refuse_commit, check=check_group_id, withdraw=withdraw_commit
     ),
     OffsetDeleteRequest: GroupApi(decide_offset_delete, refuse_offset_delete, check=check_group_id),
     ConsumerGroupHeartbeatRequest: GroupApi(
-        decide_heartbeat_or_upgrade,
-        refuse_consumer_heartbeat,
-        check=check_consumer_heartbeat,
-        explain=explain_refusal,
+        decide_heartbeat_or_upgrade, refuse_consumer_heartbeat, check=check_consumer_heartbeat, explain=explain_refusal
     ),
     OffsetFetchRequest: SeveralGroupsApi(answer_offset_fetch, refuse_offset_fetch, read_only=True),
     DescribeGroupsRequest: SeveralGroupsApi(answer_describe_groups, refuse_describe_groups, read_only=True),

@@ -296,7 +296,6 @@ def written_state(groups: Groups, unmarked: Collection[int] = ()) -> Written:
 
 
 def _written_of(group: ModernGroup) -> tuple[object, ...]:
-    """Returns all that is written of a consumer group."""
     members = {member_id: (member.said, member.current) for member_id, member in group.members.items()}
     epochs = (group.epoch, group.metadata_hash, group.target_epoch, group.target_at_ms)
     return epochs, members, group.targets, group.regexes, group.owners

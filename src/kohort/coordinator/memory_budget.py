@@ -178,7 +178,6 @@ def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int
 
 
 def _bytes_there(offsets: GroupOffsets | None, record: OffsetCommitted, producer_id: int) -> int:
-    """Return what the offset takes that a record replaces."""
     if offsets is None:
         return 0
     if producer_id < 0:
@@ -214,7 +213,6 @@ def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
 
 
 def _bytes_of_written(group_id: str, member_id: str, groups: Groups) -> int:
-    """Return the size of a member before its next record, in a group of either protocol; 0 for a new member."""
     group, classic = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if group is not None and (modern := group.members.get(member_id)) is not None:
         return MEMBER_BYTES + _bytes_said(member_id, modern.said)
@@ -224,7 +222,6 @@ def _bytes_of_written(group_id: str, member_id: str, groups: Groups) -> int:
 
 
 def _bytes_said(member_id: str, said: ConsumerGroupMemberMetadataValue) -> int:
-    """Return the size of a consumer group member's metadata."""
     names = said.subscribed_topic_names
     size = bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
     size += len(said.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)
@@ -251,7 +248,6 @@ def _bytes_of_regex(regex: str, value: ConsumerGroupRegularExpressionValue) -> i
 
 
 def _added_by_name(group_id: str, groups: Groups) -> int:
-    """Return what a group takes, of whose name there is nothing yet."""
     return 0 if group_id in groups else GROUP_BYTES + bytes_of_long_names(group_id)
 
 

@@ -165,6 +165,6 @@ APPEND_ERRORS: Final = {
 
 
 def append_error(error: KohortError) -> ErrorCode:
-    """Return what members are told of ``error``; whatever is not a broker's answer is the storage's fault."""
+    """Return the error code for members; other errors than a broker's answer are storage errors."""
     code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
     return APPEND_ERRORS.get(code, code)

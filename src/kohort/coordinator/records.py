@@ -137,10 +137,7 @@ _KINDS: Final[dict[Callable[..., ConsumerGroupRecord], _Kind]] = {
         5, declared.ConsumerGroupMemberMetadataKey, ("group_id", "member_id"), ConsumerGroupMemberMetadataValue
     ),
     TargetEpochWritten: _Kind(
-        6,
-        declared.ConsumerGroupTargetAssignmentMetadataKey,
-        ("group_id",),
-        ConsumerGroupTargetAssignmentMetadataValue,
+        6, declared.ConsumerGroupTargetAssignmentMetadataKey, ("group_id",), ConsumerGroupTargetAssignmentMetadataValue
     ),
     TargetWritten: _Kind(
         7,
@@ -165,12 +162,10 @@ _BY_NUMBER: Final = {kind.number: (record, kind) for record, kind in _KINDS.item
 
 
 def is_consumer_group_record(number: int) -> bool:
-    """Tell whether records of this type are those of consumer groups."""
     return number in _BY_NUMBER
 
 
 def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and the value of ``record`` as bytes."""
     kind = _KINDS[type(record)]
     *names, value = record
     key = _INT16.pack(kind.number) + encode_bytes(kind.key(**dict(zip(kind.fields, names, strict=True))), 0)

@@ -28,7 +28,6 @@ class SaidByMembers:
         self._limit = limit
 
     def add(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
-        """Remember what a client said; ``who`` has no member id where it named none."""
         key = who.client_id, who.client_host, who.member_id
         if not are_memorable(*key):
             return
@@ -39,7 +38,6 @@ class SaidByMembers:
             del self._said[next(iter(self._said))]
 
     def of(self, who: Who) -> MemberSaid | None:
-        """Return what a member said last, if it is known."""
         for member_id in (who.member_id, ""):
             _, said = self._said.get((who.client_id, who.client_host, member_id), ("", None))
             if said is not None:
@@ -54,7 +52,6 @@ BEGINNING: Final = 300
 
 
 def are_memorable(*names: str | None) -> bool:
-    """Tell whether names are short enough."""
     return sum(len(name) for name in names if name) <= LETTERS_MOST
 
 
@@ -109,7 +106,6 @@ class FencedCounters:
         self._names_bytes = 0
 
     def refused(self, group: str, api: str, error: str) -> None:
-        """Count a request."""
         self.by_kind[api, error] += 1
         counted = self.by_group.get(group)
         if counted is None:
@@ -120,7 +116,6 @@ class FencedCounters:
         counted[api, error] += 1
 
     def keep(self, groups: Container[str]) -> None:
-        """Forget all but the groups that there are."""
         for name in [name for name in self.by_group if name not in groups]:
             self._forget(name)
 

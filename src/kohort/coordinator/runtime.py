@@ -110,7 +110,6 @@ class Coordinator:
         self.fenced = self._remembered.fenced
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Put changed options of the broker in force."""
         self._config = config
 
     # What happens to groups.
@@ -165,11 +164,10 @@ class Coordinator:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When ``tick`` is due; None while nothing waits."""
         return self._timers.wake_at_ms
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> None:
-        """Forget what groups have committed in these topics."""
+        """Delete the committed offsets of these topics."""
         ctx = self._at(now_ms)
         gone = frozenset(names)
         for shard in self._shards.active():
@@ -186,7 +184,7 @@ class Coordinator:
                 check_group(shard.groups, group, shard.partition, self._timers)
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
-        """Remember it as evidence for the journal. Members go by their timers, never by their connections."""
+        """Note a closed connection as evidence for the journal; members live by their timers."""
         self._remembered.connections.add(connection, now_ms)
         if (closed := self._remembered.leavers.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
@@ -196,7 +194,7 @@ class Coordinator:
         self._remembered.said.add(client_instance_id, who, said)
 
     def stood_still(self, from_ms: int, now_ms: int) -> None:
-        """Remember as evidence that this broker did nothing from ``from_ms`` until now, whatever there was to do."""
+        """Note as evidence that this broker stalled from ``from_ms`` until now."""
         self._remembered.stalls.add(Stall(from_ms, now_ms))
         stood = f"this broker stood still for {(now_ms - from_ms) / 1000:.1f} s"
         self._notes.append(warning(f"{stood}: members may be put out that it did not hear", "stall"))
@@ -206,13 +204,11 @@ class Coordinator:
         self._journal.append(entry)
 
     def take_journal(self) -> list[JournalEntry]:
-        """Return the entries since the last call, in order."""
         entries, self._journal = self._journal, []
         return entries
 
     def committed(self, group_id: str) -> GroupOffsets | None:
-        """Return what the group has committed, for whoever looks from inside the process; None where nothing is
-        known."""
+        """Return the committed offsets of a group; None where it is not coordinated here."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
@@ -229,26 +225,25 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_beside(self, group_id: str) -> Groups | None:
-        """Return the groups of the partition that holds this one, for whoever looks from inside the process; None where
-        they cannot be asked."""
+        """Return the groups of the partition that holds this group; None where it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
-        """Return what waits for the group, for whoever looks from inside the process."""
+        """Return the timers of a group."""
         partition = self.partition_of(group_id)
         waiting = self._timers.keys()
         return [key for where, key in waiting if where == partition and key.group_id == group_id]
 
     def parked(self) -> Iterator[GroupRequest]:
-        """Yield every JoinGroup and SyncGroup that waits, for whoever looks from inside the process."""
+        """Yield every parked JoinGroup and SyncGroup."""
         for shard in self._shards:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
 
     def all_groups(self) -> Iterator[tuple[int, Groups]]:
-        """Yield the groups of each partition that is loaded, for whoever looks from inside the process."""
+        """Yield the groups of each loaded partition."""
         for shard in self._shards.active():
             yield shard.partition, shard.groups
 
@@ -265,7 +260,6 @@ class Coordinator:
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:
-        """Return the partition of ``__consumer_offsets`` that holds the group."""
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
@@ -275,7 +269,6 @@ class Coordinator:
         self._shards.by_partition[partition] = Shard(partition)
 
     def coordinates(self, partition: int) -> bool:
-        """Tell whether the groups of ``partition`` are here, or on their way."""
         return partition in self._shards.by_partition
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
@@ -306,7 +299,6 @@ class Coordinator:
         return self._carry_out_all(shard, shard.begin(ctx), ctx)
 
     def unload(self, partition: int, now_ms: int) -> list[Reply]:
-        """Stop coordinating the groups of ``partition``; returns the refusals of those who wait."""
         shard = self._shards.get(partition)
         if shard is None:
             return []
@@ -449,7 +441,6 @@ class Coordinator:
 
 
 def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a request of one group; an error that is raised becomes its refusal."""
     group = shard.groups.by_id.get(group_id)
     try:
         return api.decide(shard.groups, request, ctx)

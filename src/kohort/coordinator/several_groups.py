@@ -139,7 +139,6 @@ def filter_of(
 def list_groups(
     groups: Groups, states: frozenset[str] | None, types: frozenset[str] | None, pace: Pace
 ) -> Steps[list[ListedGroup]]:
-    """List the groups whose state and type are let through."""
     listed, cost_us = [], LISTED_US
     found: list[ClassicGroup | ModernGroup] = [*groups.by_id.values(), *groups.consumer.values()]
     for group in found:
@@ -241,7 +240,6 @@ def refused_consumer_group(group_id: str, error: ApiError) -> ConsumerGroupDescr
 
 
 def _had(current: Current) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield the partitions of a member by topic: assigned, and pending revocation."""
     for topic_id, assigned in current.assigned.items():
         yield topic_id, [*assigned, *current.pending.get(topic_id, ())]
     for topic_id, pending in current.pending.items():
@@ -268,8 +266,6 @@ DELETE_US: Final = 100
 
 
 def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer an OffsetFetch with the committed offsets of each group."""
-
     def offsets_of(group_id: str, member_id: str | None, epoch: int) -> GroupOffsets:
         groups = shards.of_group(group_id).groups
         check_fetch(groups, group_id, member_id, epoch)
@@ -321,7 +317,6 @@ def _consumer_group(shards: Shards, group_id: str) -> ModernGroup:
 
 
 def refuse_describe_consumer_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a ConsumerGroupDescribe with ``code`` for every group."""
     message = asked.message
     assert isinstance(message, ConsumerGroupDescribeRequest)
     groups = [ConsumerGroupDescribeGroup(group_id=group_id, error_code=code) for group_id in message.group_ids]
@@ -329,7 +324,6 @@ def refuse_describe_consumer_groups(asked: GroupRequest, code: ErrorCode) -> Rep
 
 
 def refuse_describe_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a DescribeGroups with ``code`` for every group."""
     message = asked.message
     assert isinstance(message, DescribeGroupsRequest)
     groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
@@ -351,7 +345,6 @@ def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> 
 
 
 def refuse_list_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a ListGroups with ``code``."""
     return Reply(asked, ListGroupsResponse(error_code=code))
 
 
@@ -385,7 +378,6 @@ def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Con
 
 
 def refuse_delete_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a DeleteGroups with ``code`` for every group."""
     message = asked.message
     assert isinstance(message, DeleteGroupsRequest)
     names = dict.fromkeys(message.groups_names)

@@ -7,12 +7,7 @@ from enum import Enum
 
 from kohort.coordinator.classic.evidence import owners_of
 from kohort.coordinator.classic.heartbeat import on_pending_timer, on_session_timer
-from kohort.coordinator.classic.rebalance import (
-    begin_sessions,
-    forget_timers,
-    on_round_timer,
-    open_round,
-)
+from kohort.coordinator.classic.rebalance import begin_sessions, forget_timers, on_round_timer, open_round
 from kohort.coordinator.classic.round import Round, refuse_parked
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.sync import on_sync_timer
@@ -49,7 +44,7 @@ class Shard:
         self.groups = Groups()
 
     def fire(self, key: TimerKey, ctx: Context) -> Outcome:
-        """Decide what a timer brings about whose moment has come; a timer of what is gone does nothing."""
+        """Decide on a timer that fired; a timer of a deleted group or member does nothing."""
         if key.kind in TIMERS_OF_CONSUMER_GROUPS:
             consumer = self.groups.consumer.get(key.group_id)
             return Outcome() if consumer is None else on_timer(consumer, key, ctx)
@@ -128,11 +123,9 @@ class Shards:
         return iter(self.by_partition.values())
 
     def get(self, partition: int) -> Shard | None:
-        """Return the shard of a partition, whatever its availability; None if it is not coordinated here."""
         return self.by_partition.get(partition)
 
     def active(self) -> Iterator[Shard]:
-        """Yield those whose groups can be asked."""
         return (shard for shard in self if shard.availability is Availability.ACTIVE)
 
     def active_at(self, partition: int) -> Shard | None:

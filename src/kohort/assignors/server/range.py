@@ -32,7 +32,6 @@ class RangeAssignor(ServerAssignor):
     def steps(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
     ) -> Steps[Targets]:
-        """Return the target of every member."""
         check_topics(members, partition_counts)
         subscribers: dict[bytes, list[str]] = {}
         in_order: dict[frozenset[bytes], list[bytes]] = {}

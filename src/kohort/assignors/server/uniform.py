@@ -35,7 +35,6 @@ class UniformAssignor(ServerAssignor):
     def steps(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
     ) -> Steps[Targets]:
-        """Return the target of every member."""
         if not members:
             return {}
         check_topics(members, partition_counts)
@@ -73,7 +72,6 @@ class EqualTargets:
         self._unassigned: list[tuple[bytes, int]] = []
 
     def assign(self) -> Steps[Targets]:
-        """Return the target of every member."""
         ordered = yield from member_order(self._members, self._pace)
         yield from self._previous.read(ordered, self._members, self._pace)
         yield from self._collect_unassigned()

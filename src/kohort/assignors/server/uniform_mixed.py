@@ -35,7 +35,6 @@ class MixedTargets:
         self._sizes = [0] * len(members)
 
     def assign(self) -> Steps[Targets]:
-        """Return the target of every member."""
         ordered = yield from member_order(self._members, self._pace)
         yield from self._previous.read(ordered, self._members, self._pace)
         yield from self._read(ordered)
@@ -45,7 +44,6 @@ class MixedTargets:
         return (yield from self._targets())
 
     def _read(self, ordered: Sequence[str]) -> Steps[None]:
-        """Note who subscribes to each topic, and who owned its partitions."""
         for member, member_id in enumerate(ordered):
             topics = self._members[member_id].topics
             for topic in topics:
@@ -123,7 +121,6 @@ class MixedTargets:
         return moved
 
     def _targets(self) -> Steps[Targets]:
-        """Collect the partitions of each member, with the sets that were given where nothing changed."""
         found: list[dict[bytes, list[int]]] = [{} for _ in self._sizes]
         for topic, owners in self._owners.items():
             for partition, owner in enumerate(owners):
@@ -161,7 +158,6 @@ class _Takers:
         self._at = 0
 
     def next(self) -> int:
-        """Return the member that takes the next partition."""
         if self._at >= self._end:
             self.level += 1
             while self._end < len(self._members) and self._sizes[self._members[self._end]] == self.level:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member, Protocols
-from kohort.coordinator.classic.round import FENCED_MAX, Round
+from kohort.coordinator.classic.round import Round
 from kohort.coordinator.context import Context
-from kohort.coordinator.journal import (
-    Change,
-    Move,
-    RequestFenced,
-    Who,
-)
+from kohort.coordinator.journal import Change, Move, RequestFenced, Who
 from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.coordinator.remembered import beginning_of
@@ -120,100 +115,119 @@ def _subscription(blob: bytes) -> Subscription | None:
         return None
 
 
-FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
-
-
-Tried = tuple[tuple[OffsetMove, ...], int]
-"""The first few offsets of a commit that was refused, and how many more there are."""
-NOTHING_TRIED: Final[Tried] = ((), 0)
+FENCING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
+GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
+FENCED_MAX: Final = 100
+"""Refusals that the journal gets in one generation, or epoch of a group."""
 ASSIGNORS_NOTED: Final = 10
 """Assignor names that an entry for a refused join lists at most."""
 
 
+class Tried(NamedTuple):
+    """The first few offsets of a refused commit, and how many more there are."""
+
+    offsets: tuple[OffsetMove, ...] = ()
+    more: int = 0
+
+
+NO_COMMIT: Final = Tried()
+
+
+class Refusing(NamedTuple):
+    """A group of either protocol, as far as the entry of a refused request goes."""
+
+    group_id: str
+    noted: set[tuple[str, str, str]]
+    """Refusals in the journal: client or member, API, error."""
+    members: int
+    current: int
+    """Generation of the group, or epoch of the member."""
+    protocol_type: str
+    accepted: Iterable[str]
+    """Assignors that all members support."""
+
+
 def note_fenced(
-    group: ClassicGroup,
-    request: GroupRequest,
-    error: ApiError,
-    ctx: Context,
-    out: Outcome,
-    tried: Tried = NOTHING_TRIED,
+    group: ClassicGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome, tried: Tried = NO_COMMIT
 ) -> None:
-    """Count a refusal, and write it into the journal, once per member, API and error in a generation: a zombie that
-    repeats itself does not fill it."""
-    if error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and isinstance(request.message, JoinGroupRequest):
-        note_turned_away(group, request, request.message, error.code, ctx, out)
-        return
-    member_id = getattr(request.message, "member_id", "")
-    if error.code not in FENCING or not member_id:
-        return
-    api = type(request.message).__name__.removesuffix("Request")
-    ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
-    key = (beginning_of(member_id), api, error.code.name)
-    fenced = group.round.fenced
-    if key in fenced or len(fenced) >= FENCED_MAX:
-        return
-    fenced.add(key)
+    """Count and journal a refusal in a classic group."""
+    this = group.round
+    accepted = (name for name, count in this.supporters.items() if count == len(this.members))
+    refusing = Refusing(
+        group.group_id, this.fenced, len(this.members), this.generation_id, this.protocol_type or "", accepted
+    )
+    if error.code is not ErrorCode.GROUP_MAX_SIZE_REACHED or isinstance(request.message, JoinGroupRequest):
+        note_refusal(refusing, request, error.code, ctx, out, tried)
+
+
+def note_refusal(
+    group: Refusing, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: Tried
+) -> None:
+    """Count and journal the refusal of a stale member, or of a member that cannot join.
+
+    Once per member, API and error in a generation: a member that repeats itself does not fill the journal. Members that
+    cannot join have no member id yet: once per client.
+    """
     message = request.message
-    generation = getattr(message, "generation_id", getattr(message, "generation_id_or_member_epoch", -1))
-    instance_id = getattr(message, "group_instance_id", None)
+    member_id = getattr(message, "member_id", "")
+    differs = code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and isinstance(message, JoinGroupRequest)
+    turned_away = differs or code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not turned_away and (code not in FENCING or not member_id):
+        return
+    api = type(message).__name__.removesuffix("Request")
+    if not turned_away:
+        ctx.remembered.fenced.refused(group.group_id, api, code.name)
+    name = beginning_of(request.client_id) + request.client_host if turned_away else beginning_of(member_id)
+    key = (name, api, code.name)
+    if key in group.noted or len(group.noted) >= FENCED_MAX:
+        return
+    group.noted.add(key)
+    instance_id = getattr(message, "instance_id", None) or getattr(message, "group_instance_id", None)
+    who = Who(member_id, request.client_id, request.client_host, instance_id)
+    if turned_away:
+        entry = MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=group.members)
+        if differs and isinstance(message, JoinGroupRequest):
+            entry = _with_assignors(entry, message, group)
+        out.journal.append(entry)
+        return
     out.journal.append(
         RequestFenced(
             at_ms=ctx.now_ms,
             group=group.group_id,
-            who=Who(member_id, request.client_id, request.client_host, instance_id),
+            who=who,
             api=api,
-            error=error.code.name,
-            generation=generation,
-            current=group.round.generation_id,
-            offsets=tried[0],
-            more=tried[1],
+            error=code.name,
+            generation=next((getattr(message, one) for one in GENERATIONS if hasattr(message, one)), -1),
+            current=group.current,
+            offsets=tried.offsets,
+            more=tried.more,
         )
     )
 
 
-def note_turned_away(
-    group: ClassicGroup,
-    request: GroupRequest,
-    message: JoinGroupRequest,
-    code: ErrorCode,
-    ctx: Context,
-    out: Outcome,
-) -> None:
-    """Journal a refused join, once for each client and error in a generation."""
-    this = group.round
-    key = (beginning_of(request.client_id) + request.client_host, "JoinGroup", code.name)
-    if key in this.fenced or len(this.fenced) >= FENCED_MAX:
-        return
-    this.fenced.add(key)
-    entry = MemberTurnedAway(
-        at_ms=ctx.now_ms,
-        group=group.group_id,
-        who=Who(message.member_id, request.client_id, request.client_host, message.group_instance_id),
-        members=len(this.members),
-    )
-    if code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-        accepted = (name for name, count in this.supporters.items() if count == len(this.members))
-        entry = refused_for_assignors(entry, message, this.protocol_type or "", accepted)
-    out.journal.append(entry)
-
-
-def refused_for_assignors(
-    entry: MemberTurnedAway, message: JoinGroupRequest, group_type: str, accepted: Iterable[str]
-) -> MemberTurnedAway:
-    """Add to the entry of a refused join which assignors the client offered, and which the group accepts."""
+def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: Refusing) -> MemberTurnedAway:
+    """Add which assignors the client offered, and which the group accepts."""
     offered = [beginning_of(protocol.name) for protocol in message.protocols[:ASSIGNORS_NOTED]]
-    types = (beginning_of(message.protocol_type), beginning_of(group_type))
+    types = (beginning_of(message.protocol_type), beginning_of(group.protocol_type))
     return msgspec.structs.replace(
         entry,
         error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL.name,
         offered=tuple(offered),
-        accepted=tuple(beginning_of(name) for name in islice(accepted, ASSIGNORS_NOTED)),
+        accepted=tuple(beginning_of(name) for name in islice(group.accepted, ASSIGNORS_NOTED)),
         types=types if types[0] != types[1] else None,
     )
 
 
 def refusal_note(entry: MemberTurnedAway) -> Note:
-    """Build the line of the broker's log for a refused join."""
     client = f"client {entry.who.client_id!r} at {entry.who.client_host}"
     head = f"group {entry.group!r} refused to let {client} join ({entry.error})"
     if entry.error == ErrorCode.GROUP_MAX_SIZE_REACHED.name:

@@ -67,9 +67,11 @@ class ClassicGroup:
 
 
 def generation_of(this: Round, since_ms: int | None = None, *, is_led: bool = True) -> GroupMetadataValue:
-    """Return the record that makes ``this`` round the written generation; only the selected protocol's metadata is
-    kept. ``since_ms`` is since when it is in its state, if not since that began. One that is not led is over: whoever
-    reads it after a crash has its members join again, too."""
+    """Return the record of a round's generation; only the selected protocol's metadata is kept.
+
+    ``since_ms``: begin of the state, if not that of the round. A round that is not led is over: after a crash the
+    members join again.
+    """
     return GroupMetadataValue(
         protocol_type=this.protocol_type,
         generation=this.generation_id,
@@ -99,7 +101,6 @@ class ClassicGroups:
         self.by_id: dict[str, ClassicGroup] = {}
 
     def ensure(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """Return the group; an unknown one begins now."""
         group = self.by_id.get(group_id)
         if group is None:
             group = self.by_id[group_id] = ClassicGroup(group_id, now_ms)

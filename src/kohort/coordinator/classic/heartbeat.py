@@ -42,7 +42,6 @@ def refuse_heartbeat(asked: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Remove the member, unless it was heard of since the timer was set or waits for an answer of ours."""
     out = Outcome()
     member = group.round.members.get(member_id)
     if member is None or member.is_excused:

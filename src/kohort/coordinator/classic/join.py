@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from kohort.clock import uuid_text
 from kohort.config import BrokerConfig
-from kohort.coordinator.classic.evidence import change_of, note_turned_away
+from kohort.coordinator.classic.evidence import change_of, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
 from kohort.coordinator.classic.member import NEW_MEMBER_TIMEOUT_MS, Member, Protocols, pending_timer, session_timer
 from kohort.coordinator.classic.rebalance import (
@@ -65,7 +65,6 @@ def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> in
 
 
 def update_member(this: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
-    """Replace what a member said before by what it says when it joins again."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     this.set_protocols(member, protocols)
@@ -129,12 +128,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 
 
 def _go_on(
-    group: ClassicGroup,
-    member: Member,
-    before: PlaceBefore,
-    request: GroupRequest,
-    ctx: Context,
-    out: Outcome,
+    group: ClassicGroup, member: Member, before: PlaceBefore, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """Change nothing but the member's id, which is written before the member is told of it."""
     this = group.round
@@ -237,7 +231,7 @@ def _turn_away(
 ) -> None:
     """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    note_turned_away(group, request, message, ErrorCode.GROUP_MAX_SIZE_REACHED, ctx, out)
+    note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
         remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
         maybe_close_round(group, ctx, out)
@@ -293,12 +287,7 @@ def _existing_member(
 
 
 def _add_member(
-    group: ClassicGroup,
-    request: GroupRequest,
-    message: JoinGroupRequest,
-    member_id: str,
-    ctx: Context,
-    out: Outcome,
+    group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
     """Add a member whose session is five minutes until its first generation begins (protocol/groups.md#new-members)."""
     this = group.round

@@ -46,12 +46,7 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
         who, vitals, reason = gone[0]
         others = tuple(other for other, _, _ in gone[1:])
         trigger = Trigger(
-            event="member_left",
-            who=who,
-            reason=reason,
-            api_version=request.api_version,
-            vitals=vitals,
-            others=others,
+            event="member_left", who=who, reason=reason, api_version=request.api_version, vitals=vitals, others=others
         )
         only_pending = all(v is None for _, v, _ in gone)
         after_removal(group, ctx, out, trigger)
@@ -65,7 +60,6 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
 
 
 def refuse_leave(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a LeaveGroup with ``code``."""
     return Reply(asked, LeaveGroupResponse(error_code=code))
 
 

@@ -20,18 +20,14 @@ The rules: protocol/groups.md#new-members.
 
 
 def round_timer(group_id: str) -> TimerKey:
-    """Return the key of the timer that ends the join phase: after the initial delay, or when the rebalance timeout is
-    over."""
     return TimerKey("round", group_id)
 
 
 def sync_timer(group_id: str) -> TimerKey:
-    """Return the key of the timer that ends the wait for SyncGroup requests of a new generation."""
     return TimerKey("sync", group_id)
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Return the key of the timer that removes a silent member."""
     return TimerKey("session", group_id, member_id)
 
 
@@ -78,7 +74,6 @@ class Member:
         return Who(self.member_id, self.client_id, self.client_host, self.instance_id)
 
     def metadata_of(self, protocol: str | None) -> bytes:
-        """Return what the member said for ``protocol``; empty if it does not speak it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -97,7 +92,6 @@ class Member:
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def saw(self, connection: int, now_ms: int) -> None:
-        """Note a sign of life, for the journal."""
         gap_ms = now_ms - self.last_seen_ms
         if gap_ms > self.longest_gap_ms:
             self.longest_gap_ms = gap_ms
@@ -112,7 +106,6 @@ class Member:
         self.renew_session(now_ms)
 
     def vitals(self, ctx: Context) -> Vitals:
-        """Return what is known of its signs of life, as evidence for the journal."""
         stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
         return Vitals(
             session_timeout_ms=self.session_timeout_ms,

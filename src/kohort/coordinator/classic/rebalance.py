@@ -30,7 +30,6 @@ from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupRespo
 
 
 def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
-    """Begin the member's session anew, with a timer that ends it."""
     member.renew_session(ctx.now_ms)
     out.timers.append(SetTimer(session_timer(group.group_id, member.member_id), member.expires_at_ms))
 
@@ -38,7 +37,7 @@ def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Have every member join again. ``arrived`` is the member whose JoinGroup, parked by now, asked for it."""
+    """Have every member join again. ``arrived``: member whose parked JoinGroup is the reason."""
     this = group.round
     if this.state is GroupState.COMPLETING_REBALANCE:
         _give_up_assignments(group, ctx, out)
@@ -74,7 +73,6 @@ def open_round(
 
 
 def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """Refuse the SyncGroups of a generation whose assignment will not come."""
     for member in group.round.members.values():
         member.assignment = b""
         if member.sync is not None:
@@ -84,8 +82,7 @@ def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> Non
 
 
 def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member, vitals: Vitals | None = None) -> None:
-    """Write into the journal that the member's JoinGroup is here; ``vitals`` are those before it, of one that let
-    others wait."""
+    """Journal a parked JoinGroup. ``vitals``: those before it, of a member that joined late."""
     assert member.join is not None
     out.journal.append(
         MemberArrived(
@@ -161,7 +158,6 @@ def _become_empty(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """Answer every parked JoinGroup and wait for the SyncGroups."""
     this = group.round
     if this.leader is None or this.members[this.leader].join is None:
         this.leader = next(m.member_id for m in this.members.values() if m.join is not None)
@@ -200,8 +196,7 @@ def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def joined(this: Round, member: Member) -> JoinGroupResponse:
-    """Return the generation as ``member`` is told of it: the leader with every member's metadata, a follower
-    without."""
+    """Return the answer to a JoinGroup: with every member's metadata for the leader alone."""
     return JoinGroupResponse(
         generation_id=this.generation_id,
         protocol_type=this.protocol_type,
@@ -233,12 +228,7 @@ NOBODY_ASKED: Final = RemovalRequest()
 
 
 def remove_member(
-    group: ClassicGroup,
-    ctx: Context,
-    out: Outcome,
-    member_id: str,
-    why: Removal,
-    asked: RemovalRequest = NOBODY_ASKED,
+    group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, asked: RemovalRequest = NOBODY_ASKED
 ) -> Member:
     """Take a member out of the round; what it has parked is refused. The caller decides what follows from it."""
     member = group.round.remove(member_id)
@@ -265,7 +255,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Have those who remain share anew, or close the open round if it is complete now."""
+    """Open a round for the remaining members, or close the open round if it is complete now."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -302,7 +292,6 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
 
 
 def forget_timers(group: ClassicGroup, out: Outcome) -> None:
-    """Cancel whatever the round has set."""
     group_id = group.group_id
     out.timers += [CancelTimer(round_timer(group_id)), CancelTimer(sync_timer(group_id))]
     out.timers += [CancelTimer(pending_timer(group_id, m)) for m in group.round.pending_join]

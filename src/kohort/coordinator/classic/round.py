@@ -41,12 +41,10 @@ def refuse_join(asked: GroupRequest, code: ErrorCode, member_id: str | None = No
 
 
 def refuse_sync(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a SyncGroup with ``code``."""
     return Reply(asked, SyncGroupResponse(error_code=code))
 
 
 def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> None:
-    """Refuse every JoinGroup and SyncGroup that waits."""
     for member in members:
         if member.join is not None:
             out.replies.append(refuse_join(member.join, code, member.member_id))
@@ -55,8 +53,6 @@ def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> N
         member.join = member.sync = None
 
 
-FENCED_MAX: Final = 100
-"""Most refusals of stale members that one round puts into the journal."""
 NAMES_PARSED_MAX: Final = 20_000
 """Most topic names that a generation parses from different subscriptions: some 25 ms."""
 SUBSCRIPTIONS_COMPARED: Final = 8

@@ -58,5 +58,4 @@ PREVIOUS: Final[dict[GroupState, frozenset[GroupState]]] = {
 
 
 def may_follow(state: GroupState, previous: GroupState) -> bool:
-    """Tell whether a group in ``previous`` may go to ``state``."""
     return previous in PREVIOUS[state]

@@ -79,7 +79,6 @@ def _check_protocol(this: Round, message: SyncGroupRequest) -> None:
 
 
 def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
-    """Write the leader's assignment: whom it left out gets nothing; ids that it made up are ignored."""
     this = group.round
     given = {a.member_id: bytes(a.assignment) for a in message.assignments}
     joined_ms = this.state_since_ms

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from kohort.coordinator.classic.evidence import refused_for_assignors
+from kohort.coordinator.classic.evidence import NO_COMMIT, Refusing, Tried, note_refusal
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch
 from kohort.coordinator.consumer.member import Beat, who_says
@@ -18,17 +18,13 @@ from kohort.coordinator.journal import (
     EpochRaised,
     GivenPartition,
     MemberReconciled,
-    RequestFenced,
     StaticReplaced,
     TargetComputed,
     Who,
 )
-from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
 from kohort.coordinator.outcome import GroupRequest, Outcome, TopicsView
-from kohort.coordinator.remembered import beginning_of
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ApiError
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
-from kohort.wire.messages.group_classic import JoinGroupRequest
 
 STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions", "unreleased_partitions"]] = {
     ReconciliationState.STABLE: "stable",
@@ -139,7 +135,7 @@ def _awaited(
 
 
 def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str, tuple[int, ...]]:
-    """Return partitions by the names of their topics; a topic that is gone is told by its id, in hexadecimal."""
+    """Return partitions by topic name, or by the id in hexadecimal of a deleted topic."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(_name(topic, topics), []).append(partition)
@@ -147,7 +143,6 @@ def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str
 
 
 def places(current: Current) -> Iterable[tuple[bytes, int]]:
-    """Yield topic id and partition of everything that nobody else may be given."""
     return ((topic, partition) for topic, partition, _ in current.held())
 
 
@@ -159,72 +154,16 @@ def _name(topic: bytes, topics: TopicsView) -> str:
     return topics.topic_name(topic) or topic.hex()
 
 
-FENCING: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.UNRELEASED_INSTANCE_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-    }
-)
-FENCED_MAX: Final = 100
-"""Refusals that are told apart; then, until the group has another epoch, they are told no more."""
-
-
 def note_fenced_in_consumer_group(
-    group: ModernGroup,
-    request: GroupRequest,
-    error: ApiError,
-    ctx: Context,
-    out: Outcome,
-    tried: tuple[tuple[OffsetMove, ...], int] = ((), 0),
+    group: ModernGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome, tried: Tried = NO_COMMIT
 ) -> None:
-    """Count a refusal, and write it into the journal, once per member, API and error in an epoch of the group; of those
-    for whom there is no room, once per client. ``tried`` are the first few offsets of a commit, and how many more there
-    are."""
-    message = request.message
-    member_id = getattr(message, "member_id", "")
-    differs = error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and isinstance(message, JoinGroupRequest)
-    is_full = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    turned_away = is_full or differs
-    if not turned_away and (error.code not in FENCING or not member_id):
-        return
+    """Count and journal a refusal in a consumer group."""
     soft = group.soft
     if soft.fenced_in_epoch != group.epoch:
         soft.fenced_in_epoch = group.epoch
         soft.fenced.clear()
-    api = type(message).__name__.removesuffix("Request")
-    if not turned_away:
-        ctx.remembered.fenced.refused(group.group_id, api, error.code.name)
-    who_asks = beginning_of(request.client_id) + request.client_host if turned_away else beginning_of(member_id)
-    key = (who_asks, api, error.code.name)
-    if key in soft.fenced or len(soft.fenced) >= FENCED_MAX:
-        return
-    soft.fenced.add(key)
-    if turned_away:
-        who = Who(member_id, request.client_id, request.client_host)
-        entry = MemberTurnedAway(at_ms=ctx.now_ms, group=group.group_id, who=who, members=len(group.members))
-        if isinstance(message, JoinGroupRequest) and differs:
-            accepted = (name for name, n in group.classic_protocols.items() if n == group.classic_members)
-            entry = refused_for_assignors(entry, message, PROTOCOL_TYPE, accepted)
-        out.journal.append(entry)
-        return
-    named = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
-    epoch = next((getattr(message, name) for name in named if hasattr(message, name)), -1)
-    instance_id = getattr(message, "instance_id", None) or getattr(message, "group_instance_id", None)
-    member = group.members.get(member_id)
-    out.journal.append(
-        RequestFenced(
-            at_ms=ctx.now_ms,
-            group=group.group_id,
-            who=Who(member_id, request.client_id, request.client_host, instance_id),
-            api=api,
-            error=error.code.name,
-            generation=epoch,
-            current=group.epoch if member is None else member.epoch,
-            offsets=tried[0],
-            more=tried[1],
-        )
-    )
+    member = group.members.get(getattr(request.message, "member_id", ""))
+    current = group.epoch if member is None else member.epoch
+    accepted = (name for name, count in group.classic_protocols.items() if count == group.classic_members)
+    refusing = Refusing(group.group_id, soft.fenced, len(group.members), current, PROTOCOL_TYPE, accepted)
+    note_refusal(refusing, request, error.code, ctx, out, tried)

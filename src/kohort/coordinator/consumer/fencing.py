@@ -54,7 +54,7 @@ def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = No
 
 
 def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
-    """Return what is written when a member is gone, in Kafka's order: what it has, its target, what it said."""
+    """Return the tombstones of a member in Kafka's order: assignment, target, metadata."""
     return [
         CurrentWritten(group_id, member_id, None),
         TargetWritten(group_id, member_id, None),
@@ -97,7 +97,6 @@ def remove_members(
 
 
 def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent, ctx: Context, out: Outcome) -> None:
-    """Take one member out, with its signs of life as evidence."""
     remove_members(
         group, [member], EpochCause(event=event, who=member.who, vitals=vitals_of(group, member, ctx)), ctx, out
     )
@@ -124,8 +123,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Let a static member go for a while. What it was yet to revoke it has let go of, for it is gone; its session goes
-    on."""
+    """Keep the place of a static member until its session ends; its pending revocations are done."""
     current = member.current
     away = Current(
         LEAVING_FOR_A_WHILE_EPOCH, current.previous_epoch, current.state, _from_the_start(current.assigned), NOTHING
@@ -138,5 +136,4 @@ def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: O
 
 
 def _from_the_start(assigned: Held) -> Held:
-    """Epochs of 0: whoever comes back has had them all along."""
     return {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in assigned.items()}

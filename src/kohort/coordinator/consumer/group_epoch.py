@@ -87,7 +87,6 @@ def hash_without(group: ModernGroup, gone: Collection[Said], ctx: Context) -> in
 
 
 def _partitions_changed(before: dict[str, Found] | None, now: dict[str, Found]) -> dict[str, tuple[int, int]]:
-    """Return the sizes, before and now, of topics that were made, deleted or given partitions, if that is known."""
     if before is None:
         return {}
     none = Found(b"", 0, b"")
@@ -162,6 +161,5 @@ def _change_of_member(group: ModernGroup, before: Said | None, after: Said, who:
 
 
 def _not_among(names: list[str], others: list[str]) -> tuple[str, ...]:
-    """Return the names, which are sorted, that are not among the others."""
     known = set(others)
     return tuple(name for name in names if name not in known)

@@ -225,7 +225,6 @@ def _update_subscription(group: ModernGroup, beat: Beat, ctx: Context, out: Outc
 
 
 def _unused_regex(group: ModernGroup, before: Said, said: Said) -> list[RegexResolved]:
-    """Return the tombstone of an expression without users."""
     regex = before.subscribed_topic_regex
     if not regex or regex == said.subscribed_topic_regex or group.regex_users[regex] > 1 or regex not in group.regexes:
         return []

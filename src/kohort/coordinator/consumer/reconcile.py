@@ -150,14 +150,13 @@ def reconciled(current: Current, goal: Goal, owned: Owned | None, is_free: IsFre
 
 
 def _owns(owned: Owned | None, held: Held) -> bool:
-    """Tells whether the member may still have some of it."""
     if owned is None:
         return True
     return any(not held[topic].keys().isdisjoint(of) for topic, of in owned.items() if topic in held)
 
 
 def _next(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
-    """Returns the step towards the target; whoever has to revoke first, be it once more, keeps its epoch."""
+    """Return the step towards the target; a member that has to revoke first keeps its epoch."""
     target = {topic: of for topic, of in goal.target.items() if topic in goal.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
@@ -184,7 +183,6 @@ def _next(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) ->
 
 
 def _split(assigned: Held, target: Target) -> tuple[Held, Held]:
-    """Returns what the member keeps, and what it is to revoke."""
     keep: dict[bytes, Mapping[int, int]] = {}
     revoke: dict[bytes, Mapping[int, int]] = {}
     for topic, partitions in assigned.items():
@@ -200,7 +198,7 @@ def _split(assigned: Held, target: Target) -> tuple[Held, Held]:
 
 
 def _without_others(current: Current, goal: Goal, owned: Owned | None) -> Current:
-    """Takes away what the member does not subscribe to any more, ahead of the next target."""
+    """Revoke topics that the member does not subscribe to any more, ahead of the next target."""
     gone = {topic: of for topic, of in current.assigned.items() if topic not in goal.topics}
     if not gone:
         # Kafka begins such an epoch anew where nothing is subscribed to, and nothing is to be given up.

@@ -17,10 +17,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochRaised
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, may_describe_all
 from kohort.coordinator.records import EpochWritten, RegexResolved
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue, ConsumerGroupRegularExpressionValue
 
 REFRESH_AT_MOST_EVERY_MS: Final = 10_000
 
@@ -88,14 +85,13 @@ def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
 
 
 def _wanted(group: ModernGroup, ctx: Context) -> list[str]:
-    """Returns the expressions to be tried: where everybody may know of every topic, and there are the topics that there
-    were, those that were tried match what they matched."""
+    """Return the expressions to resolve: new ones alone if the topics and the rights to describe are the same."""
     tried = group.soft.regexes_topics_version == ctx.topics.version and group.soft.wanted_by is may_describe_all
     return [regex for regex in group.regex_users if not tried or regex not in group.regexes]
 
 
 def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, out: Outcome) -> None:
-    """Write the next epoch of the group, if what some expression matches is not what it was."""
+    """Write the next epoch of the group, if expressions match other topics."""
     added: set[str] = set()
     removed: set[str] = set()
     for regex, topics in news.items():
@@ -117,7 +113,6 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
 
 
 def _hash_with(group: ModernGroup, news: dict[str, list[str]], added: set[str], removed: set[str], ctx: Context) -> int:
-    """Return the hash of the topics once the expressions match ``news``."""
     fewer = Counter(topic for regex in news if regex in group.regexes for topic in group.regexes[regex].topics)
     more = Counter(topic for topics in news.values() for topic in topics)
     ended = [

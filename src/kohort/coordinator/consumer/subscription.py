@@ -13,11 +13,7 @@ from kohort.coordinator.consumer.group_epoch import Said
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ApiError, ErrorCode
 from kohort.pattern import Pattern, PatternRefused
-from kohort.wire.messages.group_consumer import (
-    JOINING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    ConsumerGroupHeartbeatRequest,
-)
+from kohort.wire.messages.group_consumer import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
 
 FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
@@ -135,7 +131,6 @@ def check_regex(group: ModernGroup, before: Said | None, said: Said) -> None:
 
 
 def _in_words_of_re2j(why: str) -> str:
-    """Return why an expression cannot be read in Kafka's words, where they are others."""
     return next((words for ours, words in WORDS_OF_RE2J.items() if why.startswith(ours)), why)
 
 

@@ -282,7 +282,6 @@ def _moves(
     topics: TopicsView,
     pace: Pace,
 ) -> Steps[tuple[Move, ...]]:
-    """Return the partitions that get another owner, in order, for the journal."""
     losers: dict[bytes, dict[int, str]] = {}
     takers: dict[bytes, dict[int, str]] = {}
     for member_id in changed:

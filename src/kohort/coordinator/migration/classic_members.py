@@ -29,8 +29,7 @@ from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX, UNCHA
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause
 from kohort.coordinator.migration.downgrade import downgraded_by, is_last_modern
-from kohort.coordinator.migration.embedded import assignment_for, partitions_by_id
-from kohort.coordinator.migration.policy import may_mix
+from kohort.coordinator.migration.embedded import assignment_for, may_mix, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.errors import ApiError, ErrorCode, ProtocolError
@@ -68,19 +67,16 @@ def decide_join_of_either(groups: Groups, request: GroupRequest, ctx: Context) -
 
 
 def decide_sync_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a SyncGroup."""
     modern = _modern(groups, request)
     return decide_sync(groups, request, ctx) if modern is None else sync_in_modern(modern, request, ctx)
 
 
 def decide_heartbeat_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a Heartbeat."""
     modern = _modern(groups, request)
     return decide_heartbeat(groups, request, ctx) if modern is None else heartbeat_in_modern(modern, request, ctx)
 
 
 def decide_leave_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a LeaveGroup."""
     modern = _modern(groups, request)
     return decide_leave(groups, request, ctx) if modern is None else leave_modern(modern, request, ctx)
 
@@ -306,7 +302,7 @@ FIRST_WITH_BATCH = 3
 
 
 def leave_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer every entry for itself, and take out whom they name."""
+    """Answer every entry for itself, and remove the members."""
     message = request.message
     assert isinstance(message, LeaveGroupRequest)
     batch = request.api_version >= FIRST_WITH_BATCH
@@ -341,11 +337,7 @@ def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
 
 
 def _cause(
-    group: ModernGroup,
-    gone: list[ConsumerMember],
-    entries: list[MemberIdentity],
-    request: GroupRequest,
-    ctx: Context,
+    group: ModernGroup, gone: list[ConsumerMember], entries: list[MemberIdentity], request: GroupRequest, ctx: Context
 ) -> EpochCause:
     first = gone[0]
     by_itself = any(entry.member_id for entry in entries) and request.client_id == first.said.client_id

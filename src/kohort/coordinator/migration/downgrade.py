@@ -22,8 +22,7 @@ from kohort.coordinator.consumer.reconcile import NO_TARGET, Target, target_of
 from kohort.coordinator.consumer.sessions import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupConverted, Trigger
-from kohort.coordinator.migration.embedded import assignment_for
-from kohort.coordinator.migration.policy import may_downgrade
+from kohort.coordinator.migration.embedded import assignment_for, may_downgrade
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, Outcome
 from kohort.coordinator.records import EpochWritten, GroupWritten, MemberWritten, Record, TargetWritten
@@ -143,7 +142,6 @@ def _convert(
 
 
 def _round_of(group: ModernGroup, after: _Remains, ctx: Context) -> Round:
-    """Return the round of a stable group whose members have what they were meant to have."""
     this = Round(GroupState.STABLE, ctx.now_ms, group.epoch)
     this.protocol_type = PROTOCOL_TYPE
     for member_id, said in after.members.items():

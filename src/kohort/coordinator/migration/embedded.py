@@ -1,16 +1,31 @@
-"""Between what members of the classic protocol say (names, in a blob) and what a modern group knows (topic ids)."""
+"""Common to conversions of groups: ``group.consumer.migration.policy``, and partitions by name and by topic id."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from kohort.config import BrokerConfig
 from kohort.coordinator.outcome import TopicsView
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, build_assignment
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata
 
 _VERSION = struct.Struct(">h")
+BOTH_WAYS: Final = "bidirectional"
+
+
+def may_mix(config: BrokerConfig) -> bool:
+    return config.group_consumer_migration_policy != "disabled"
+
+
+def may_upgrade(config: BrokerConfig) -> bool:
+    return config.group_consumer_migration_policy in (BOTH_WAYS, "upgrade")
+
+
+def may_downgrade(config: BrokerConfig) -> bool:
+    return config.group_consumer_migration_policy in (BOTH_WAYS, "downgrade")
 
 
 def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -> dict[bytes, frozenset[int]]:
@@ -37,7 +52,6 @@ def assignment_for(
 
 
 def _version_of(said: ClassicMemberMetadata, protocol: str | None) -> int:
-    """Return the version of a subscription that was read before; what is above the highest known counts as that."""
     blob = next((p.metadata for p in said.supported_protocols if protocol in (None, p.name)), b"")
     version: int = _VERSION.unpack_from(blob)[0] if len(blob) >= _VERSION.size else 0
     return min(version, 3)

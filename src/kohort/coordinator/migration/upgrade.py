@@ -25,8 +25,7 @@ from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupConverted, Who
-from kohort.coordinator.migration.embedded import partitions_by_id
-from kohort.coordinator.migration.policy import may_upgrade
+from kohort.coordinator.migration.embedded import may_upgrade, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TopicsView
 from kohort.coordinator.records import (
@@ -180,7 +179,7 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
 
 
 def _in_place_of(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on the heartbeat as if the group were a modern one already, and only then let the classic one go."""
+    """Decide on the heartbeat as if the group were converted already; then end the classic group."""
     converted = Outcome(round_changed=False)
     if classic.round.members:
         group = upgrade(classic, request, ctx, converted)
@@ -203,7 +202,7 @@ def _in_place_of(groups: Groups, classic: ClassicGroup, request: GroupRequest, c
 
 
 def _go_on(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
-    """Keep what is known of the members beside what is written of them, now that the group is there."""
+    """Keep the volatile state of the members, now that the records of the group are replayed."""
     group = groups.consumer[was.group_id]
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.soft = was.soft

@@ -167,7 +167,6 @@ def _committer(
 def _commit_topics(
     request: GroupRequest, message: CommitRequest, group_code: ErrorCode, retention_ms: int, ctx: Context, out: Outcome
 ) -> Reply:
-    """Write the accepted offsets, and return the answer to all."""
     api = _APIS[type(message)]
     by_id = request.api_version >= api.first_with_topic_ids
     topics = []
@@ -216,7 +215,6 @@ def value_of(
     topics: TopicsView,
     now_ms: int,
 ) -> OffsetCommitValue:
-    """Return what is written of one partition of a request."""
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
         # Only version 1 of the record has an expiry, and it has no epoch and no topic id: what cannot be read back

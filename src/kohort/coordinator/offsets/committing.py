@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from kohort.coordinator.classic.evidence import note_fenced
+from kohort.coordinator.classic.evidence import NO_COMMIT, Tried, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
@@ -125,19 +125,17 @@ TOLD_MOST: Final = 20
 """Offsets of one commit that are told; of the others it is told how many they are."""
 
 
-def tried_offsets(
-    message: Message, offsets: GroupOffsets | None, topics: TopicsView
-) -> tuple[tuple[OffsetMove, ...], int]:
+def tried_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> Tried:
     """Return the first few offsets that a commit tries, beside what is committed, and how many more there are; nothing
     for a request that is no commit."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
-        return (), 0
+        return NO_COMMIT
     told: list[OffsetMove] = []
     for name, partition, offset in _of(message, topics):
         if len(told) == TOLD_MOST:
             break
         told.append(OffsetMove(name, partition, offset, _committed(offsets, name, partition)))
-    return tuple(told), sum(len(topic.partitions) for topic in message.topics) - len(told)
+    return Tried(tuple(told), sum(len(topic.partitions) for topic in message.topics) - len(told))
 
 
 def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsView) -> Iterator[tuple[str, int, int]]:
@@ -150,7 +148,7 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Write into the journal that somebody commits who is no member: once an hour, and whenever offsets go back."""
+    """Journal a commit by a client that is no member: once an hour, and whenever offsets go back."""
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -207,7 +205,7 @@ def check_commit(groups: Groups, group_id: str, commit: Committing, missing: Err
 def note_refused(
     groups: Groups, group_id: str, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome
 ) -> None:
-    """Write the refusal of a stale member into the journal, with what it tried to commit."""
+    """Journal the refused commit of a stale member, with its offsets."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     tried = tried_offsets(request.message, groups.offsets.get(group_id), ctx.topics)
     if consumer is not None:

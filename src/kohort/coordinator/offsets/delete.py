@@ -72,7 +72,6 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
 
 
 def refuse_offset_delete(asked: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer an OffsetDelete with ``code``."""
     return Reply(asked, OffsetDeleteResponse(error_code=code))
 
 

@@ -130,14 +130,11 @@ def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The reading of offsets in one request."""
-
     topics: TopicsView
     stable: bool
     pace: Pace
 
     def partitions(self, offsets: GroupOffsets, name: str, asked: Iterable[int], entry: type[P]) -> Steps[list[P]]:
-        """Return an entry for each partition of a topic."""
         found = []
         for p in asked:
             value, code = _valid(offsets, name, p, self.topics, self.stable)

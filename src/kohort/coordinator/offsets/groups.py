@@ -23,7 +23,7 @@ class Groups(ConsumerGroups):
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Have a group of that name, whatever its protocol: one that is made now only holds offsets."""
+        """Ensure a group of either protocol; a new one only holds offsets."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
@@ -42,7 +42,7 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a group of which nothing is left: a first join that failed, a group that was deleted."""
+        """Drop a blank group: after a first join that failed, or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

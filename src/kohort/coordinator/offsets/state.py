@@ -29,7 +29,6 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def __iter__(self) -> Iterator[tuple[int, str, int, OffsetCommitValue | None]]:
-        """Yield producer, topic, partition, and the value, or None where a later commit has won already."""
         for producer_id, offsets in self._by_producer.items():
             for (topic, partition), pending in offsets.items():
                 yield producer_id, topic, partition, pending.value
@@ -39,7 +38,6 @@ class PendingOffsets:
         return None if pending is None else pending.value
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Tell whether a transaction that is open has committed an offset of this partition."""
         return any((topic, partition) in offsets for offsets in self._by_producer.values())
 
     def put(self, producer_id: int, topic: str, partition: int, value: OffsetCommitValue) -> None:
@@ -96,7 +94,6 @@ class GroupOffsets:
         return not self.by_topic and self.pending is None
 
     def is_pending(self, topic: str, partition: int) -> bool:
-        """Tell whether a transaction that is open has committed an offset of this partition."""
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def deletable(self) -> Iterator[tuple[str, int]]:

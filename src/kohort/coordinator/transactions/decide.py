@@ -186,7 +186,6 @@ def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
-    """Return the transaction once all markers are written."""
     state = (
         TransactionState.COMPLETE_COMMIT
         if known.state is TransactionState.PREPARE_COMMIT

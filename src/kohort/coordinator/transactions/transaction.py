@@ -38,7 +38,6 @@ class Transaction:
 
     @property
     def by_topic(self) -> dict[str, list[int]]:
-        """Its partitions by topic, in order."""
         found: dict[str, list[int]] = {}
         for topic, partition in sorted(self.partitions):
             found.setdefault(topic, []).append(partition)
