@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 NO_UUID: Final = bytes(16)
-NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 
 Header = tuple[str, bytes | None]

@@ -74,19 +74,15 @@ PROTOCOLS: Final = ValueRule(
 )
 
 CLIENT_METRICS: Final = (
-    "org.apache.kafka.consumer.coordinator.",
-    "org.apache.kafka.consumer.poll.",
-    "org.apache.kafka.consumer.last.poll.",
-    "org.apache.kafka.consumer.time.between.poll.",
-    "org.apache.kafka.consumer.commit.",
-    "org.apache.kafka.consumer.fetch.manager.fetch.latency.",
-    "org.apache.kafka.consumer.node.request.latency.",
-    "org.apache.kafka.producer.record.queue.time.",
-    "org.apache.kafka.producer.request.latency.",
-    "org.apache.kafka.producer.node.request.latency.",
-    "org.apache.kafka.producer.produce.throttle.",
-)
-"""What tells of a client's groups and of its delays; nothing by topic or partition."""
+    *(f"org.apache.kafka.consumer.{name}." for name in (
+        "coordinator", "poll", "last.poll", "time.between.poll", "commit", "fetch.manager.fetch.latency",
+        "node.request.latency",
+    )),
+    *(f"org.apache.kafka.producer.{name}." for name in (
+        "record.queue.time", "request.latency", "node.request.latency", "produce.throttle",
+    )),
+)  # fmt: skip
+"""Metrics of groups and of delays; none by topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "jmx")
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.

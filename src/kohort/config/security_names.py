@@ -40,34 +40,19 @@ SAME: Final[Mapping[str, str]] = {
     "ssl.password": "ssl.key.password",
     "ssl.ciphers": "ssl.cipher.suites",
 }
-NOTHING_TO_SAY: Final = frozenset(
-    {
-        "ssl.truststore.type",  # the file's first bytes tell
-        "ssl.keystore.type",
-        "ssl.protocol",  # ssl.enabled.protocols has the versions
-        "ssl.provider",
-        "ssl.keymanager.algorithm",
-        "ssl.trustmanager.algorithm",
-        "ssl.secure.random.implementation",
-        "security.providers",
-        "sasl.kerberos.kinit.cmd",  # tickets are got by the library, when they are needed
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.oauthbearer.jwt.validator.class",  # the broker judges a token
-        "sasl.oauthbearer.allow.unverified.audience",
-        "sasl.oauthbearer.allow.unverified.issuer",
-        "sasl.oauthbearer.sub.claim.name",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-    }
-)
+NOTHING_TO_SAY: Final = frozenset({
+    "ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm", "ssl.secure.random.implementation", "security.providers", "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor", "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer",
+    "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+})  # fmt: skip
+"""Options without a counterpart: store types are detected, ``ssl.enabled.protocols`` has the versions of TLS, the
+Kerberos library fetches tickets, and the broker validates tokens."""
 FILES: Final = "give the files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
 OWN_TOKENS: Final = "give a function that returns a token: sasl.oauth.token.provider"
 OPENSSL: Final = "OpenSSL is used as Python comes with it"

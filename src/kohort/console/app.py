@@ -272,9 +272,7 @@ class ConsoleApp:
         looked = b'event: reach\ndata: {"unreachable":null}\n\nevent: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
         found = None if group is None else known.groups.get(group)
         return (
-            looked
-            if found is None
-            else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatus(status=found)))
+            looked if found is None else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatus(status=found)))
         )
 
     def _heard(self, news: SourceNews) -> None:

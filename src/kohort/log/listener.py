@@ -15,15 +15,9 @@ from kohort.wire.record_batch import BatchHeader
 
 class LogCounters:
     __slots__ = (
-        "batches",
-        "bytes",
-        "compacted_bytes",
-        "compactions",
-        "deleted_bytes",
-        "deleted_segments",
-        "records",
+        "batches", "bytes", "compacted_bytes", "compactions", "deleted_bytes", "deleted_segments", "records",
         "rolled_segments",
-    )
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.batches = 0

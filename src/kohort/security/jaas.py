@@ -20,7 +20,6 @@ SCRAM_MODULE: Final = "ScramLoginModule"
 OAUTH_MODULE: Final = "OAuthBearerLoginModule"
 KERBEROS_MODULE: Final = "Krb5LoginModule"
 MSK_MODULE: Final = "IAMLoginModule"
-MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTH_MODULE, KERBEROS_MODULE, MSK_MODULE)
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 SHOWN_KEYS: Final = re.compile(
     r"username|password|clientId|clientSecret|scope|tokenauth|useKeyTab|keyTab|principal|storeKey|serviceName"

@@ -79,7 +79,3 @@ def api_of(message: Message | type[Message]) -> Api:
     if key is None:
         raise KeyError(f"{message!r} is neither a request nor a response")
     return APIS[key]
-
-
-def response_of(request: type[Message]) -> type[Message]:
-    return api_of(request).response
