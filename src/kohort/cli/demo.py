@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import replace
 
+from kohort.demo.processes import Beside
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ STAYS_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
 
-class ShownBeside:
+class ShownBeside(Beside):
     """Console and page of the demo's groups; the demo continues without them if they fail."""
 
     def __init__(

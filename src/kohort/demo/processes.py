@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.aio.producing.producer import Producer
 from kohort.errors import KohortError
@@ -127,34 +127,20 @@ def read_line(child: Child, timeout_s: float) -> bytes:
     return line.splitlines()[0]
 
 
-class Beside(Protocol):
-    """Hooks of a program that runs beside the demo. It raises only KeyboardInterrupt."""
+class Beside:
+    """Hooks of a program that runs beside the demo; here they do nothing. They raise only KeyboardInterrupt."""
 
     def begun(self, bootstrap: str) -> None:
-        """Hear that the broker is there."""
+        """Take the address of the started broker."""
 
     def group_done(self, until_ms: int) -> None:
-        """Hear that the group has done its part; its journal's last entry is of that time."""
+        """Take the time of the last entry in the group's journal."""
 
     def done(self) -> None:
-        """Hear that all is done and said; the broker is there until this returns."""
+        """Run after the last output; the broker stops when this returns."""
 
     def end(self) -> None:
-        """Hear that the broker goes, whatever has come about."""
-
-
-class NobodyBeside:
-    def begun(self, bootstrap: str) -> None:
-        """Do nothing."""
-
-    def group_done(self, until_ms: int) -> None:
-        """Do nothing."""
-
-    def done(self) -> None:
-        """Do nothing."""
-
-    def end(self) -> None:
-        """Do nothing."""
+        """Run before the broker stops, also after an error."""
 
 
 PARTITIONS: Final = 6

@@ -19,7 +19,7 @@ from kohort.demo import checks, flight_delays_file
 from kohort.demo.checks import Check
 from kohort.demo.expected import Expected, SourceTables, expect_from, read_tables
 from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoJournal, GroupPart, end_offsets, lag_of
-from kohort.demo.processes import PARTITIONS, Beside, NobodyBeside, Processes, load_table
+from kohort.demo.processes import PARTITIONS, Beside, Processes, load_table
 from kohort.demo.report import Say
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
@@ -51,7 +51,7 @@ def run_demo(
 ) -> DemoResult:
     """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
     began = time.monotonic()
-    beside = beside or NobodyBeside()
+    beside = beside or Beside()
     with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
         stack.callback(beside.end)
         outcome = _Demo(folder, processes, say, beside).run(source, quick=quick)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
+from kohort.clock import WallTime
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.aborted import AbortedTransaction
+from kohort.log.aborted import AbortedPages, AbortedTransaction
 from kohort.log.batches import LogSlice
 from kohort.log.epochs import EpochsFile
-from kohort.log.listener import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
-from kohort.log.producers import ProducedBatch, ProducerSnapshots
+from kohort.log.producers import ProducedBatch, ProducerSnapshots, Room
 from kohort.log.recoding import CODECS, PreparedBatch, opened
 from kohort.log.recovery import LogToRecover, recover
 from kohort.log.segment import Segment, SegmentLimits, segment_name
@@ -32,7 +32,76 @@ from kohort.steps import Steps, at_once
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader, Marker, build_marker, with_offset
 
-__all__ = ["AppendResult", "FoundOffset", "GroupCommit", "PartitionLog"]
+__all__ = [
+    "NOBODY",
+    "NOTHING_KNOWN",
+    "AppendResult",
+    "FoundOffset",
+    "GroupCommit",
+    "KnownAtStart",
+    "LogCounters",
+    "LogListener",
+    "PartitionLog",
+]
+
+
+class LogCounters:
+    __slots__ = (
+        "batches", "bytes", "compacted_bytes", "compactions", "deleted_bytes", "deleted_segments", "records",
+        "rolled_segments",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.records = 0
+        self.bytes = 0
+        self.rolled_segments = 0
+        self.deleted_segments = 0
+        self.deleted_bytes = 0
+        self.compactions = 0
+        self.compacted_bytes = 0
+
+    def copy(self) -> LogCounters:
+        copied = LogCounters()
+        for name in self.__slots__:
+            setattr(copied, name, getattr(self, name))
+        return copied
+
+    def appended(self, header: BatchHeader) -> None:
+        self.batches += 1
+        self.records += header.record_count
+        self.bytes += header.size
+
+    def deleted(self, segments: int, size: int) -> None:
+        self.deleted_segments += segments
+        self.deleted_bytes += size
+
+
+class KnownAtStart(NamedTuple):
+    """Checkpoints of a log, read before it is opened."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    """All records before this offset are flushed."""
+    start_offset: int = 0
+
+
+class LogListener(NamedTuple):
+    """Callbacks and shared limits of a log."""
+
+    on_flush_due: Callable[[TopicPartition, int], None] | None = None
+    """Schedules ``flush_if_due``."""
+    tell: Callable[[Note], None] | None = None
+    """Reports disk errors of requests."""
+    counters: LogCounters = LogCounters()
+    producer_room: Room | None = None
+    aborted_pages: AbortedPages | None = None
+    """Without it each query reads the files."""
+    wall: WallTime = WallTime()
+
+
+NOTHING_KNOWN: Final = KnownAtStart()
+NOBODY: Final = LogListener()
 
 
 class AppendResult(NamedTuple):

@@ -25,8 +25,7 @@ from kohort.log.data_folder import (
     new_topic_id,
     parse_offsets,
 )
-from kohort.log.listener import KnownAtStart, LogCounters, LogListener
-from kohort.log.partition import PartitionLog
+from kohort.log.partition import KnownAtStart, LogCounters, LogListener, PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.producers import ProducerRoom
 from kohort.log.storage import Room, Storage

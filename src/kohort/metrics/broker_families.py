@@ -15,7 +15,7 @@ from typing import Final
 from kohort.broker.broker import Broker
 from kohort.broker.counters import SIZES, Durations
 from kohort.errors import ErrorCode
-from kohort.log.listener import LogCounters
+from kohort.log.partition import LogCounters
 from kohort.metrics.page import Page, bounded
 from kohort.telemetry.report import ClientReport
 from kohort.version import VERSION

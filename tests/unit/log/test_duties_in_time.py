@@ -5,8 +5,7 @@ import random
 import pytest
 
 from kohort.config import BrokerConfig
-from kohort.log.listener import KnownAtStart, LogListener
-from kohort.log.partition import PartitionLog
+from kohort.log.partition import KnownAtStart, LogListener, PartitionLog
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from support.machines.log_stage import LogStage, batch, values_from

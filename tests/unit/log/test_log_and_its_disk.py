@@ -3,8 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.listener import LogCounters
-from kohort.log.partition import AppendResult
+from kohort.log.partition import AppendResult, LogCounters
 from kohort.log.segment import Segment
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.steps import at_once

@@ -4,8 +4,7 @@ import pytest
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.listener import LogListener
-from kohort.log.partition import AppendResult, PartitionLog
+from kohort.log.partition import AppendResult, LogListener, PartitionLog
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header

@@ -3,8 +3,7 @@
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.listener import KnownAtStart
-from kohort.log.partition import PartitionLog
+from kohort.log.partition import KnownAtStart, PartitionLog
 from kohort.log.recovery import LogToRecover, recover
 from kohort.log.segment_queries import gaps_between
 from kohort.log.segment_swap import finish_interrupted
