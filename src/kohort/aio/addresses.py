@@ -13,13 +13,11 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 AddressInfo = tuple[Any, ...]
-"""What ``getaddrinfo`` gives for one address."""
 NO_HOST: Final = "it is no name of a host"
 KEPT_S: Final = 30.0
 """For how long what nobody waited for to its end is there for the next attempt."""
 LookUp = asyncio.Task[Sequence[AddressInfo]]
 _looked_up: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], LookUp]]] = WeakKeyDictionary()
-"""Look-ups of names, by loop."""
 
 
 async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:

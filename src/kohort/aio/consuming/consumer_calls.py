@@ -32,8 +32,6 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortErr
 
 
 class CommitCallbacks:
-    """The commits of ``commit_async``, in their order, until their callbacks were told."""
-
     def __init__(self) -> None:
         self._waiting: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
 

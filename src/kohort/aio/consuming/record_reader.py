@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class RecordReader:
-    """Takes data out of one consumer's machine. ``kick`` lets its engine look at what changed."""
-
     def __init__(self, machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> None:
         self._machine = machine
         self._guard = guard

@@ -42,7 +42,6 @@ ADVICE: Final[Mapping[int, str]] = MappingProxyType(
         _KRB5 + 224: f"is {_CONFIG} there?",
     }
 )
-"""What to do about MIT's errors that have something to be done about."""
 
 
 class KerberosClient(ClientExchange):

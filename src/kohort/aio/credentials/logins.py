@@ -123,8 +123,6 @@ GSSAPI: Final = "GSSAPI"
 
 
 class _UnderWay:
-    """One login: its half of the exchange, and who logs in."""
-
     def __init__(self, exchange: ClientExchange, who: str) -> None:
         self.exchange = exchange
         self.who = who

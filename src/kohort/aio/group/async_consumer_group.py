@@ -105,8 +105,6 @@ class AsyncClaim(SessionClaim):
 
 
 class HandlerTasks:
-    """The tasks of one session, one for each claim."""
-
     def __init__(self, state: SessionState) -> None:
         self.state = state
         self.session = AsyncGroupSession(state)

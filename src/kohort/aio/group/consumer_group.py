@@ -124,8 +124,6 @@ class Claim(SessionClaim):
 
 
 class HandlerThreads:
-    """The threads of one session, one for each claim."""
-
     def __init__(self, state: SessionState) -> None:
         self.state = state
         self.session = GroupSession(state)

@@ -28,8 +28,6 @@ IDLE_MS: Final = 60_000
 
 
 class Workers(Protocol):
-    """The threads or tasks of one session."""
-
     state: SessionState
 
     @property

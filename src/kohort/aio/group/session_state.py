@@ -46,7 +46,6 @@ class SessionState:
         self.check_crcs = config.check_crcs
         self.failure: HandlerFailed | None = None
         self.ending = False
-        """Whether the session is over for its claims."""
         self._commit_ms = config.default_api_timeout_ms
         self._auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self._auto_at_ms: int | None = None

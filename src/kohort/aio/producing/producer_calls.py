@@ -112,7 +112,6 @@ class ProducerCalls:
         driver = self.running()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
         placed: dict[int, tuple[ProduceBatch, int, int]] = {}
-        """By batch: the first and the last of these records in it."""
         for lot in checked_lots(records, wall_ms):
             yield from self.room()
             with self._owner.guard:

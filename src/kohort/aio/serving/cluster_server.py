@@ -49,9 +49,7 @@ class ClusterServer:
         self._clock = clock
         self._rng = rng
         self.flushes: Durations | None = None
-        """How long the disk took, where there is one."""
         self.on_node: Callable[[Server], None] | None = None
-        """Called with each node that is started from now on."""
         self._intercept = intercept
         self._log = BrokerLog(LOGGER)
         self._resources = ExitStack()
@@ -199,7 +197,6 @@ class ClusterServer:
 
 
 Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
-"""What runs beside brokers, on their loop's thread to begin with."""
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:

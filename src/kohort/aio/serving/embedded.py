@@ -118,7 +118,6 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = 0
-        """Process in which the broker runs."""
 
     @property
     def bootstrap(self) -> str:

@@ -42,15 +42,11 @@ BACKLOG: Final = 512
 
 
 class BoundListener(NamedTuple):
-    """A listener with the port that was taken, and its socket."""
-
     listener: Listener
     listening: socket.socket
 
 
 class Bound(NamedTuple):
-    """The options with the ports that were taken, and the sockets."""
-
     config: BrokerConfig
     listeners: list[BoundListener]
 

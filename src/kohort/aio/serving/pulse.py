@@ -18,8 +18,6 @@ STALL_MS: Final = 1_000
 
 
 class Pulse:
-    """The beat of one loop, from when this is made until it is ended."""
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,

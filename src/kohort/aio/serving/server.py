@@ -76,7 +76,6 @@ class Server:
         self.broker = broker
         broker.state.counters.time_ns = time.perf_counter_ns
         self.flushes: Durations | None = None
-        """How long the disk took, where there is one."""
         self._log = broker_log or BrokerLog(LOGGER)
         self._collections = ShortCollections()
         self._resources = ExitStack()
@@ -327,8 +326,6 @@ class Server:
 
 
 class Peer(asyncio.Protocol):
-    """One connection."""
-
     __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "listener", "transport")
 
     transport: Any  # asyncio.Transport or uvloop's: set before anything else is called

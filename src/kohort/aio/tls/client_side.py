@@ -32,8 +32,6 @@ class AboveClient(Above):
 
 
 class TlsClient:
-    """How one client makes its connections."""
-
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
         """``context`` is asked at each connection, as files may have changed; ``authorities`` says where they are
         from."""
@@ -127,8 +125,6 @@ class _Look(AboveClient):
 
 
 class _ClientSocket(TlsSocket):
-    """A connection to a broker."""
-
     def __init__(self, tls: TlsFilter, link: AboveClient, asked: BrokerAsked, shaken: asyncio.Future[None]) -> None:
         super().__init__(tls, link)
         self._opened = link.opened

@@ -36,7 +36,6 @@ OF_CLIENTS: Final = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it takes the listener's certificate for expired",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it finds no cipher or certificate that both sides take",
 }
-"""Why a listener and a client do not come together, as the listener sees it."""
 
 WANTS_CERTIFICATE: Final = (
     "the broker wants a certificate of this client: set ssl.certificate.location and ssl.key.location"
@@ -56,7 +55,6 @@ OF_BROKERS: Final = {
     "TLSV1_ALERT_INSUFFICIENT_SECURITY": "the broker has no cipher in common with this client (ssl.cipher.suites)",
     "TLSV1_ALERT_INTERNAL_ERROR": "the broker broke off the TLS handshake (internal error): its log says why",
 }
-"""The same as a client sees it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ OTHERS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"), (b"PUT
 
 
 class Served(Protocol):
-    """The connection that a server sees, as if there were no TLS."""
-
     def connection_made(self, transport: Any) -> None:
         """Hear of the connection, at once."""
 
@@ -73,8 +71,6 @@ class TlsListener:
 
 
 class _Plain(Above):
-    """Hands a socket's plain bytes to what is served."""
-
     def __init__(self, listener: TlsListener, served: Served) -> None:
         self._listener = listener
         self._served = served
@@ -98,8 +94,6 @@ class _Plain(Above):
 
 
 class _ServerSocket(TlsSocket):
-    """A client's connection."""
-
     def __init__(self, listener: TlsListener, served: Served, context: ssl.SSLContext) -> None:
         above = _Plain(listener, served)
         super().__init__(TlsFilter(context, server_side=True), above)

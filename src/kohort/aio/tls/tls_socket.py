@@ -42,19 +42,13 @@ class TlsFilter:
             self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
         )
         self._unread = NOTHING
-        self._has_all = False
-        self._told_end = False
         self._failure: ssl.SSLError | None = None
         self.is_open = False
-        """Whether the handshake is done."""
         self.has_ended = False
         """Whether the other side has said, or shown, that nothing more comes."""
 
     def feed(self, data: Buffer) -> None:
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
-
-    def feed_end(self) -> None:
-        self._has_all = True
 
     def shake(self) -> bool:
         while True:
@@ -73,7 +67,7 @@ class TlsFilter:
             raise self._failure
         read = 0
         while read < len(room) and not self.has_ended:
-            if not (self._incoming.pending or self._object.pending() or self._told_end or self._pass_on()):
+            if not (self._incoming.pending or self._object.pending() or self._pass_on()):
                 break  # OpenSSL would say so by an error, which costs more
             try:
                 count = int(self._object.read(len(room) - read, room[read:]))
@@ -114,10 +108,6 @@ class TlsFilter:
             rest = self._unread[PIECE_BYTES:]
             self._unread = rest or NOTHING  # an empty view would keep all of it in memory
             return True
-        if self._has_all and not self._told_end:
-            self._told_end = True
-            self._incoming.write_eof()
-            return True
         return False
 
     @property
@@ -135,7 +125,6 @@ class PlainQueue:
     def __init__(self) -> None:
         self._buffers: deque[Buffer] = deque()
         self._taken = 0
-        """How much of the first was taken."""
         self.waiting_bytes = 0
 
     def add(self, buffers: Sequence[Buffer]) -> None:
@@ -204,7 +193,6 @@ class Above:
 
 
 NOBODY: Final = Above()
-"""Above a connection that is gone."""
 
 
 class TlsSocket(asyncio.Protocol):
@@ -216,7 +204,6 @@ class TlsSocket(asyncio.Protocol):
         self._raw: Any = None  # asyncio.Transport or uvloop's
         self._queue = PlainQueue()
         self._is_full = False
-        """Whether the socket takes no more now."""
         self._told_full = False
         self._is_closing = False
         self._is_refused = False

@@ -28,7 +28,6 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
 
     def __init__(self, kind: str, client_id: str, at_ms: int) -> None:
         self.kind = kind
-        """``consumer``, ``producer`` or ``admin``."""
         self.client_id = client_id
         self.at_ms = at_ms
         self._values: dict[MetricName, MetricValue] = {}
