@@ -1,6 +1,6 @@
 """A thin client of Spark Connect: orders from a topic, the large ones to another, the lag in the consumer group.
 
-python spark_connect.py sc://HOST:PORT     a server of yours on this machine; without it, one is started here
+python spark_connect.py sc://HOST:PORT     a server on this machine
 """
 
 import sys
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from kohort import Admin, Broker, Producer
-from kohort.spark import connect_server, to_records
+from kohort.spark import to_records
 
 
 def produce(brokers: str) -> None:
@@ -39,10 +39,9 @@ def show(spark: SparkSession, brokers: str) -> None:
 if __name__ == "__main__":
     with ExitStack() as stack:
         broker = stack.enter_context(Broker())
-        url = sys.argv[1] if len(sys.argv) > 1 else stack.enter_context(connect_server())
         checkpoint = stack.enter_context(tempfile.TemporaryDirectory())
         produce(broker.bootstrap)
-        session = SparkSession.builder.remote(url).getOrCreate()
+        session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
         copy_large(session, broker.bootstrap, checkpoint)
         show(session, broker.bootstrap)
         session.stop()

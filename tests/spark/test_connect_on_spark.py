@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from support.spark.connect_server import connect_server
 from support.spark.quick_jvm import QUICK_JVM
 
 pytest.importorskip("grpc")
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
-from kohort.spark import connect_server, find_java
+from kohort.spark import find_java
 from kohort.spark.runtime.environment import PANDAS_WARNING, spark_environ, spark_home
 
 pytestmark = [
@@ -41,7 +42,7 @@ def environ() -> dict[str, str]:
 def server(environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     small = {"spark.sql.shuffle.partitions": "2"}
     folder = tmp_path_factory.mktemp("connect")
-    with connect_server("local[2,3]", conf=small, folder=folder, environ=environ, starts_within_s=RUNS_S) as url:
+    with connect_server("local[2,3]", small, folder, environ, RUNS_S) as url:
         yield url
 
 

@@ -7,8 +7,7 @@ topics, and ``to_records`` makes any frame one that can be written.
 from __future__ import annotations
 
 from kohort.spark.records_frame import to_records
-from kohort.spark.runtime.connect_server import connect_server
 from kohort.spark.runtime.environment import Java, JavaNotFound, find_java
 from kohort.spark.runtime.session import session
 
-__all__ = ["Java", "JavaNotFound", "connect_server", "find_java", "session", "to_records"]
+__all__ = ["Java", "JavaNotFound", "find_java", "session", "to_records"]

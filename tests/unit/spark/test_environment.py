@@ -1,4 +1,4 @@
-"""What Spark's programs are given around them, and a Connect server that does not start."""
+"""The surroundings of Spark's programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.waiting import eventually
-
 pytest.importorskip("pyspark")
-pytest.importorskip("grpc")
 
-from kohort.errors import KohortError
-from kohort.spark.runtime.connect_server import connect_server
 from kohort.spark.runtime.environment import spark_environ, worker_python
 
 
@@ -41,25 +36,3 @@ def test_what_is_chosen_already_is_heeded(tmp_path: Path) -> None:
 
     assert chosen.items() <= spark_environ(chosen).items()
     assert "SPARK_LOCAL_IP" not in spark_environ({"JAVA_HOME": home}, local=False)
-
-
-def test_a_connect_server_that_ends_says_why(tmp_path: Path) -> None:
-    here = {"JAVA_HOME": java_that("echo no room >&2; exit 3", tmp_path / "java"), "PATH": "/usr/bin:/bin"}
-
-    with pytest.raises(KohortError, match=r"server ended with \d+: no room"), connect_server(environ=here):
-        raise AssertionError("there is no server")
-
-
-@pytest.mark.heavy
-def test_a_connect_server_that_never_starts_is_given_up_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    said = tmp_path / "pid"
-    here = {"JAVA_HOME": java_that(f"echo $$ > {said}; exec sleep 600", tmp_path / "java"), "PATH": "/usr/bin:/bin"}
-
-    with (
-        pytest.raises(KohortError, match="did not start in time"),
-        connect_server(environ=here, starts_within_s=3),
-    ):
-        raise AssertionError("there is no server")
-
-    left = Path(f"/proc/{said.read_text().strip()}/stat")
-    eventually(lambda: not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z", "it runs on")

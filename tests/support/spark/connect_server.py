@@ -1,7 +1,4 @@
-"""A Spark Connect server on this machine, for as long as a ``with`` block lasts.
-
-PySpark can start one itself (``builder.remote("local[*]")``), on the port 15002 alone and inside the client's process.
-"""
+"""A Spark Connect server on this machine, for as long as a ``with`` block lasts."""
 
 from __future__ import annotations
 
@@ -9,17 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kohort.errors import KohortError
-from kohort.extras import needs
-from kohort.spark.runtime.environment import PANDAS_WARNING, spark_environ, spark_home
+from kohort.spark.runtime.environment import spark_environ, spark_home
 
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SAYS_ITS_PORT: Final = f"""\
@@ -40,34 +33,19 @@ _LOG_SHOWN: Final = 2000
 
 @contextmanager
 def connect_server(
-    master: str = "local[*,3]",
-    *,
-    conf: Mapping[str, str] | None = None,
-    port: int = 0,
-    folder: Path | None = None,
-    environ: Mapping[str, str] = os.environ,
-    starts_within_s: float = 120.0,
+    master: str, conf: Mapping[str, str], folder: Path, environ: Mapping[str, str], starts_within_s: float
 ) -> Iterator[str]:
-    """Yield the URL of a server on 127.0.0.1, for ``SparkSession.builder.remote(url)``, that ends with the block.
-
-    ``port``: 0 for any that is free. ``folder``: where it works: its log, and the warehouse unless ``conf`` says
-    otherwise; a temporary one by default. Raises KohortError with the end of its log if it does not start in time.
-    """
-    warnings.filterwarnings("ignore", message=PANDAS_WARNING)
-    with needs("connect", "a Spark Connect server"):
-        import grpc  # noqa: F401 - a server that no client of this Python can talk to would be of no use
-    with tempfile.TemporaryDirectory(prefix="kohort-connect-") as temporary:
-        where = folder or Path(temporary)
-        log = where / "connect-server.log"
-        process = _start(master, dict(conf or {}), port, where, log, environ)
-        try:
-            yield f"sc://127.0.0.1:{_port(process, log, time.monotonic() + starts_within_s)}"
-        finally:
-            _end(process)
+    """Yield the URL of a server on 127.0.0.1 that ends with the block. Its log and warehouse are in ``folder``."""
+    log = folder / "connect-server.log"
+    process = _start(master, dict(conf), folder, log, environ)
+    try:
+        yield f"sc://127.0.0.1:{_port(process, log, time.monotonic() + starts_within_s)}"
+    finally:
+        _end(process)
 
 
 def _start(
-    master: str, conf: dict[str, str], port: int, folder: Path, log: Path, environ: Mapping[str, str]
+    master: str, conf: dict[str, str], folder: Path, log: Path, environ: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     logging = folder / "connect-server.log4j2.properties"
     logging.write_text(SAYS_ITS_PORT)
@@ -79,7 +57,7 @@ def _start(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": java_options,
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.port": "0",
         **conf,
     }
     command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", master]
@@ -106,7 +84,7 @@ def _port(process: subprocess.Popen[bytes], log: Path, ends: float) -> int:
             return int(found[1])
         if ended or time.monotonic() > ends:
             happened = f"ended with {process.returncode}" if ended else "did not start in time"
-            raise KohortError(f"the Spark Connect server {happened}: {text[-_LOG_SHOWN:].strip()}")
+            raise AssertionError(f"the Spark Connect server {happened}: {text[-_LOG_SHOWN:].strip()}")
         time.sleep(0.05)
 
 
