@@ -14,7 +14,6 @@ from kohort.assignors.sticky import STICKY
 from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
-"""Kafka's own: with the same answers as the Java client's."""
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
 """Those that other clients lack; every member of the group has to offer them."""
 

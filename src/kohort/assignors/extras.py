@@ -135,4 +135,3 @@ def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
 
 
 REDUNDANT = Assignor("redundant", lambda topics, members: _assign_copies(topics, members, 2), no_user_data)
-"""Each partition to two members."""

@@ -19,7 +19,6 @@ from kohort.assignors.spec import NO_GENERATION, MemberSubscription
 from kohort.model import TopicPartition
 
 Run = tuple[str, Sequence[int]]
-"""A topic and some of its partitions."""
 
 
 class PartitionNumbers:

@@ -107,7 +107,6 @@ class Loads:
         self._least: dict[int, str | None] = {}
         self._witness: _Witness | None = None
         self._balanced: bool | None = None
-        """Whether they are, if it is known."""
 
     def _key(self, member_id: str, size: int) -> int:
         return size * len(self._by_id) + self._place[member_id]
@@ -172,7 +171,6 @@ class Loads:
             return None
         fewest = self._order[0] // members
         top: dict[int, str] = {}
-        """Who has most of those that hold a topic."""
         for key in reversed(self._order):
             if key // members <= fewest + 1 or len(top) == self._topics:
                 break

@@ -13,10 +13,10 @@ from kohort.coordinator.outcome import TopicsView
 from kohort.coordinator.remembered import Remembered
 
 SEARCH_LOST_MS: Final = 1_000
-"""A search that was not gone on with for so long does not keep others waiting: its group is gone."""
+"""Drop an idle regex search after this long: its group was deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
-"""What a group has of its own, by its id."""
+"""Options of a group, by its id."""
 
 
 def no_options(_group_id: str) -> GroupOptions:
@@ -25,7 +25,7 @@ def no_options(_group_id: str) -> GroupOptions:
 
 
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
-"""How many records wait in partitions of a group, by what it has committed; None where that is not known."""
+"""Lag of a group in some partitions, by committed offsets; None if unknown."""
 
 
 def unknown_lag(_group_id: str, _places: Iterable[tuple[str, int]]) -> int | None:

@@ -49,17 +49,16 @@ class GroupApi:
     decide: Decide
     """What is to be done, given all groups of the partition. Raises ApiError, which becomes a refusal."""
     refuse: Refuse
-    """The answer that says an error and nothing else."""
     check: Check = check_nothing
-    """Raises ApiError for what is refused before anyone asks where the group is."""
+    """Raises ApiError for requests that are refused before the group is looked up."""
     withdraw: Withdraw | None = None
-    """What becomes of an answer whose records could not be appended; None: its request is refused whole."""
+    """Turns an answer into its refusal if the records cannot be appended; None: the whole request is refused."""
     added_bytes: AddedBytes = adds_nothing
-    """How much of the memory of groups a request takes, at most."""
+    """Upper bound of the memory that a request adds to groups."""
     read_only: bool = False
     """Whether it is served without making ``__consumer_offsets`` first."""
     explain: Explain | None = None
-    """Puts words into a refusal, where its answer has room for some."""
+    """Adds a message to a refusal, if its response has a field for one."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         """Return the refusal for an error."""
@@ -74,4 +73,3 @@ class SeveralGroupsApi:
     answer: Answer
     refuse: Refuse
     read_only: bool = False
-    """As in ``GroupApi``."""

@@ -244,7 +244,6 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     offsets: tuple[OffsetMove, ...] = ()
     """Of a commit: the first few that it tried, with what is committed."""
     more: int = 0
-    """How many more it tried."""
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -96,9 +96,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
     who: Who
     offsets: tuple[OffsetMove, ...]
     more: int = 0
-    """How many more there were."""
     backwards: int = 0
-    """How many offsets went back."""
     in_transaction: bool = False
 
 

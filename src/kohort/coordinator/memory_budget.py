@@ -42,16 +42,16 @@ REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
 """A name in the list of an expression's: the names themselves are shared."""
 FREE_BYTES: Final = 16_384
-"""Metadata up to this size from who is a member already is always taken."""
+"""Metadata of an existing member up to this size is always accepted."""
 LOOKS: Final = 8
 """What is always taken, or let go, is seen after each such part of the limit, by looking."""
 LOOK_EVERY_MS: Final = 1_000
 LOOKED_AT_ONCE: Final = 2_000
-"""Members of groups, about, that one request looks at: a few milliseconds. The next ones go on."""
+"""Members that one request measures, about: a few milliseconds."""
 OFFSETS_LIKE_A_MEMBER: Final = 20
 """As many offsets are looked at in the time that a member takes."""
 THOSE_THERE: Final = 2
-"""How many times the limit groups that are there may reach."""
+"""Existing groups may reach this multiple of the limit."""
 NO_LIMIT: Final = -1
 
 
@@ -77,7 +77,7 @@ class MemoryBudget:
         self._look: Iterator[tuple[int, int]] | None = None
         """What is left of a look that is under way: of each group its size, and the effort that it took."""
         self._seen = 0
-        """What that look has found, and what was let in since it began."""
+        """Bytes that the running measurement found, and bytes added since it began."""
         self.refused = 0
 
     @property

@@ -111,15 +111,15 @@ class Outcome:
     journal: list[JournalEntry] = field(default_factory=list)
     round_changed: bool = True
     producer: ProducerIdAndEpoch | None = None
-    """In whose transaction ``records`` are."""
+    """Producer in whose transaction ``records`` are."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers instead of ``timers`` where ``records`` cannot be appended: what fired is to fire again."""
+    """Timers in place of ``timers`` if ``records`` cannot be appended: the timer that fired fires again."""
     evidence: Callable[[], JournalEntry] | None = None
     """Makes the entry before ``journal`` once ``records`` are on the log; a failed write has no such entry."""
     worked_us: int = 0
-    """Estimated cost of the decision itself, where it counts: of a step of long work."""
+    """Estimated cost of a step of long work."""
     then: Callable[[], Outcome] | None = None
-    """What is to be decided once ``records`` are on the log and replayed: how a group that was converted goes on."""
+    """Next decision once ``records`` are on the log and replayed, such as the start of a session."""
 
 
 class TopicsView(Protocol):

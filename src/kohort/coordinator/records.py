@@ -35,7 +35,7 @@ from kohort.wire.schema import Message
 INT_MIN = -(2**31)
 NAMES_KEPT: Final = 16_384
 NAME_MAX: Final = 300
-"""What longer names come to is not kept: strangers make them up, of 32,767 letters each."""
+"""Longer names are not cached: unauthenticated clients can make them up, of 32,767 letters each."""
 
 
 def partition_of(group_id: str, partitions: int) -> int:
@@ -124,9 +124,7 @@ ConsumerGroupRecord = (
 class _Kind(NamedTuple):
     number: int
     key: Any
-    """A class of messages."""
     fields: tuple[str, ...]
-    """The key's fields, in the order of the record's."""
     value: type[Message] | None
 
 

@@ -46,9 +46,9 @@ class SaidByMembers:
 
 
 LETTERS_MOST: Final = 1_000
-"""Of all names of one member, or of one who commits, together; of whoever has more nothing is remembered."""
+"""Most letters of all names of one member or committer; with longer names it is not remembered."""
 BEGINNING: Final = 300
-"""Letters by which those are told apart of whom something was told already."""
+"""Letters of a name that tell members and clients apart."""
 
 
 def are_memorable(*names: str | None) -> bool:
@@ -62,7 +62,7 @@ def beginning_of(name: str) -> str:
 
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Of the names of groups together; above it, or above so many groups, those that were refused first are forgotten."""
+"""Most bytes of all group names; beyond it, or beyond ``GROUPS_MOST``, the oldest group is dropped."""
 
 
 class OffsetCounters:
@@ -100,9 +100,7 @@ class FencedCounters:
 
     def __init__(self) -> None:
         self.by_kind: Counter[tuple[str, str]] = Counter()
-        """By API and error."""
         self.by_group: dict[str, Counter[tuple[str, str]]] = {}
-        """The same of each group."""
         self._names_bytes = 0
 
     def refused(self, group: str, api: str, error: str) -> None:
@@ -129,9 +127,9 @@ STALLS: Final = 100
 LEAVERS: Final = 1_000
 COMMITTERS: Final = 1_000
 TOLD_AGAIN_MS: Final = 3_600_000
-"""After which it is told again that somebody commits who is no member."""
+"""Delay before another commit from outside of the group is journaled."""
 TOLD_BACK_MS: Final = 1_000
-"""The same of commits that go back."""
+"""The same for commits that move an offset back."""
 
 
 class ClosedConnections:

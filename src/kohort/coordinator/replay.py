@@ -25,7 +25,7 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""How many are told in words."""
+"""Skipped records that the note describes."""
 WORDS_MAX: Final = 200
 
 

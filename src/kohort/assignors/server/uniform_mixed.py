@@ -17,7 +17,6 @@ from kohort.steps import Pace, Steps
 MAX_PASSES: Final = 16
 """Over all topics. Where all subscribers of a topic want the same, the second one finds nothing to do."""
 MOVE_US: Final = 1
-"""Estimated cost of one partition that gets another owner."""
 _NOBODY: Final = -1
 
 

@@ -11,7 +11,7 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 GENERATION_MAX: Final = 0x7FFF_FFFF
-"""As much as the protocol can say. A log may hold it though no group gets there; the next one is 0."""
+"""Largest generation of the protocol; the next one is 0."""
 
 
 class ClassicGroup:
@@ -25,7 +25,7 @@ class ClassicGroup:
         self.written: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """The highest generation that members were told of, so that a dropped round's number is not given twice."""
+        """Highest generation that members know, so that the number of a dropped round is not used twice."""
 
     @property
     def state(self) -> GroupState:

@@ -161,9 +161,9 @@ FIRST_WITH_REQUIRED_ID = 4
 
 
 PROTOCOLS_MAX = 10_000
-"""Offered by one member. Kafka has no bound, and compares as many as there are, at each join of each member."""
+"""Most protocols of one member. Kafka has no bound, and compares all of them at each join."""
 LATE_MS = 500
-"""After which it is of interest to the journal what a member did while others waited for it."""
+"""Journal the vitals of a member that joins later than this."""
 METADATA_MAX_BYTES = 16 << 20
 """Of all protocols of one member, or of all assignments of one leader, unless a batch may be larger. A group with more
 cannot be written; Kafka finds that out in SyncGroup, with the same error."""

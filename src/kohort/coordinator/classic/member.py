@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
 from kohort.coordinator.outcome import GroupRequest, TimerKey
@@ -37,11 +39,45 @@ def pending_timer(group_id: str, member_id: str) -> TimerKey:
 
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata in the member's order of preference."""
 
 
-@dataclass(slots=True)
-class Member:
+@dataclass(slots=True, kw_only=True)
+class Presence:
+    """Signs of life of a member of either protocol: its session, and evidence for the journal. Never persisted."""
+
+    expires_at_ms: int
+    """End of the session. Heartbeats move it without touching the timer, which checks it when it fires."""
+    last_seen_ms: int
+    connection: int = -1
+    longest_gap_ms: int = 0
+    commits: int = 0
+    last_progress_ms: int | None = None
+    last_commit_ms: int | None = None
+
+    def saw(self, connection: int, now_ms: int) -> None:
+        self.longest_gap_ms = max(self.longest_gap_ms, now_ms - self.last_seen_ms)
+        self.last_seen_ms = now_ms
+        self.connection = connection
+
+    def evidence(self, session_timeout_ms: int, rebalance_timeout_ms: int, ctx: Context) -> Vitals:
+        """Return the signs of life as the journal has them."""
+        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
+        return Vitals(
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            last_seen_ms=self.last_seen_ms,
+            longest_gap_ms=self.longest_gap_ms,
+            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
+            commits=self.commits,
+            last_progress_ms=self.last_progress_ms,
+            last_commit_ms=self.last_commit_ms,
+            stalled_ms=stalled_ms,
+            stalled_at_ms=stalled_at_ms,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Member(Presence):
     """What is known of a member; at most one JoinGroup and one SyncGroup of it are parked here."""
 
     member_id: str
@@ -51,19 +87,11 @@ class Member:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: Protocols
-    expires_at_ms: int
-    """When the session ends. Heartbeats move it without touching the timer, which looks here when it fires."""
-    last_seen_ms: int
     assignment: bytes = b""
     is_new: bool = False
     """From its first join until the join phase completes; its session is five minutes for so long."""
     join: GroupRequest | None = None
     sync: GroupRequest | None = None
-    connection: int = -1
-    longest_gap_ms: int = 0
-    commits: int = 0
-    last_progress_ms: int | None = None
-    last_commit_ms: int | None = None
 
     @property
     def is_static(self) -> bool:
@@ -91,13 +119,6 @@ class Member:
         """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
-    def saw(self, connection: int, now_ms: int) -> None:
-        gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:
-            self.longest_gap_ms = gap_ms
-        self.last_seen_ms = now_ms
-        self.connection = connection
-
     def note_commit(self, connection: int, now_ms: int) -> None:
         """Note a commit; it renews the session."""
         self.commits += 1
@@ -106,17 +127,5 @@ class Member:
         self.renew_session(now_ms)
 
     def vitals(self, ctx: Context) -> Vitals:
-        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
-        return Vitals(
-            session_timeout_ms=self.session_timeout_ms,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            last_seen_ms=self.last_seen_ms,
-            longest_gap_ms=self.longest_gap_ms,
-            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
-            commits=self.commits,
-            last_progress_ms=self.last_progress_ms,
-            last_commit_ms=self.last_commit_ms,
-            stalled_ms=stalled_ms,
-            stalled_at_ms=stalled_at_ms,
-            said=ctx.remembered.said.of(self.who),
-        )
+        vitals = self.evidence(self.session_timeout_ms, self.rebalance_timeout_ms, ctx)
+        return replace(vitals, said=ctx.remembered.said.of(self.who))

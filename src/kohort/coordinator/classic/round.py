@@ -72,13 +72,12 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Ids that were handed out and have not come back, with the time that they were given."""
+        """Assigned member ids that have not joined yet, with the time of their assignment."""
         self.pending_sync: set[str] = set()
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
-        """How many members speak each protocol."""
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """What the generation subscribes to; None if that cannot be told, which counts as everything."""
+        """Topics of the generation; None if they are unknown, which counts as all topics."""
         self.partition_counts: dict[str, int] = {}
         """Evidence: the size of those topics when the generation began."""
         # The join phase.

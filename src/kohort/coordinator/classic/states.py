@@ -54,7 +54,6 @@ PREVIOUS: Final[dict[GroupState, frozenset[GroupState]]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset(GroupState),
 }
-"""From which states each may be entered."""
 
 
 def may_follow(state: GroupState, previous: GroupState) -> bool:

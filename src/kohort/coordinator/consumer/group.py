@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.classic.group import ClassicGroups
-from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.member import ConsumerMember, ConsumerPresence
 from kohort.coordinator.consumer.reconcile import NO_TARGET, ReconciliationState, Target
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch, TopicsOfGroup
 from kohort.coordinator.journal import Move
@@ -28,7 +28,7 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 FIRST_EPOCH: Final = 1
-"""Of a group of which nothing is written. The first subscription makes it 2: the first that a member sees."""
+"""Epoch of a group without records. The first subscription makes it 2: the first epoch that a member sees."""
 NO_OWNER: Final = -1
 
 
@@ -59,7 +59,6 @@ class PendingTarget:
     """Target of a large group that a timer computes and writes in steps."""
 
     epoch: int = sys.maxsize
-    """Epoch of the group when the computation began."""
     steps: Steps[ComputedTarget] | None = None
     computed: ComputedTarget | None = None
     written: int = 0
@@ -72,29 +71,28 @@ class Soft:
     """What a broker that takes over finds out anew."""
 
     checked_topics_version: int = -1
-    """The version of all topics at which the hash was compared last (``TopicsView.version``)."""
+    """Version of all topics at the last comparison of the hash (``TopicsView.version``)."""
     topics: TopicsOfGroup | None = None
     """Existing topics that members subscribe to; None where the group was loaded and no heartbeat needed them yet."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
-    """Subscription of each member as of the last target (``subscriptions.py``)."""
+    """Resolved subscription of each member as of the last target."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """Whether it was a classic group until now whose members waited for an assignment: they are still without."""
+    """Converted from a classic group amid a rebalance: the members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     wanted_by: MayDescribe = may_describe_all
-    """What the sender of the heartbeat that made a resolution due may know of."""
+    """Topics that the sender of the heartbeat may describe that made a resolution due."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
-    """Refusals of stale members that are in the journal already: member, API, error."""
+    """Refusals of this epoch in the journal: client or member, API, error."""
     fenced_in_epoch: int = 0
-    """The epoch of the group in which they were."""
     epoch_raised_ms: int | None = None
-    """When the group got its epoch."""
+    """When the epoch of the group rose."""
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """When members were told to give up what they have not given up yet."""
+    """When each member began to revoke."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    """Since when nobody has had a partition that somebody had."""
+    """When each partition became unowned."""
 
     def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
         """Note that nobody has these any more: topic id, partition, epoch."""
@@ -117,11 +115,10 @@ class ModernGroup:
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         # Indices over what is written.
         self.most_members = 0
-        """How many there have been at a time: Kafka's table of members, whose order matters, never shrinks."""
+        """Most members at a time: Kafka's table of members, whose order matters, never shrinks."""
         self.instances: dict[str, str] = {}
-        """Instance id to member id."""
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Topic id and partition to the member that is assigned it, or is yet to let go of it."""
+        """Topic id and partition to the member that it is assigned to, or that is yet to revoke it."""
         self.subscribers: Counter[str] = Counter()
         """How many members name a topic."""
         self.regex_users: Counter[str] = Counter()
@@ -131,9 +128,9 @@ class ModernGroup:
         self.assignor_votes: Counter[str] = Counter()
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
-        """How many members of the classic protocol offer each of its protocols."""
+        """How many classic members offer each protocol."""
         # What is not written.
-        self.presence: dict[str, Presence] = {}
+        self.presence: dict[str, ConsumerPresence] = {}
         self.soft = Soft()
 
     @property

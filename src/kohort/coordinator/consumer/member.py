@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.clock import Rng
+from kohort.coordinator.classic.member import Presence
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, Owned, Target
-from kohort.coordinator.context import Context
-from kohort.coordinator.journal import Vitals, Who
+from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
 from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -90,44 +90,14 @@ def new_member_id(rng: Rng) -> str:
             return member_id
 
 
-@dataclass(slots=True)
-class Presence:
-    """What is not written of a member: when it was heard of, and what serves as evidence for the journal."""
+@dataclass(slots=True, kw_only=True)
+class ConsumerPresence(Presence):
+    """Signs of life of a member of a consumer group."""
 
-    expires_at_ms: int
-    """When the session ends. Heartbeats move it without touching the timer, which looks here when it fires."""
-    last_seen_ms: int
-    connection: int = -1
-    longest_gap_ms: int = 0
-    commits: int = 0
-    last_progress_ms: int | None = None
-    last_commit_ms: int | None = None
     rejoin_by_ms: int | None = None
-    """Until when a member of the classic protocol is to join again, since it was told so; None if it was not."""
-
-    def saw(self, connection: int, now_ms: int) -> None:
-        """Note a sign of life."""
-        self.longest_gap_ms = max(self.longest_gap_ms, now_ms - self.last_seen_ms)
-        self.last_seen_ms = now_ms
-        self.connection = connection
+    """Deadline of a classic member's JoinGroup, from the first REBALANCE_IN_PROGRESS on."""
 
     def note_commit(self, _connection: int, now_ms: int) -> None:
         """Note a commit. It does not renew the session: heartbeats alone say that a member lives."""
         self.commits += 1
         self.last_commit_ms = now_ms
-
-    def vitals(self, session_timeout_ms: int, rebalance_timeout_ms: int, ctx: Context) -> Vitals:
-        """Return the evidence as the journal has it."""
-        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
-        return Vitals(
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            last_seen_ms=self.last_seen_ms,
-            longest_gap_ms=self.longest_gap_ms,
-            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
-            commits=self.commits,
-            last_progress_ms=self.last_progress_ms,
-            last_commit_ms=self.last_commit_ms,
-            stalled_ms=stalled_ms,
-            stalled_at_ms=stalled_at_ms,
-        )

@@ -23,7 +23,7 @@ TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
 )
 
 RETRY_MS: Final = 500
-"""After which a member is removed where that could not be written."""
+"""Delay before a removal is repeated whose write failed."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:

@@ -18,9 +18,9 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""What a member is to have: topic id to partitions. A topic without partitions is not in it."""
+"""Target assignment of a member: topic id to partitions. A topic without partitions is not in it."""
 Held = Mapping[bytes, Mapping[int, int]]
-"""What a member has: topic id to partition to the epoch since when. A topic without partitions is not in it."""
+"""Assignment of a member: topic id to partition to the epoch of its assignment, without empty topics."""
 
 NOTHING: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
@@ -42,7 +42,7 @@ class Current(NamedTuple):
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: Held = NOTHING
     pending: Held = NOTHING
-    """Taken from the member, which has not yet said that it let go of them."""
+    """Pending revocations: the member has not reported yet that it revoked them."""
 
     def held(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield topic id, partition and epoch of everything that nobody else may be given."""
@@ -53,7 +53,7 @@ class Current(NamedTuple):
 
 
 NEW_MEMBER: Final = Current()
-"""Of a member that nothing was written of yet but what it said of itself."""
+"""Assignment of a member without a record of its assignment."""
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> Current:
@@ -115,23 +115,20 @@ def target_value_of(target: Target) -> ConsumerGroupTargetAssignmentMemberValue:
 
 
 Owned = Mapping[bytes, Collection[int]]
-"""What a member says that it has: topic id to partitions."""
+"""Partitions that a member reports as owned, by topic id."""
 IsFree = Callable[[bytes, int], bool]
-"""Whether nobody has a partition."""
 
 
 class Goal(NamedTuple):
     """What a member is to come to."""
 
     epoch: int
-    """Of the target."""
     target: Target
     topics: Collection[bytes]
-    """The ids of the topics that it subscribes to: others are not for it, whatever an older target says."""
+    """Ids of the subscribed topics: others are left out, even if an older target has them."""
     subscription_changed: bool = False
-    """With this heartbeat."""
     names_none: bool = False
-    """It subscribes to no name at all, be it of a topic that there is not."""
+    """The member subscribes to no name, existing or not."""
 
 
 def reconciled(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:

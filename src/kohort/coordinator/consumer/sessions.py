@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup
 from kohort.coordinator.consumer.group_epoch import settings_of
-from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.member import ConsumerMember, ConsumerPresence
 from kohort.coordinator.consumer.reconcile import ReconciliationState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals
@@ -82,7 +82,9 @@ def begin_session(
 ) -> SetTimer:
     """Begin to watch a member that joined, or was read from the log."""
     expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
-    group.presence[member.member_id] = Presence(expires_at_ms, ctx.now_ms, connection)
+    group.presence[member.member_id] = ConsumerPresence(
+        expires_at_ms=expires_at_ms, last_seen_ms=ctx.now_ms, connection=connection
+    )
     return SetTimer(member_session_timer(group.group_id, member.member_id), expires_at_ms)
 
 
@@ -144,7 +146,7 @@ def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vital
     presence = group.presence.get(member.member_id)
     if presence is None:
         return None
-    vitals = presence.vitals(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, ctx)
+    vitals = presence.evidence(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, ctx)
     places = [(name, p) for id_, p, _ in member.current.held() if (name := ctx.topics.topic_name(id_)) is not None]
     said = ctx.remembered.said.of(member.who)
     return replace(vitals, lag=ctx.lag_of(group.group_id, places), said=said)

@@ -21,7 +21,6 @@ class Found(NamedTuple):
     topic_id: bytes
     partitions: int
     hashed: bytes
-    """Input of the hash."""
 
 
 class NamesOfGroup(Protocol):
@@ -114,7 +113,7 @@ _MANY = 1_000
 
 
 NAMES_A_STEP: Final = 2_000
-"""How many names are matched before others are served: a few milliseconds."""
+"""Names matched in one step: a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
 """Reading an expression takes as long as matching so many names, about."""
 MACHINE_STEPS_A_NAME: Final = 500

@@ -17,12 +17,11 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, LEAVING_FOR_A_WHI
 
 FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
-"""A rebalance timeout that is as it was."""
+"""Value of an unchanged rebalance timeout."""
 CONSUMER: Final = "consumer"
 SUBSCRIBED_NAMES_MAX: Final = 10_000
 """Most topic names of one member: sorting, counting and writing them takes some 20 ms."""
 OWNED_TOPICS_MAX: Final = 100_000
-"""Most topics that a heartbeat reports as owned."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:

@@ -119,9 +119,8 @@ class Newcomer(NamedTuple):
     member_id: str
     said: Said
     owned: Target
-    """Its target so far, or that of the member whose place it takes."""
+    """Its previous target, or that of the member whose place it takes."""
     replaces: str | None
-    """A member id; maybe its own."""
 
 
 def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:

@@ -37,7 +37,7 @@ class _Remains(NamedTuple):
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """The target is that of the group's epoch, which stays, and who stays has what it says."""
+    """The group's epoch stays, its target is current, and the remaining members have their assignments."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:

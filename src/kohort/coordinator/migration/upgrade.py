@@ -17,7 +17,7 @@ from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import decide_departure
 from kohort.coordinator.consumer.group import ModernGroup, not_found, other_kind
 from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
-from kohort.coordinator.consumer.member import Presence, who_says
+from kohort.coordinator.consumer.member import ConsumerPresence, who_says
 from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, Target, target_value_of, value_of
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.sessions import member_session_timer
@@ -80,7 +80,7 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
     out.records += _records_of(group.group_id, this.generation_id, kept, metadata_hash)
     for member in this.members.values():
         expires_at_ms = ctx.now_ms + member.session_timeout_ms
-        modern.presence[member.member_id] = Presence(
+        modern.presence[member.member_id] = ConsumerPresence(
             expires_at_ms=expires_at_ms,
             last_seen_ms=member.last_seen_ms,
             connection=member.connection,

@@ -15,7 +15,7 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.member import ConsumerMember, ConsumerPresence
 from kohort.coordinator.consumer.reconcile import Current
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
@@ -29,7 +29,7 @@ from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 NO_EPOCH: Final = -1
-"""Of who is no member, or does not say."""
+"""Epoch of a commit or fetch from outside of the group."""
 
 
 class Committing(NamedTuple):
@@ -77,7 +77,7 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
 FIRST_COMMIT_OF_MEMBERS: Final = 9
 
 
-def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Presence | None:
+def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
     """Return the evidence of the member that commits, if there is any. Raises ApiError for the commit as a whole.
 
     A commit of the member's epoch is taken for any partition. One of an earlier epoch is taken if the member has had
@@ -122,7 +122,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 TOLD_MOST: Final = 20
-"""Offsets of one commit that are told; of the others it is told how many they are."""
+"""Offsets of one commit in an entry; of the others it has the number."""
 
 
 def tried_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> Tried:

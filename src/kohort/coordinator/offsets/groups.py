@@ -15,9 +15,9 @@ class Groups(ConsumerGroups):
     def __init__(self) -> None:
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
-        """What is committed, be it in a transaction that is open; a group without anything is not in it."""
+        """Committed and pending offsets of each group that has some."""
         self.open: dict[int, set[str]] = {}
-        """The groups that have pending offsets, by the producer whose transaction is open."""
+        """Groups with pending offsets, by the producer of the open transaction."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer

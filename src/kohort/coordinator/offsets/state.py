@@ -74,7 +74,7 @@ class GroupOffsets:
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
         self.pending: PendingOffsets | None = None
-        """Only while a transaction is open that has committed offsets of the group."""
+        """Only during open transactions that commit offsets of the group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -121,7 +121,7 @@ class GroupOffsets:
 
 
 NO_OFFSETS: Final = GroupOffsets()
-"""Those of a group that has none; nobody adds to it."""
+"""Offsets of a group without any; never changed."""
 
 
 def _value(kept: Kept) -> OffsetCommitValue:

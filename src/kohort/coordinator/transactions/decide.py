@@ -19,7 +19,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
-"""One is left, so that whoever holds the last can be fenced."""
+"""One epoch is left to fence the producer that holds the last one."""
 WITH_NEW_EPOCHS: Final = 2
 
 NewProducerId = Callable[[], int]

@@ -50,9 +50,8 @@ BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
 """Those that Kafka knows; the last two are never listed."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""How it ends is written; the markers may not all be."""
+"""The outcome is persisted; markers may be missing."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""No transaction is open."""
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: AT_REST,
@@ -62,4 +61,3 @@ PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
 }
-"""From which states each is reached."""

@@ -7,7 +7,7 @@ import pytest
 
 from kohort.clock import Timers
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import Presence
+from kohort.coordinator.consumer.member import ConsumerPresence
 from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.sessions import member_session_timer, revocation_timer
@@ -35,7 +35,7 @@ class Sound:
         for record in records:
             replay_consumer_group(self.group, record)
         for member_id in self.group.members:
-            self.group.presence[member_id] = Presence(EXPIRES_MS, 0)
+            self.group.presence[member_id] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
             self.timers.set((PARTITION, member_session_timer("g", member_id)), EXPIRES_MS)
         self.timers.set((PARTITION, revocation_timer("g", "m1")), EXPIRES_MS)
 
@@ -142,7 +142,7 @@ def test_a_static_member_that_is_away_has_its_partitions_since_the_start():
 def test_who_is_watched_and_who_is_a_member_are_the_same(stranger):
     sound = Sound()
     if stranger:
-        sound.group.presence["m4"] = Presence(EXPIRES_MS, 0)
+        sound.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
     else:
         del sound.group.presence["m2"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.member import Presence, new_member_id
+from kohort.coordinator.consumer.member import ConsumerPresence, new_member_id
 from kohort.coordinator.consumer.on_timer import on_timer
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.sessions import (
@@ -44,7 +44,7 @@ def fired(key: TimerKey) -> Outcome:
     for record in records:
         replay_consumer_group(group, record)
     for member_id in group.members:
-        group.presence[member_id] = Presence(NOW_MS + 1, 0)
+        group.presence[member_id] = ConsumerPresence(expires_at_ms=NOW_MS + 1, last_seen_ms=0)
     ctx = Context(NOW_MS, BrokerConfig(), random.Random(1), Topics(t=4), Remembered())
     return on_timer(group, key, ctx)
 
