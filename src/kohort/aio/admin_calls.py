@@ -300,7 +300,6 @@ class SecurityCalls:
 
 
 def _all_of(given: Iterable[T], kinds: type | UnionType) -> list[T]:
-    """Return a list of what is given. Raises UsageError for anything that is not of ``kinds``."""
     if isinstance(given, kinds):
         raise UsageError(f"expected a list; for one: [{given!r}]")
     found = list(given)

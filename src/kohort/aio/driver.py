@@ -119,7 +119,6 @@ class Driver:
         clock: Clock | None = None,
         guard: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
-        """``tls``: how connections are made, where it is by TLS."""
         self.engine = engine
         self._tls = tls
         self.clock = clock or SystemClock()

@@ -128,7 +128,6 @@ class ConsumerMachine:
         return GroupMetadata(group_id, generation.generation_id, generation.member_id, config.group_instance_id)
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Rejoin at the next poll (KIP-568)."""
         if not self.subscription.mode.is_group:
             raise UsageError("there is no group to rebalance: subscribe() to topics first")
         told = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
@@ -179,7 +178,7 @@ class ConsumerMachine:
             self._group.commits.restart_auto_commit(now_ms)
 
     def raise_failure(self) -> None:
-        """Raise what went wrong since the last call. The engine is to hear of it: what failed may be tried again."""
+        """Raise the first failure since the last call. Kick the engine then: its source may retry."""
         if self.failures:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
@@ -221,7 +220,7 @@ class ConsumerMachine:
 
     @property
     def may_fetch(self) -> bool:
-        """Whether a fetch might leave now; not while every node that leads a partition of ours works on one."""
+        """False while every leader of an assigned partition has a fetch in flight."""
         return not self._fetcher.nothing_is_free()
 
     @property
@@ -293,7 +292,7 @@ class ConsumerMachine:
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_whole(self, most_bytes: int) -> list[Fetched]:
-        """Take what is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""
+        """Take buffered data, whole fetches up to ``most_bytes`` but at least one, and move the positions."""
         taken: list[Fetched] = []
         size = 0
         while size < most_bytes:
@@ -331,7 +330,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Stand where ``corrupt`` could be decoded up to, and keep what was taken behind it."""
+        """Move the position to the first damaged batch of ``corrupt``, and keep the data taken behind it."""
         for fetched in reversed(list(behind)):
             if not self._is_gone(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -395,7 +394,6 @@ class ConsumerMachine:
         return self.queries.ask(targets, deadline_ms)
 
     def partitions(self, topic: str) -> int | None:
-        """Return how many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
         count = self.metadata.partition_count(checked_topic(topic))
         if count is None:
             self.metadata.want_also(topic)

@@ -82,7 +82,7 @@ def _put_requests(
 def put_meter(
     found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the rate and the total of what the values add up to."""
+    """Add rate and total of the sum of the values."""
     found.put(group, f"{stem}-rate", of.rate, **tags or {})
     found.put(group, f"{stem}-total", of.total, **tags or {})
 
@@ -90,7 +90,7 @@ def put_meter(
 def put_events(
     found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the rate and the total of how many values came."""
+    """Add rate and total of the number of values."""
     found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
     found.put(group, f"{stem}-total", of.ever, **tags or {})
 
@@ -98,7 +98,7 @@ def put_events(
 def put_spread(
     found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the average and the largest of late."""
+    """Add average and maximum of the last windows."""
     found.put(group, f"{stem}-avg", of.average, **tags or {})
     found.put(group, f"{stem}-max", of.most, **tags or {})
 
@@ -106,14 +106,13 @@ def put_spread(
 def put_throttle(
     found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, tags: dict[str, str] | None = None
 ) -> None:
-    """Add for how long brokers held up this client because of requests of an API, on average and at most of late."""
+    """Add average and maximum of the throttle time of an API."""
     held, answers = of.throttle.reading(now_ms), of.latency.reading(now_ms).values
     found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
     found.put(group, f"{stem}-max", held.most if held.values else 0.0 if answers else math.nan, **tags or {})
 
 
 def api_name(api: Api) -> str:
-    """Return Kafka's name of an API."""
     return api.__name__.removesuffix("Request")
 
 
@@ -190,13 +189,11 @@ def _with_open(of: SampleReading, machine: ConsumerMachine, topic: str) -> Sampl
 
 
 def lag_of(state: PartitionState, *, read_committed: bool) -> int | None:
-    """Return how many offsets lie between the position and the end that can be read; None where one is not known."""
     end = state.visible_end(read_committed)
     return None if state.position is None or end is None else max(0, end - state.position.offset)
 
 
 def lead_of(state: PartitionState) -> int | None:
-    """Return how many offsets lie between the begin of the log and the position; None where one is not known."""
     if state.position is None or state.log_start_offset is None:
         return None
     return max(0, state.position.offset - state.log_start_offset)

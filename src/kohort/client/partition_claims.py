@@ -115,7 +115,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch again as the machine does; what lies behind the damage comes again, too."""
+        """Fetch damaged bytes again, as the machine does, and the batches behind them."""
         is_asked = self._machine.ask_again(fetched)
         if is_asked:
             claim.inbox.clear()
@@ -129,7 +129,7 @@ class Claims:
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Go on there next time. A mark never goes back. Raises UsageError for what the session does not claim."""
+        """Commit ``offset`` next. A mark never goes back. Raises UsageError for a partition without a claim."""
         self._mark(*checked_offset("mark_offset", partition, offset))
 
     def _mark(self, partition: tuple[str, int], mark: Mark) -> None:
@@ -168,7 +168,7 @@ class Claims:
     # The end
 
     def put_back(self) -> None:
-        """Stand where the handlers left off: what is still assigned is read from its mark on by the next session."""
+        """Move positions back to the marks, where the next session starts."""
         for partition, claim in self.by_partition.items():
             claim.inbox.clear()
             if self._machine.subscription.assigned.get(partition) is not claim.state:

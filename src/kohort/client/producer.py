@@ -66,13 +66,11 @@ class ProducerMachine:
         self.sender.not_numbered(error)
 
     def transactional(self) -> Transactions:
-        """Return the machine of this producer's transactions. Raises UsageError without a ``transactional.id``."""
         if self.transactions is None:
             raise UsageError("transactions need the option transactional.id")
         return self.transactions
 
     def commit_transaction(self) -> Promise[None]:
-        """Commit what was sent, for which nothing lingers any more. Raises UsageError outside of a transaction."""
         promise = self.transactional().commit()
         self.accumulator.flush()
         return promise
@@ -159,7 +157,6 @@ class ProducerMachine:
         return self.accumulator.extend(topic, partition, lot, now_ms)
 
     def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
-        """Take a whole record batch as bytes, and return it. Raises as ``add``, and CorruptRecord."""
         self.check_may_send()
         made = prebuilt(topic, partition, batch, deadline_ms=now_ms + self.config.delivery_timeout_ms)
         self.accumulator.add_batch(made)
@@ -182,7 +179,6 @@ class ProducerMachine:
 
 
 def check_partition(topic: str, partition: int, partitions: int) -> None:
-    """Check a partition's number. Raises UsageError for one that the topic does not have."""
     if not 0 <= whole_number("a partition", partition) < partitions:
         raise UsageError(f"topic {topic!r} has partitions 0 to {partitions - 1}, not {partition}")
 

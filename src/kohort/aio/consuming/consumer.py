@@ -225,7 +225,6 @@ class Consumer(ImmediateCalls):
 
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:
-        """Give the machine to the one thread that may use it; the engine looks at what changed afterwards."""
         with self._waits.using():
             yield self._machine
         self._driver.kick_soon()

@@ -104,7 +104,6 @@ class KerberosClient(ClientExchange):
         return AuthenticationFailed(f"{beginning}: {words}" + (f"; {advice}" if advice else ""))
 
     def _words(self, error: Any) -> str:
-        """Return what the library says: of the mechanism where it says something, else of GSSAPI in general."""
         told = error.get_all_statuses(error.min_code, False) if error.min_code else []
         return " ".join(" ".join(told or error.get_all_statuses(error.maj_code, True)).split())
 

@@ -191,7 +191,6 @@ def _request(config: ClientConfig, credentials: Credentials, url: str) -> urllib
 
 
 def _token_in(body: bytes, where: str, credentials: Credentials) -> Token:
-    """Return the token in an answer. ``expires_in`` says when it ends where it is no JWT."""
     try:
         said = json.loads(body)
     except ValueError:
@@ -207,7 +206,6 @@ def _token_in(body: bytes, where: str, credentials: Credentials) -> Token:
 
 
 def _said(body: bytes) -> str:
-    """Return what an error's body says (RFC 6749, section 5.2), on one line and short."""
     try:
         said = json.loads(body)
         words = ": ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))

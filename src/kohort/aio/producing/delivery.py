@@ -73,7 +73,6 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return batch.error_of(index)
 
     def _place(self) -> RecordMetadata:
-        """Return where the record was written. Raises why it failed."""
         error = self.exception()
         if error is not None:
             raise error

@@ -61,7 +61,6 @@ def _file(url: str) -> bytes:
 
 
 def _page(url: str) -> bytes:
-    """Read a page for as long as TIMEOUT_S, however slowly it comes."""
     until = time.monotonic() + TIMEOUT_S
     request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": "kohort"})
     content = b""

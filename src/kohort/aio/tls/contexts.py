@@ -266,7 +266,6 @@ def _where_authorities_are(config: ClientSecurityConfig) -> str:
 
 
 def _client_authorities(config: ClientSecurityConfig) -> list[bytes] | None:
-    """Return the authorities that a client is given; None: it believes the system's."""
     location = config.ssl_ca_location
     if location and location != PROBE:
         return _authorities_at("ssl.ca.location", location)
@@ -318,7 +317,6 @@ def _common(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[
 
 
 def _believe(context: ssl.SSLContext, authorities: Sequence[bytes] | None, purpose: ssl.Purpose) -> None:
-    """Have a context believe what these have signed, and themselves, as Java does; None: the system's."""
     if authorities is None:
         context.load_default_certs(purpose)
         return
@@ -341,7 +339,6 @@ def _truststore(config: ListenerConfig | ClientSecurityConfig) -> list[bytes] | 
 
 
 def _text_or_file(text: tuple[str, str | None], file: tuple[str, str | None]) -> tuple[str, bytes | None]:
-    """Return where something is given, and its bytes: as text, or in a file."""
     if text[1] is not None:
         return text[0], text[1].encode()
     if file[1]:
@@ -352,7 +349,6 @@ def _text_or_file(text: tuple[str, str | None], file: tuple[str, str | None]) ->
 def _identity_of_texts(
     chain: tuple[str, bytes | None], key: tuple[str, bytes | None], password: Secret | None
 ) -> Identity:
-    """Return the identity of a chain and a key that are given apart; the key may stand with the chain."""
     if chain[1] is None:
         raise ConfigError(f"{key[0]} is the key of a certificate: set {chain[0]} too")
     found = identity_in(Given(chain[1] + b"\n" + (key[1] or b""), chain[0]), password)

@@ -62,7 +62,7 @@ class TlsFilter:
                 return True
 
     def read_into(self, room: memoryview) -> int:
-        """Write plain bytes into ``room``, as many as there are and fit; 0 if there are none now."""
+        """Write plain bytes into ``room`` and return their number; 0 if there are none now."""
         if self._failure is not None:
             raise self._failure
         read = 0
@@ -102,7 +102,6 @@ class TlsFilter:
         self._unread = NOTHING
 
     def _pass_on(self) -> bool:
-        """Give OpenSSL the next of what came; whether there was something."""
         if self._unread:
             self._incoming.write(self._unread[:PIECE_BYTES])
             rest = self._unread[PIECE_BYTES:]
@@ -152,7 +151,6 @@ class PlainQueue:
         self._taken = self.waiting_bytes = 0
 
     def _piece(self, buffer: Buffer, size: int) -> Buffer:
-        """Take so much of the first buffer, which is kept no longer than anything of it waits: it may be large."""
         piece = buffer if size == len(buffer) else memoryview(buffer)[self._taken : self._taken + size]
         self.waiting_bytes -= size
         self._taken += size
@@ -213,15 +211,15 @@ class TlsSocket(asyncio.Protocol):
     # ------------------------------------------------------------ what differs
 
     def _refuse_beginning(self, data: bytes) -> bool:
-        """Look at the first bytes that come; tell whether it is no TLS, which is then dealt with."""
+        """Inspect the first bytes; return True, and end the connection, if they are no TLS."""
         raise NotImplementedError
 
     def _failed(self, error: ssl.SSLError) -> None:
-        """Deal with what OpenSSL found wrong; what it has to say to the other side is sent."""
+        """Handle an error of OpenSSL, whose alert is sent."""
         raise NotImplementedError
 
     def _too_much(self) -> None:
-        """Deal with who sends and sends, and no handshake comes of it."""
+        """Handle a peer that sends more than a handshake takes."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ from the socket
@@ -353,7 +351,6 @@ class TlsSocket(asyncio.Protocol):
         self._raw.close()
 
     def _refuse(self, last_words: bytes = b"") -> None:
-        """End the connection so that the other side can read why."""
         if self._raw.is_closing():
             return
         self._is_closing = self._is_refused = True

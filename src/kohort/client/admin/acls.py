@@ -129,7 +129,6 @@ def _number(numbered: type[IntEnum], word: str) -> int:
 
 
 def _word(numbered: type[IntEnum], number: int) -> str:
-    """Return the word of a number in an answer: one that a newer broker has is unknown."""
     return next((member.name.lower() for member in numbered if member == number), "unknown")
 
 
@@ -171,7 +170,6 @@ def _order(acl: AclBinding) -> tuple[str, ...]:
 
 
 def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding, None]]:
-    """Add ACLs, each on its own; one that is there already is added again without harm."""
     creations = [
         AclCreation(
             resource_type=_number(numbers.ResourceType, acl.resource_type),

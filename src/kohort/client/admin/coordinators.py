@@ -112,7 +112,6 @@ def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Oper
 
 
 def _answers(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[Any]]:
-    """Return the answer about each group: out of one about many, where the API and the broker know such."""
     answers: list[Any] = [None] * len(found)
     alone = list(range(len(found)))
     if call.several is not None and len(found) > 1:
@@ -137,7 +136,6 @@ def _answers(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[lis
 
 
 def _chunks(found: Sequence[tuple[str, int]], at_once: int) -> list[list[int]]:
-    """Return places in ``found``: of one node each, and not too many."""
     by_node: dict[int, list[int]] = {}
     for place, (_, node_id) in enumerate(found):
         by_node.setdefault(node_id, []).append(place)
@@ -145,7 +143,6 @@ def _chunks(found: Sequence[tuple[str, int]], at_once: int) -> list[list[int]]:
 
 
 def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
-    """Return what FindCoordinator says of each group: of many in a request, or singly before Kafka 3.0."""
     if len(groups) > 1:
         chunks = [list(groups[at : at + LOOKED_UP_AT_ONCE]) for at in range(0, len(groups), LOOKED_UP_AT_ONCE)]
         asks = [Ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=c), shape=_many_keys) for c in chunks]

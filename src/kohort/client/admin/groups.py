@@ -181,7 +181,6 @@ OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
-    """Return every group of the cluster, asked of every broker. Raises the error of a broker that does not tell."""
     listed = yield from list_groups_by_broker(metadata, states=states, types=types)
     listed.check()
     return sorted((group for groups in listed.values() for group in groups), key=lambda listing: listing.group_id)
@@ -263,12 +262,10 @@ def list_group_offsets(
 
 
 def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, OffsetsOfGroup]]:
-    """Return all that each group has committed: many groups in a request (KIP-709), or one before Kafka 3.0."""
     return for_each_group(metadata, groups, _fetch_call(None))
 
 
 def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> GroupCall:
-    """Return how OffsetFetch is asked for a group, or for many of them, and for these topics of each (None: all)."""
 
     def request(group_id: str) -> OffsetFetchRequest:
         return many([group_id])

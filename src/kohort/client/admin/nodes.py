@@ -31,7 +31,6 @@ UNCLEAN = 1
 def elect_leaders(
     metadata: Metadata, partitions: Iterable[TopicPartition] | None, *, unclean: bool, timeout_ms: int
 ) -> Operation[Results[TopicPartition, None]]:
-    """Let the first replica lead (None: of every partition), or with ``unclean`` anyone where nobody does."""
     topics = None
     if partitions is not None:
         topics = [
@@ -56,7 +55,6 @@ def elect_leaders(
 def reassign_partitions(
     metadata: Metadata, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int
 ) -> Operation[Results[TopicPartition, None]]:
-    """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
     topics = [
         ReassignableTopic(
             name=topic,

@@ -136,7 +136,6 @@ def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Opera
 def delete_records(
     metadata: Metadata, before: Mapping[TopicPartition, int | str], *, timeout_ms: int
 ) -> Operation[Results[TopicPartition, int]]:
-    """Move the beginning of partitions up to these offsets (KIP-107); the results say where they begin now."""
     offsets = {tp: _offset_of(tp, place) for tp, place in before.items()}
 
     def request(partitions: Iterable[TopicPartition]) -> DeleteRecordsRequest:
@@ -155,7 +154,6 @@ def delete_records(
 
 
 def timestamp_of(tp: TopicPartition, place: int | str) -> int:
-    """Return the number that stands for a place. Raises UsageError for anything but a known name or a time."""
     if isinstance(place, str):
         if place not in SPECIAL:
             raise UsageError(f"{tp}: {place!r} is no place; expected {', '.join(SPECIAL)} or a time in milliseconds")
@@ -166,7 +164,6 @@ def timestamp_of(tp: TopicPartition, place: int | str) -> int:
 
 
 def _offset_of(tp: TopicPartition, place: int | str) -> int:
-    """Return the number that stands for an offset. Raises UsageError for anything but "latest" or an offset."""
     if place == "latest":
         return HIGH_WATERMARK
     if isinstance(place, str) or place < 0:

@@ -59,7 +59,6 @@ def _parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | QuotaMatch]]:
 
 
 def _named_parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | None]]:
-    """Yield types and names; None for the default."""
     for kind, name in _parts(entity):
         yield kind, None if isinstance(name, QuotaMatch) else name
 
@@ -87,7 +86,6 @@ def describe_client_quotas(
 def alter_client_quotas(
     metadata: Metadata, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool
 ) -> Operation[Results[ClientQuotaEntity, None]]:
-    """Set quotas; None removes one, the others stay. Raises UsageError for an entity that names no one."""
     for entity in changes:
         if QuotaMatch.ANY in (entity.user, entity.client_id, entity.ip):
             raise UsageError(f"{entity}: QuotaMatch.ANY is for filters: a quota is of a name, or of the default")

@@ -95,7 +95,6 @@ def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> by
 def describe_user_scram_credentials(
     users: Sequence[str] | None,
 ) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
-    """Return the credentials of users, by name; None means all that have any."""
     wanted = None if users is None else [UserName(name=name) for name in users]
     results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
     if wanted == []:  # no names would mean all

@@ -143,7 +143,6 @@ def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) 
 def create_partitions(
     metadata: Metadata, totals: Mapping[str, int], *, validate_only: bool, timeout_ms: int
 ) -> Operation[Results[str, None]]:
-    """Raise the number of partitions of topics to these totals."""
     request = CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
         timeout_ms=timeout_ms,
@@ -209,7 +208,6 @@ def describe_configs(
 def alter_configs(
     metadata: Metadata, changes: Mapping[ConfigResource, Mapping[str, str | None]]
 ) -> Operation[Results[ConfigResource, None]]:
-    """Set options of topics or brokers; None takes an option back to its default (KIP-339)."""
     yield from cluster(metadata)
     resources = [
         AlterConfigsResource(

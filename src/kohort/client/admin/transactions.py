@@ -109,7 +109,6 @@ FENCING_TIMEOUT_MS: Final = 1
 def list_transactions(
     metadata: Metadata, *, states: Sequence[str], producer_ids: Sequence[int]
 ) -> Operation[list[TransactionListing]]:
-    """Return every transactional id of the cluster. Raises the error of a broker that does not tell."""
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
     answers = (yield from ask_every_broker(metadata, request)).check()
     found = [
@@ -146,7 +145,6 @@ def describe_transactions(
 
 
 def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Operation[Results[str, None]]:
-    """Take the ids over, as their next producers would: what is open is aborted, who has it open is fenced."""
 
     def request(name: str) -> InitProducerIdRequest:
         return InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS)

@@ -71,7 +71,6 @@ class CommittedOffsets:
         self._waiting: TimedRequests[_Query] = TimedRequests()
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
-        """Return what the group committed for these partitions; None where nothing."""
         promise: Promise[Committed] = Promise()
         if partitions:
             query = _Query(partitions, self._backoff)

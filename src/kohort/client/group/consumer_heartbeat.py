@@ -110,7 +110,7 @@ class HeartbeatFields:
         self._told: _Told | None = None
 
     def forget(self) -> None:
-        """Say everything with the next heartbeat: it is not known what the coordinator has heard."""
+        """Send all fields in the next heartbeat: the coordinator may have missed the last one."""
         self._told = None
 
     def differ(self, owned: LocalAssignment) -> bool:

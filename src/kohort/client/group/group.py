@@ -172,7 +172,6 @@ class ProtocolChoice:
         return promise
 
     def commit_refusal(self) -> KohortError | None:
-        """Return why a commit would be wrong now, or None."""
         if self.made is not None:
             return self.made.membership.commit_refusal()
         return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the group is joined, then commit again")

@@ -58,7 +58,6 @@ class GroupLeader:
     def elect(
         self, protocol_name: str, members: Sequence[JoinGroupResponseMember], *, skip_assignment: bool, now_ms: int
     ) -> None:
-        """Lead the generation. Raises ApiError for a protocol that this member did not offer."""
         assignor = self._assignors.get(protocol_name)
         if assignor is None:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group chose {protocol_name!r}")

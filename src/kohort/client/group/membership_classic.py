@@ -116,7 +116,7 @@ class ClassicMembership:
             self.user_generation = self.generation
 
     def leave(self, reason: str, *, static_too: bool = False) -> Promise[None]:
-        """Say goodbye if there is anyone to say it to, and forget the generation. Static members stay, to return."""
+        """Send LeaveGroup, if there is a coordinator, and drop the generation. Static members stay."""
         promise: Promise[None] = Promise()
         is_static = self._config.group_instance_id is not None
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
@@ -146,11 +146,9 @@ class ClassicMembership:
         self.clocks.leave_poll(now_ms)
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Rejoin at the next poll (KIP-568)."""
         self.request_rejoin(reason)
 
     def commit_refusal(self) -> KohortError | None:
-        """Return why a commit would be wrong now, or None."""
         if self.state is MemberState.STABLE:
             return None
         if self.state is MemberState.UNJOINED:
@@ -158,7 +156,6 @@ class ClassicMembership:
         return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the rebalance is over, then commit again")
 
     def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
-        """Return what a refused commit means to its user; rejoin if it was sent under the current generation."""
         if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.request_rejoin("a commit was answered REBALANCE_IN_PROGRESS")
         if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):

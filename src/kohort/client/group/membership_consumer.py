@@ -113,7 +113,6 @@ class ConsumerMembership:
         self._request.forget_in_flight()
 
     def reconcilable(self) -> Reconcilable | None:
-        """Return what can be taken of the target now; None if there is nothing new."""
         if self.state is not _S.RECONCILING or self.is_reconciling or self._has_stated_owned:
             return None
         looked_at = (self.target.number, self.owned.number, self._metadata.version)
@@ -139,7 +138,7 @@ class ConsumerMembership:
             self._go(_S.ACKNOWLEDGING)
 
     def prepare_leave(self) -> bool:
-        """Go on as a member for as long as the user hears of the end; tell whether it is one."""
+        """Stay a member while the revocation callback runs; return whether this is a member."""
         is_member = self.state in IN_GROUP and self.generation.generation_id > JOINING_EPOCH
         if self.state in IN_GROUP:
             self._go(_S.PREPARE_LEAVING)
@@ -165,7 +164,6 @@ class ConsumerMembership:
         self._is_told = True
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Raise UsageError: the coordinator assigns, and knows when to."""
         del reason
         raise UsageError(
             "enforce_rebalance: with the group protocol consumer the coordinator decides when to rebalance; "
@@ -173,7 +171,7 @@ class ConsumerMembership:
         )
 
     def leave(self, reason: str) -> Promise[None]:
-        """Say goodbye if there is anyone to say it to. A static member says that it will be back."""
+        """Send the last heartbeat, if there is a coordinator. A static member announces its return."""
         del reason  # there is no room for it in this protocol
         promise: Promise[None] = Promise()
         if self.state in IN_GROUP and self._lookup.node_id is not None:
@@ -186,7 +184,6 @@ class ConsumerMembership:
         return promise
 
     def commit_refusal(self) -> KohortError | None:
-        """Return why a commit would be wrong now, or None."""
         if self.state not in IN_GROUP:
             return not_a_member(self._group_id)
         if self.generation.generation_id <= JOINING_EPOCH:
@@ -194,7 +191,6 @@ class ConsumerMembership:
         return None
 
     def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
-        """Return what a refused commit means: a stale epoch can be made good, as long as the member is the same."""
         if not self._subscription.mode.is_group:
             return CommitVerdict(error)
         if error.code is ErrorCode.STALE_MEMBER_EPOCH:

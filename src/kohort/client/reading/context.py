@@ -23,11 +23,11 @@ class Failures:
         self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
 
     def append(self, error: KohortError) -> None:
-        """Raise ``error`` at the next poll, whatever the user does meanwhile."""
+        """Raise ``error`` at the next poll, after seeks and assignments too."""
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
-        """Raise ``error`` at the next poll if the partition is assigned then, and stands where it stands now."""
+        """Raise ``error`` at the next poll if the partition is still assigned and unmoved then."""
         self._errors.append((error, partition, state, state.run))
 
     def __bool__(self) -> bool:

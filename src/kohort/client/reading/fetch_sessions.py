@@ -79,7 +79,7 @@ class FetchSession:
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")
 
     def take(self, response: FetchResponse) -> bool:
-        """Tell whether the answer can be used; move the session on, or back to its beginning."""
+        """Update the session from an answer; return False if the answer is of no use."""
         if response.error_code:
             if error_code(response.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
@@ -102,7 +102,7 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """Begin another session: no answer came, and the node may or may not have seen the request."""
+        """Start another session: the node may or may not have seen the request."""
         self._epoch = FULL_FETCH
 
     def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:

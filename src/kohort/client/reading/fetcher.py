@@ -108,7 +108,7 @@ class Fetcher:
         return None
 
     def give_back(self, fetched: Fetched) -> None:
-        """Keep what was not handed out, before everything else."""
+        """Put data that was not returned at the head of the buffer."""
         self._buffered.appendleft(fetched)
 
     def _is_dropped(self, fetched: Fetched) -> bool:
@@ -121,7 +121,7 @@ class Fetcher:
 
     @property
     def has_seen_assignment(self) -> bool:
-        """Whether the engine has looked at its sources since the assignment changed."""
+        """True once the engine has polled its sources after the last change of the assignment."""
         return self._polled_for is self._subscription.assigned
 
     def poll(self, now_ms: int) -> Poll:
@@ -158,7 +158,6 @@ class Fetcher:
         return self._leaders <= self._in_flight.keys() and not self._follows
 
     def _wanted(self, wakes: list[int], now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
-        """Return the partitions to fetch from each free node; add the ends of back-offs to ``wakes``."""
         buffered: dict[int, int] = {}
         held: dict[TopicPartition, int] = {}
         for fetched in self._buffered:
@@ -283,7 +282,6 @@ class Fetcher:
         self._failed[node_id].failed(now_ms)
 
     def _fetch_later(self, states: list[PartitionState], now_ms: int) -> None:
-        """Fetch refused partitions again after one back-off, together; the others of the node do not wait."""
         for state in states:
             state.refusals += 1
         retry_at_ms = now_ms + self._backoff.delay_ms(max(state.refusals for state in states))

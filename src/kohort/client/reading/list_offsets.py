@@ -137,7 +137,6 @@ class OffsetQueries:
         self._queries: TimedRequests[_Query] = TimedRequests()
 
     def ask(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
-        """Return the offset of each partition at a timestamp, or at LATEST or EARLIEST; None where there is none."""
         query = _Query(targets, self._backoff, deadline_ms)
         for topic in {p.topic for p in targets}:
             self._metadata.want_also(topic)
@@ -199,7 +198,6 @@ class OffsetQueries:
             self._end(query, error)
 
     def _is_refused(self, query: _Query, leaderless: Iterable[TopicPartition]) -> bool:
-        """End a question about a topic that the cluster refuses for good; tell whether it was one."""
         for partition in leaderless:
             code = self._metadata.error(partition.topic)
             if code is not None and not code.retriable:

@@ -258,7 +258,6 @@ class Validation:
         return self._questions.poll(now_ms, self._ask) if self._subscription.not_fetching else IDLE
 
     def _ask(self, node_id: int, asked: list[Question]) -> Unsent | None:
-        """Build the request for one leader. A leader without an epoch has no history to compare with."""
         topics: dict[str, OffsetForLeaderTopic] = {}
         compared: list[Question] = []
         for question in asked:

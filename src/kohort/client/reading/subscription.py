@@ -133,7 +133,6 @@ class PartitionState:
         self.position = Position(offset, epoch)
 
     def to_commit(self) -> OffsetAndMetadata | None:
-        """Return what a commit of this partition says; None without a position."""
         if self.position is None or not self.has_position:
             return None
         return OffsetAndMetadata(self.position.offset, "", self.position.offset_epoch)
@@ -190,7 +189,6 @@ class SubscriptionState:
     # What the user wants
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Read these topics as a member of the group. Raises UsageError if partitions are assigned by hand."""
         names = frozenset(topics)
         bad = [name for name in names if not is_topic_name(name)]
         if bad:
@@ -250,7 +248,7 @@ class SubscriptionState:
         return bool(self.topics) or answered
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Tell whether an assignment fits what the user wants now: it may have changed since the join."""
+        """True if the assignment fits the subscription, which may have changed since the join."""
         if self.pattern is not None:
             return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
@@ -304,7 +302,6 @@ class SubscriptionState:
         return self._not_fetching
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """Return the state of a partition. Raises UsageError for one that is not assigned."""
         state = self.assigned.get(partition)
         if state is None:
             raise UsageError(f"{TopicPartition(*partition)} is not assigned to this consumer")

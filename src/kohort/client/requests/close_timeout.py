@@ -27,7 +27,7 @@ class CloseTimeout:
         self._alone_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return what is left of it; 0 when it is over. To be asked again after each step of the engine."""
+        """Return the remaining time, 0 at its end. Call after each step of the engine."""
         until_ms = self.deadline_ms
         if self._may_give_up:
             if self._engine.is_connected:

@@ -196,7 +196,7 @@ class Connection:
         self._metrics: NodeMetrics | None = None
 
     def belong(self, node_id: int, metrics: NodeMetrics) -> None:
-        """Have it count what it sends to this node, and receives. Before it is opened, and when the node has a name."""
+        """Count traffic for this node. Call before the connection opens, and again when the node gets a name."""
         self.node_id, self._metrics = node_id, metrics
 
     def log_in(self, mechanism: str, who: str, rng: Rng) -> None:
@@ -205,7 +205,7 @@ class Connection:
         self._login = ClientLogin(mechanism, who, rng, self._ask)
 
     def mean(self, cluster_id: str, node_id: int) -> None:
-        """Have it end with REBOOTSTRAP_REQUIRED unless this node answers. Before it is opened."""
+        """Fail with REBOOTSTRAP_REQUIRED if another node answers. Call before the connection opens."""
         self._meant = MeantNode(cluster_id, node_id)
 
     @property
@@ -294,7 +294,7 @@ class Connection:
         pending.deadline_ms = min(pending.deadline_ms, now_ms + self._request_timeout_ms)
 
     def take_wanted(self) -> Wanted | None:
-        """Return the token that the login wants, once; it is to be given to ``token``."""
+        """Return the token request of the login, once; answer it with ``token``."""
         return None if self._login is None else self._login.take_wanted()
 
     def token(self, given: bytes | KohortError | None, who: str, now_ms: int) -> list[Buffer]:
@@ -353,11 +353,11 @@ class Connection:
 
     @property
     def is_unready(self) -> bool:
-        """Whether it stands only once it is READY, or its session is renewed, before ``deadline_ms``."""
+        """True until READY, and during a renewal of the session: both end at ``deadline_ms``."""
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_under_way)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:
-        """Take out a request in flight that outlived its time: answers come in order, so the connection is stuck."""
+        """Remove a timed-out request in flight. Answers come in order, so the connection is stuck then."""
         overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
         if overdue is not None:
             self.in_flight.remove(overdue)

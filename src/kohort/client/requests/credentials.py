@@ -81,7 +81,6 @@ class Credentials:
 
 
 def credentials_of(config: ClientConfig) -> Credentials | None:
-    """Return what ``config`` says of the login; None where there is none. Raises ConfigError."""
     if not SecurityProtocol(config.security_protocol).uses_sasl:
         return None
     entry = None if config.sasl_jaas_config is None else parse_jaas(config.sasl_jaas_config)
@@ -209,7 +208,6 @@ def _check_oidc(config: ClientConfig, found: Credentials) -> None:
 
 
 def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
-    """Take the claims of an unsecured token from ``sasl.jaas.config``, or as librdkafka writes them."""
     options = {
         key.removeprefix("unsecuredLogin"): text
         for key, text in found.options.items()
@@ -252,7 +250,6 @@ def _unsecured_pairs(text: str) -> dict[str, str]:
 
 
 def _pairs(name: str, text: str | None) -> dict[str, str]:
-    """``key=value,key=value`` as a mapping. Raises ConfigError."""
     if not text:
         return {}
     found = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)

@@ -431,7 +431,6 @@ class Engine:
         self._out.append(Open(lane.connection.id, *address))
 
     def _end(self, lane: Lane, now_ms: int, *, keep: bool = False) -> None:
-        """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
         assert lane.connection is not None
         self._out.append(Close(lane.connection.id))
         self._forget(lane.connection, now_ms)

@@ -24,7 +24,6 @@ class Addresses:
         self._metadata = metadata
 
     def of(self, node_id: int) -> tuple[str, int] | None:
-        """Return the address of a node or of a stand-in; None for a node that has left."""
         if node_id <= FIRST_STAND_IN:
             at = FIRST_STAND_IN - node_id
             return self.bootstrap[at] if at < len(self.bootstrap) else None
@@ -32,13 +31,12 @@ class Addresses:
         return None if node is None else (node.host, node.port)
 
     def candidates(self) -> list[int]:
-        """Return known nodes, then the stand-ins at addresses that are none of theirs."""
+        """Return known nodes, then stand-ins for bootstrap addresses of no known node."""
         known = {(node.host, node.port) for node in self._metadata.nodes}
         unknown = [FIRST_STAND_IN - i for i, address in enumerate(self.bootstrap) if address not in known]
         return [node.node_id for node in self._metadata.nodes] + unknown
 
     def stand_in(self, node: Node) -> int | None:
-        """Return which stand-in has the address of ``node``; None where none has."""
         address = (node.host, node.port)
         return FIRST_STAND_IN - self.bootstrap.index(address) if address in self.bootstrap else None
 
@@ -60,7 +58,7 @@ class Lane:
 
     @property
     def is_held(self) -> bool:
-        """Whether what is sent now would wait behind a request that a broker may hold back for seconds."""
+        """True while a request in flight may be parked by the broker: later ones would wait behind it."""
         return self.connection is not None and any(
             pending.unsent.request.API_KEY in HELD_BACK for pending in self.connection.in_flight
         )

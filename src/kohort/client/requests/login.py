@@ -82,7 +82,6 @@ class ClientLogin:
         return self._again_at_ms is not None and now_ms >= self._again_at_ms
 
     def begin(self) -> list[Buffer]:
-        """Name the mechanism. Raises UnsupportedVersion where the broker knows no logins."""
         self._again_at_ms = None
         self._lifetime_ms = 0
         self._stage = _Stage.HANDSHAKE

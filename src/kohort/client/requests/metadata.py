@@ -95,7 +95,7 @@ class Metadata:
     # What is wanted
 
     def want(self, topics: Iterable[str]) -> None:
-        """Keep exactly these topics; names not known yet are asked for at the next poll, without a wait."""
+        """Keep exactly these topics; the next poll requests unknown names without a back-off."""
         self._wanted = set(topics)
         self._wanted_ids = None
         self._want_all = False
@@ -112,7 +112,7 @@ class Metadata:
         self._want_all = True
 
     def request_refresh(self) -> None:
-        """Ask again, after the back-off: something known proved wrong. The answer under way, if any, will do."""
+        """Request metadata after the back-off, unless an answer is in flight: some of them proved wrong."""
         if not self._request.is_in_flight:
             self._refresh_wanted = True
 
@@ -122,7 +122,7 @@ class Metadata:
 
     @property
     def hopeless(self) -> KohortError | None:
-        """Why no answer is to be expected, however often it is asked for; None if there is hope."""
+        """Error that no retry mends; None if a retry may succeed."""
         return self.last_failure if isinstance(self.last_failure, LASTING) else None
 
     # What is known
@@ -166,7 +166,6 @@ class Metadata:
         return info is not None and info.internal
 
     def error(self, name: str) -> ErrorCode | None:
-        """Return what the last answer said against a topic: unknown, not authorized, invalid; None if nothing."""
         return self._errors.get(name)
 
     def errors(self) -> dict[str, ErrorCode]:
@@ -182,7 +181,7 @@ class Metadata:
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
     def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
-        """Tell whether the last answer covers ``partition`` and lacks it, or has it under another topic id."""
+        """True if the last answer covers ``partition`` and lacks it, or has another topic id."""
         info = self._topics.get(partition.topic)
         if info is not None:
             recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)
@@ -197,7 +196,6 @@ class Metadata:
         return self._names.get(topic_id)
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch | None:
-        """Return who leads ``tp``; None while nobody does, or nobody has been asked."""
         info = self._topics.get(tp.topic)
         partition = info.partitions.get(tp.partition) if info is not None else None
         if partition is None or partition.leader_id < 0:

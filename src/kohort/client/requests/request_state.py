@@ -55,7 +55,6 @@ class RequestState:
         return not self._in_flight and now_ms >= self.retry_at_ms
 
     def wake_at_ms(self, now_ms: int) -> int | None:
-        """Return the end of the back-off; None where there is none to wait for."""
         return self.retry_at_ms if not self._in_flight and self.retry_at_ms > now_ms else None
 
     def sent(self, unsent: Unsent) -> Unsent:
@@ -63,14 +62,14 @@ class RequestState:
         return unsent
 
     def ended(self, sent: Unsent) -> bool:
-        """Note that a request was answered or failed; return whether it was waited for."""
+        """Take note of an answer or a failure; return False for an outdated request."""
         if sent not in self._in_flight:
             return False
         self._in_flight.remove(sent)
         return True
 
     def forget_in_flight(self) -> None:
-        """Wait for nothing any more: the answers to what is under way mean nothing."""
+        """Ignore the answer to the request in flight."""
         self._in_flight.clear()
 
     def succeeded(self) -> None:
@@ -128,18 +127,17 @@ class TimedRequests(Generic[R]):
         return late
 
     def due(self, now_ms: int) -> list[R]:
-        """Return the requests that may be sent now; they stay, and so expire while they are under way."""
+        """Return requests that may be sent; they stay in the queue, and expire there while in flight."""
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:
-        """Take out the requests that may be sent now: what expires is then the request's own time."""
+        """Remove and return requests that may be sent; each then watches its own deadline."""
         due = self.due(now_ms)
         self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
         return due
 
     @property
     def deadline_ms(self) -> int | None:
-        """The nearest deadline; None where there is none."""
         return min((r.deadline_ms for r in self._waiting if r.deadline_ms is not None), default=None)
 
     def wake_at_ms(self, now_ms: int) -> int | None:

@@ -72,7 +72,7 @@ class Troubles:
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
-        """Report a failure, again or for the first time; nothing is said before it has gone on for ``patience_ms``."""
+        """Report a failure, or its repetition; log it once it has lasted ``patience_ms``."""
         trouble = self._known.get(about)
         if trouble is None:
             trouble = self._known[about] = _Trouble(now_ms)
@@ -87,7 +87,7 @@ class Troubles:
             trouble.is_told, trouble.told_at_ms = True, now_ms
 
     def refused(self, about: Hashable, code: ErrorCode, text: str, now_ms: int) -> None:
-        """Report an answer after which a broker is asked again: at once where no healthy broker gives it."""
+        """Report a retriable error code: at once if no healthy broker answers it, else after a second."""
         patience_ms = 0 if code in AT_ONCE else PASSING_MS
         self.report(about, f"{text}: {code.name}", now_ms, patience_ms=patience_ms)
 

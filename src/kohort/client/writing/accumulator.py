@@ -64,7 +64,7 @@ class Accumulator:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be given for now; the last record given may reach past ``buffer.memory``."""
+        """True if ``buffer.memory`` is exceeded; the last record may exceed it."""
         return self.buffered_bytes >= self._memory
 
     def limit(self, topic: str) -> int:
@@ -155,7 +155,7 @@ class Accumulator:
         self._queue(TopicPartition(batch.topic, batch.partition)).append(batch)
 
     def put_back(self, batch: ProduceBatch) -> None:
-        """Queue a batch again that was taken, before everything that follows it in sequence."""
+        """Queue a batch again, before all batches that follow it in sequence."""
         queue = self._queue(TopicPartition(batch.topic, batch.partition))
         at = 0
         while at < len(queue) and _precedes(queue[at], batch):

@@ -44,7 +44,6 @@ def _positive_hash(key: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return where every Kafka client with default settings puts this key."""
     return _positive_hash(key) % partitions
 
 
@@ -85,7 +84,6 @@ BY_NAME: Final[Mapping[str, Partitioner]] = {
 
 
 def is_default(config: ProducerConfig) -> bool:
-    """Tell whether keys choose partitions as with Java's clients, for which there is a kernel."""
     return config.partitioner == "murmur2_random" and not config.partitioner_ignore_keys
 
 

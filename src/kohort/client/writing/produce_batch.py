@@ -103,7 +103,7 @@ class ProduceBatch:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def forget_number(self) -> None:
-        """Let the batch be numbered anew: it is known not to be on the log."""
+        """Let the batch get another number: no broker has written it."""
         self.number(NO_SEQUENCE, NO_SEQUENCE, NO_SEQUENCE)
 
     def buffers(self) -> list[Buffer]:
@@ -126,12 +126,11 @@ class ProduceBatch:
         self._finish()
 
     def fail(self, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
-        """End as failed with ``error``; ``refused`` are the records that have an error of their own."""
+        """Fail all records with ``error``, except those with an error of their own in ``refused``."""
         self.error, self.refused = error, refused or {}
         self._finish()
 
     def error_of(self, index: int) -> KohortError | None:
-        """Return why the record at ``index`` is not on the log; None while nothing is known."""
         return self.refused.get(index, self.error)
 
     def _finish(self) -> None:

@@ -175,7 +175,6 @@ class Sender:
         )
 
     def _take(self, tp: TopicPartition) -> tuple[ProduceBatch, int]:
-        """Take the first batch of ``tp``, split to fit the topic's limit; return it and its size before the seal."""
         limit = self._accumulator.limit(tp.topic)
         while True:
             before = self._accumulator.waiting[tp][0].size
@@ -185,7 +184,6 @@ class Sender:
             self._split(batch)
 
     def _leaves_first(self, batch: ProduceBatch, before: int, now_ms: int) -> None:
-        """Count a batch, which had ``before`` bytes until it was sealed."""
         queued_ms = now_ms - (batch.deadline_ms - self._config.delivery_timeout_ms)
         self.metrics.left(batch.topic, batch.count, batch.size, queued_ms, now_ms)
         if batch.codec is not Codec.NONE and before:
@@ -379,7 +377,7 @@ class Sender:
             self._numbering.sequence_lost(lineage.identity)
 
     def not_numbered(self, error: KohortError) -> None:
-        """Hear that the producer has no id yet; if it is not to get one, what waits fails."""
+        """Fail waiting batches if ``error`` leaves the producer without an id for good."""
         if not error.retriable:
             self._drop_waiting(error)
         for batch in self._accumulator.batches():
@@ -417,7 +415,6 @@ class Sender:
         self._next_expiry_ms = min(self._deadlines(), default=now_ms + self._config.delivery_timeout_ms)
 
     def _deadlines(self) -> list[int]:
-        """Return the deadlines of the oldest batch of each partition; what follows is younger, or split from it."""
         waiting = [b.deadline_ms for b in self._accumulator.batches()]
         return waiting + [b.deadline_ms for x in self._lineages.values() for b in x.under_way if not b.done]
 

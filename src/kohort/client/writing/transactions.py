@@ -133,7 +133,7 @@ class Transactions:
     # What is asked of it
 
     def init(self) -> Promise[None]:
-        """Get the id; what an earlier holder of the transactional id left open is aborted, and that producer fenced."""
+        """Get the producer id; the coordinator aborts and fences an earlier holder of the transactional id."""
         if self.phase is not Phase.STARTING:
             self._check(Phase.NEW, "init_transactions() was called before")
             self._enter(Phase.STARTING)
@@ -202,7 +202,7 @@ class Transactions:
         return self._aborted() if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Tell whether a batch may go to the partition; if it is not in the transaction yet, that is asked for."""
+        """True if a batch may go to the partition; otherwise add it to the transaction first."""
         if self._second:
             self._partitions.add(partition)  # by the batch itself
         if partition in self._partitions:
