@@ -1,7 +1,7 @@
-"""The clock and chance, which machines are given and never take; and timers with names.
+"""Clock and randomness as arguments of machines, and keyed timers.
 
-Machines read no clock and make no random numbers; they get ``now_ms`` with every event and an ``Rng`` when they are
-made. So a run is its inputs, and a seed repeats it.
+Machines read no clock and draw no random numbers: they receive ``now_ms`` with every event and an ``Rng`` at their
+construction. So the inputs determine a run, and a seed repeats it.
 """
 
 from __future__ import annotations

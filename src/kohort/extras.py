@@ -1,4 +1,4 @@
-"""What only some uses need: a package that is not there becomes an error that says what to install."""
+"""Optional packages: a missing one becomes an error with the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name may have been meant by one that does not exist: every refusal of a name ends with the same words."""
+"""The nearest known name, for the hint in each error about an unknown one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a machine has to tell the code that runs it: notes, each with a level, and how they become lines of a log.
+"""Notes: messages of a machine with a level, which its caller writes to the log.
 
-A machine makes a note where the thing happens and hands it out with its outputs; the code that runs the machine writes
-it down (``aio/serving/broker_log.py``). Names of topics, clients and groups in a note are not to be trusted:
-``one_line`` makes them harmless, once, where the line is written.
+A machine makes a note where an event occurs and returns it with its outputs; the caller logs it
+(``aio/serving/broker_log.py``). Names of topics, clients and groups in a note are untrusted: ``one_line`` escapes them
+where the line is written.
 """
 
 from __future__ import annotations

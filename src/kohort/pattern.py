@@ -1,8 +1,7 @@
-"""Regular expressions that strangers give: RE2, which takes time linear in the text, as Kafka takes RE2J.
+"""Regular expressions from clients: RE2, which takes time linear in the text, as Kafka takes RE2J.
 
-Python's own ``re`` tries one way after the other, so that a pattern of eight letters can hold the one thread of a
-broker for days. RE2 has no back-references and no looking around, and what it has is bounded here: the length of a
-pattern, the memory of its machine, and how much work one pattern may make (KIP-1152).
+Python's ``re`` backtracks: a pattern of eight letters can block a broker's thread for days. RE2 has no back-references
+and no look-around; the length of a pattern, the memory of its machine and its work are bounded here (KIP-1152).
 """
 
 from __future__ import annotations

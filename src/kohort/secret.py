@@ -1,4 +1,4 @@
-"""Text that no log, no traceback and no plan may show: passwords, keys, tokens."""
+"""Secrets that logs, tracebacks and plans never show: passwords, keys, tokens."""
 
 from __future__ import annotations
 

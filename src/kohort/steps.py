@@ -1,8 +1,7 @@
-"""Work in steps: what takes long gives way to others now and then, and goes on when its turn comes.
+"""Long work in steps, which yields to other work in between.
 
-A machine has no clock, so nobody measures a step: the code that works says about how many microseconds each piece
-costs, and a ``Pace`` adds them up. ``Steps`` are a generator that yields wherever others may be served, and returns
-what was made.
+A machine has no clock, so steps are not measured: the code states about how many microseconds each piece costs, and a
+``Pace`` adds them up. ``Steps`` are a generator that yields wherever other work may run, and returns the result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a client can be told about TLS and its login: librdkafka's names, and Kafka's where a file of its is at hand.
+"""Options of a client's TLS and login: librdkafka's names, and Kafka's where they name its files.
 
-Other spellings of the same are in ``config/security_names.py``.
+Other spellings are in ``config/security_names.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The options of one group, each with the broker's option that holds where the group has none of its own.
+"""Options of one group, each with the broker's option as its default.
 
-The rules: protocol/consumer-groups.md#options-of-groups. Errors carry the words of Apache Kafka.
+The rules: protocol/consumer-groups.md#options-of-groups. Errors have the text of Apache Kafka's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What each release of Apache Kafka served: the highest version of every API, and its features.
+"""The highest version of every API, and the features, by release of Apache Kafka.
 
-The one table there is. It is read off the releases' own classes (``ApiKeys``, ``MetadataVersion`` and the enumerations
-of features), stable versions alone, as a broker's listener shows them. ConsumerGroupHeartbeat and ConsumerGroupDescribe
-were a preview from 3.7 to 3.9, off by default: here they begin with 4.0.
+The table is read off the releases' classes (``ApiKeys``, ``MetadataVersion`` and the enumerations of features), stable
+versions alone, as a broker's listener advertises them. ConsumerGroupHeartbeat and ConsumerGroupDescribe were a preview
+from 3.7 to 3.9, off by default: here they begin with 4.0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What is said of one listener: ``listener.name.<name in small letters>.<option>``, where an option of logins may have
-the mechanism before it (``...plain.sasl.jaas.config``)."""
+"""Options of one listener: ``listener.name.<name in small letters>.<option>``; an option of logins may have the
+mechanism before it (``...plain.sasl.jaas.config``).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a listener can be told about TLS and logins: for all of them by the option's name, for one by
-``listener.name.<name>.<option>``. Kafka's names, defaults and bounds, as in Apache Kafka 4.4."""
+"""Options of a listener's TLS and logins: by the option's name for all listeners, by ``listener.name.<name>.<option>``
+for one. Kafka's names, defaults and bounds, as in Apache Kafka 4.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of other clients, and what they are here: for the error that refuses them."""
+"""Options of other clients and their counterparts here, for the error that rejects them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How others spell the options of a secured client: Java's, librdkafka's, those of kafka-python and aiokafka.
+"""Spellings of security options in Java's clients, librdkafka, kafka-python and aiokafka.
 
-One table says what each is here. What has nothing to say here is passed over; what would make a connection less safe
-if it were passed over is refused, with what to give instead. Names come with dots: ``ssl_cafile`` is ``ssl.cafile``.
+Options without a counterpart are ignored; an option whose loss would make a connection less secure is an error that
+names the replacement. Names come with dots: ``ssl_cafile`` is ``ssl.cafile``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Kafka's ``server.properties``, read as far as it means anything here.
+"""Kafka's ``server.properties``, translated to the broker's options.
 
-What a broker without replicas or a controller has no use for is known and passed over, with a
-warning; a name that Kafka does not know either is an error, as a typo should be.
+Options of replicas and controllers are ignored with a warning; a name unknown to Kafka is an error, as a typo is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A topic's options, and which option of the broker each takes its default from."""
+"""Options of a topic, each with the broker's option that is its default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold at the end, each with what was found: the demo succeeds only if all of it holds."""
+"""The checks of the demo, each with its figures: the demo succeeds only if all hold."""
 
 from __future__ import annotations
 

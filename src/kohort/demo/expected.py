@@ -1,4 +1,4 @@
-"""The result that the pipeline must have, computed from the source files by other means than the pipeline's own."""
+"""The source files, and the result that the pipeline must have, computed from them independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group's part of the demo: three members, one killed while rows arrive, one added; then all leave in order."""
+"""The group of the demo: three members, one killed while rows arrive, one added; and its journal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""One consumer of the demo's group, a process of its own: it notes what it saw, then commits.
+"""One consumer of the demo's group, a process of its own: it notes its records, then commits.
 
-It ends on SIGTERM, leaving the group; on SIGKILL it just ends, which is what the demo is about; and when its parent is
-gone.
+It ends on SIGTERM, leaving the group, when its parent is gone, and on SIGKILL, which is the point of the demo.
 """
 
 from __future__ import annotations

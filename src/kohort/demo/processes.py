@@ -1,4 +1,4 @@
-"""The demo's processes, a broker and the members of a group: what was started here is ended here, and nothing else."""
+"""Processes of the demo: a broker, the members of a group, the loader. The demo ends each process that it started."""
 
 from __future__ import annotations
 

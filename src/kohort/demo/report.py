@@ -1,4 +1,4 @@
-"""Says what the demo does while it does it, and what came of it, for people."""
+"""Output of the demo, for people."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Which transactions of a partition were aborted: Kafka's ``.txnindex`` files, one beside each segment that has any.
+"""Aborted transactions of a partition: Kafka's ``.txnindex`` files, one beside each segment with entries.
 
-An entry is in the file of the segment that holds the marker, and is on the disk before anything after the marker counts
-as flushed: without it, a reader of committed records would be given aborted ones. After an unclean stop the entries of
-the segments that are read again are made anew from their markers. A compacted segment has none: it holds nothing that
-was aborted.
+An entry is in the file of the segment that holds the marker, and on disk before later records count as flushed: else
+a reader of committed records could receive aborted ones. After an unclean stop the entries are rebuilt from the
+markers. A compacted segment has no entries: it holds no aborted record.
 
-As in Kafka, entries are read from their files when somebody asks. Of a segment no more is remembered than how many it
-has and where the last marker lies; what was read lately is kept (aborted.py).
+As in Kafka, entries are read from their files on demand. Memory holds their number and the last marker per segment,
+and the pages in use: at most ``MOST_ENTRIES`` entries for all partitions of a process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a batch lies where its base offset says.
+"""Batches in a segment file: the walk over their headers, their checks, slices of stored bytes.
 
-The CRC of a batch does not cover its base offset, so one flipped bit moves a batch that is whole. What proves it wrong
-are its neighbours: offsets only grow, the next segment begins where this one ends, and only compaction leaves gaps.
+The CRC of a batch does not cover its base offset, so one flipped bit moves an intact batch. Its neighbours prove it
+wrong: offsets only grow, the next segment begins where this one ends, and only compaction leaves gaps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole, once for all changes of a request.
+"""The topics of a data folder: ``kohort-topics.json``, replaced as a whole, once for all changes of a request.
 
-Kafka keeps this in its metadata quorum, which a single broker does not have; the file is ours. It is the truth about
-names, ids, partition counts and options. A folder of logs that has none (Kafka's own, or one that lost it) is read from
-the ``partition.metadata`` of each partition.
+Kafka keeps names, ids, partition counts and options in its metadata quorum; a single broker has none. Without the file
+(a folder of Kafka's own, or a lost file) the topics are read from the ``partition.metadata`` of each partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which log is compacted next: the one with the largest dirty share, one at a time, in steps between other events.
+"""The log cleaner: it compacts the log with the largest dirty share, one at a time, in steps.
 
-A step takes a few milliseconds and the next one comes ``STEP_PAUSE_MS`` later, so a broker that compacts serves on. How
-far each log is compacted is kept in Kafka's ``cleaner-offset-checkpoint``; without it, from the log's start on.
+A step takes a few milliseconds, and the next one follows ``STEP_PAUSE_MS`` later. The progress of each log is Kafka's
+``cleaner-offset-checkpoint``; without it compaction begins at the log's start.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Compact one log, a moment's work at a time.
+"""Compaction of one log, in steps; and the part of a log that is due, by Kafka's rules (LogCleanerManager).
 
-First the dirty part is read and the last offset of every key noted; then the segments up to its end are read again, in
-groups that fit one segment, and what the compaction filter keeps is written to a new segment, which takes their place
-once it is on the disk. Appends and reads go on meanwhile: nothing that is appended to is touched, and each swap is one
-step.
+The first pass notes the last offset of every key in the dirty part. The second pass reads the segments up to its end,
+in groups that fit one segment, and writes the filtered batches to a new segment, which replaces the group once it is
+on disk. Appends and reads continue: the active segment is not touched, and each swap is one step.
 
-A step unpacks about ``SLICE_BYTES`` (or one batch, if that is larger). The keys are held in memory up to a budget;
-where they are more, this compaction ends earlier in the log and the next goes on from there, as in Kafka.
+A step unpacks about ``SLICE_BYTES``, or one larger batch. Keys are held up to a memory budget; beyond it the compaction
+ends earlier in the log and the next one continues there, as in Kafka.
+
+The dirty part ends before the active segment, before records younger than ``min.compaction.lag.ms``, and before open
+transactions. It is due when it exceeds ``min.cleanable.dirty.ratio`` of the log, or when its oldest record has waited
+for ``max.compaction.lag.ms``.
 """
 
 from __future__ import annotations

@@ -1,23 +1,19 @@
-"""What compaction keeps of one batch: Kafka's rules (Cleaner, MemoryRecords.filterTo; KIP-534 for tombstones).
+"""Compaction of one batch: Kafka's rules (Cleaner, MemoryRecords.filterTo; KIP-98, KIP-534).
 
-========================================== ===========================================================================
-a record                                   stays if
-========================================== ===========================================================================
-behind the last offset that was looked at  always
-with a value                               no later record has its key
-a tombstone                                no later record has its key, and its batch's delete horizon has not passed;
-                                           the first compaction that meets it sets the horizon: then plus
-                                           ``delete.retention.ms``
-without a key                              never
-a marker that ends a transaction           a batch of that transaction was met since the log's start, or its delete
-                                           horizon has not passed; the first compaction that meets none sets the
-                                           horizon (compaction_filter.py)
-========================================== ===========================================================================
+================================ =====================================================================================
+record                           stays if
+================================ =====================================================================================
+behind the last offset examined  always
+with a value                     no later record has its key
+tombstone                        no later record has its key, and the delete horizon of its batch has not passed; the
+                                 first compaction that meets it sets the horizon, ``delete.retention.ms`` later
+without a key                    never
+marker of a transaction          a batch of the transaction remains since the log's start, or the delete horizon has
+                                 not passed; the first compaction that meets no batch sets the horizon
+================================ =====================================================================================
 
-A batch keeps its offsets, sequence and leader epoch whatever leaves it. One that loses every record goes, unless it is
-told to stay: then its header stays, with a count of zero, for the producer's sequence or for the end of the segment.
-
-What a transaction took back goes, and replaces nothing; what it committed is judged as any record is.
+A batch keeps its offsets, sequence and leader epoch. A batch without records is dropped, unless its header must stay
+for the producer's sequence or the end of the segment. Aborted records are dropped and replace no other record.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which offset each leader epoch began at: what a consumer asks to learn whether the log was cut behind it.
+"""Start offsets of leader epochs: a consumer queries them to detect a truncated log.
 
-The epoch is 0 from the first append and stays through a clean restart. It grows when another node leads, and after
-an unclean stop: that is when a tail can be missing, and the new epoch makes clients check their positions (KIP-320).
+The epoch is 0 from the first append and survives a clean restart. It grows when another node leads, and after an
+unclean stop: a tail may be missing, and the new epoch makes clients check their positions (KIP-320).
 
-Kept as Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then ``epoch start_offset`` by line.
+The file is Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then ``epoch start_offset`` by line.
 """
 
 from __future__ import annotations

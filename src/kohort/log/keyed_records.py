@@ -1,6 +1,6 @@
-"""What a compacted topic needs to know of a record: its key, whether it is a tombstone, where it lies in its batch.
+"""Keys, tombstones and positions of the records in a batch, for compacted topics.
 
-No record object is made and nothing is copied but the key; what is kept goes into the new batch as it lies.
+Only keys are copied; compaction copies the other bytes of a record as they are.
 """
 
 from __future__ import annotations

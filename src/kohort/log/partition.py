@@ -1,8 +1,8 @@
-"""The log of one partition: append, read, look up, retain.
+"""The log of one partition: append, read, look-up, retention.
 
-A single broker is its own only replica, so the high watermark is the end of the log; the last stable offset is where
-the first open transaction begins. A batch is stored as it came, under its offset and leader epoch, unless the topic has
-a codec of its own (recoding.py).
+A single broker is its own only replica, so the high watermark is the log's end. The last stable offset is the first
+offset of the earliest open transaction. A batch is stored as it came, with its offset and leader epoch, unless the
+topic has a codec of its own (recoding.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The folders of partitions: made, checked at the start, set aside, and removed with their topic.
+"""Folders of partitions: created, checked at the start, set aside, deleted with their topic.
 
-A topic is deleted as soon as the catalogue says so. Its folders are renamed after that, in steps, and a topic that is
-made anew under the name meanwhile gives up those that are in its way first.
+A topic is deleted once the catalogue says so. Its folders are renamed after that, in steps; a topic recreated under
+the name renames those in its way first.
 """
 
 from __future__ import annotations

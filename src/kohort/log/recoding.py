@@ -1,11 +1,10 @@
-"""Open a producer's batch where the topic wants to know what is in it.
+"""Decompression and recompression of a producer's batch, where the topic demands it.
 
-``cleanup.policy`` ``compact``: every record must have a key. ``compression.type``: where a topic names a codec of its
-own, a batch that came with another is compressed anew; the records themselves stay as they are, only their wrapping
-changes, and with it length and CRC (protocol/records.md#what-a-broker-rewrites).
+``cleanup.policy=compact``: every record must have a key. ``compression.type``: a batch in another codec is compressed
+again; only length and CRC change besides (protocol/records.md#what-a-broker-rewrites).
 
-A megabyte may hold many times its size, so it is done in steps, up to a bound that is one and the same for every topic:
-any client may make topics. Kafka has none, as it reads records as a stream.
+A megabyte may expand many times, so the work is done in steps, up to one bound for every topic: any client may create
+topics. Kafka has no bound, as it reads records as a stream.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Make a partition's log fit for use at start: list its segments, mend what an unclean stop left, say what was done.
+"""Recovery of a partition's log at the start: list its segments, repair them, report the repairs.
 
-After a clean stop the files are believed; a log is opened without being read, but for what producers wrote last. After
-an unclean one every segment from the recovery point on is read: each batch's header, CRC and place in the sequence of
-offsets. At the first bad batch the segment is cut and all later ones are deleted, as in Kafka; indexes are made anew.
-What was acknowledged lies before the bad batch unless the machine lost power before a flush, or the disk lies.
+After a clean stop the files are trusted, and only the last batches of producers are read. After an unclean stop every
+segment from the recovery point on is read: header, CRC and offsets of each batch. At the first bad batch the segment is
+cut and all later ones are deleted, as in Kafka; indexes are rebuilt. Acknowledged records lie before the bad batch
+unless power failed before a flush, or the disk lies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One run of batches: a ``.log`` file with its ``.index`` and ``.timeindex``, named by the first offset it may hold.
+"""One segment: a ``.log`` file with its ``.index`` and ``.timeindex``, named by its base offset.
 
-A segment opens its file at first use and reads its indexes then; ``release`` gives both back. Index entries are made as
-batches come, kept in memory, and written by ``save_indexes``: at a roll, at a release, at the end. After an
-unclean stop recovery makes them anew, so an index file that is behind does no harm.
+A segment opens its file and reads its indexes at first use; ``release`` closes both. Index entries are added in memory
+and persisted by ``save_indexes`` at a roll, a release, a stop. After an unclean stop recovery rebuilds them, so an
+index file may lag behind.
 """
 
 from __future__ import annotations

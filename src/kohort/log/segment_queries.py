@@ -1,7 +1,13 @@
-"""From a time to an offset: ListOffsets by timestamp, and by the latest timestamp.
+"""Queries over the segments of a log: by timestamp, by retention, for gaps.
 
-This is the one place where the log opens a batch: the answer is a record's offset, and only the records know their
-times. A batch that cannot be opened answers with its first offset, so that a reader of it meets the error.
+A look-up by time opens one batch: it returns a record's offset, and only records have their times. A batch that cannot
+be opened returns its first offset: a reader of it meets the error.
+
+Retention deletes whole segments, oldest first. The active segment counts only by time: when its latest record is too
+old the partition rolls, as in Kafka.
+
+Offsets lost with a file leave no bad batch. The name of the next segment, in a log without compaction, and the recovery
+point prove the gap.
 """
 
 from __future__ import annotations

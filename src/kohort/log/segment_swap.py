@@ -1,14 +1,14 @@
-"""Put a compacted segment in the place of those it was made from, so that a crash leaves the old ones or the new one.
+"""Replacement of segments by a compacted one; a crash leaves the old segments or the new one.
 
 ====================== ====================================================================================
-``N.log.cleaned``      being written; a start removes it
-``N.log.swap``         whole and on the disk: from here on it is the truth, and a start finishes the swap
+``N.log.cleaned``      unfinished; a start deletes it
+``N.log.swap``         complete and on disk: it is the truth, and a start finishes the swap
 ``N.log``              in its place
 ====================== ====================================================================================
 
 The names are Kafka's. A compacted segment ends where the last of its sources ended (compaction keeps the header of the
-last batch for that), so the swap file alone says which segments it replaces. Renames are not flushed: a journaling
-file system keeps their order, and before the first of them the content is on the disk.
+last batch), so the swap file identifies the segments that it replaces. Renames are not flushed: a journaling file
+system keeps their order, and the content is on disk before the first.
 """
 
 from __future__ import annotations

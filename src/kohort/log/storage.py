@@ -1,10 +1,10 @@
-"""Where the bytes of logs rest: memory here, real files in ``aio``, a faulty disk in the simulator.
+"""Storage of log files: in memory here, real files in ``aio``, a faulty disk in the simulator.
 
-A storage is a folder that holds files and one level of folders (one per partition, as in Kafka); a name is ``"file"``
-or ``"folder/file"``. Every method may raise StorageError, and only that.
+A storage is a folder with files and one level of folders, one per partition as in Kafka; a name is ``"file"`` or
+``"folder/file"``. Methods raise only StorageError.
 
-Appended bytes can be read at once and outlive the process, but a loss of power may take what was not flushed.
-``replace`` is atomic: after a crash the file holds the old content or the new one, never a mixture.
+Appended bytes are readable at once and survive the process; a power loss may take unflushed bytes. ``replace`` is
+atomic: after a crash the file holds the old content or the new one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which names a topic may have, and what its partitions' folders are called; Kafka's rules."""
+"""Kafka's rules for names of topics, and the names of their partitions' folders."""
 
 from __future__ import annotations
 

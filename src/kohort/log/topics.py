@@ -1,7 +1,7 @@
-"""The topics of a broker and the logs of their partitions: recovered at start, made, deleted, looked after.
+"""The topics of a broker and the logs of their partitions.
 
-A change is written to the catalogue first, once for all topics of a request, and to the folders after, in steps: each
-costs some system calls. A start finishes what was interrupted.
+A change is persisted in the catalogue first, once for all topics of a request, then in the folders, in steps:
+each costs system calls. A start finishes an interrupted change.
 """
 
 from __future__ import annotations

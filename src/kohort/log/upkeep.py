@@ -1,6 +1,6 @@
-"""What logs need as time passes: flushes, retention, compaction, checkpoints; producers and folders that go.
+"""Timed work on logs: flushes, retention, compaction, checkpoints, expiry of producers, deletion of folders.
 
-Nothing here is urgent but ``flush.ms``; each duty has its timer, and a disk that refuses one is asked again later.
+Only ``flush.ms`` is urgent. Each kind of work has its timer; after a disk error it is retried later.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a batch must be before it is appended, and what is rewritten in it (protocol/records.md#what-a-broker-refuses).
+"""Checks of a batch before its append, and the rewrite of its header (protocol/records.md#what-a-broker-refuses).
 
-The broker opens records only to see that they have keys, where the topic is compacted (keyed_records.py), and how they
-are compressed, where the topic has a codec of its own (recoding.py); the rest is judged by the header. Deviations that
-follow from it:
-- timestamps are judged, and kept, by the header's maximum; Kafka looks at each record and recomputes the maximum;
-- records that do not parse are found by their reader, though the CRC proves that they are as the producer sent them.
+The broker opens records only for their keys in compacted topics (keyed_records.py) and for the codec of a topic
+(recoding.py); other checks use the header. Deviations that follow:
+- timestamps are checked, and kept, by the header's maximum; Kafka reads each record and recomputes the maximum;
+- records that do not parse are found by their reader, though the CRC proves that the producer sent them so.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Who somebody is and what they may do: machines without I/O that broker and client share."""
+"""Authentication, authorization and quotas, without I/O, for broker and client."""

@@ -1,7 +1,7 @@
-"""Kafka's StandardAuthorizer: may somebody do something (protocol/security.md#authorizer)? KIP-11, KIP-290, KIP-801.
+"""Kafka's StandardAuthorizer (protocol/security.md#authorizer; KIP-11, KIP-290, KIP-801).
 
-An authorizer never changes; when ACLs do, another one is made. ACLs are found by the name of the resource, by its
-beginnings and under ``*``, and within those by who is meant, so ten thousand of them cost as little as one.
+An authorizer is immutable; changed ACLs make another one. ACLs are indexed by resource name, by prefix and under ``*``,
+and within those by principal, so ten thousand ACLs cost as little as one.
 """
 
 from __future__ import annotations

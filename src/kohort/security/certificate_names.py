@@ -1,8 +1,7 @@
-"""Who a certificate's name stands for: ``ssl.principal.mapping.rules`` (KIP-371).
+"""Principals of client certificates: ``ssl.principal.mapping.rules`` (KIP-371).
 
-``RULE:PATTERN/NAME/`` makes a user's name of a subject that the pattern matches as a whole, ``L`` or ``U`` behind it
-changes its letters; ``DEFAULT`` takes the subject as it is. The first rule that matches counts
-(protocol/security.md#names-in-certificates).
+``RULE:PATTERN/NAME/`` rewrites a subject that the pattern matches as a whole; ``L`` or ``U`` changes its case;
+``DEFAULT`` takes the subject as it is. The first matching rule counts (protocol/security.md#names-in-certificates).
 """
 
 from __future__ import annotations

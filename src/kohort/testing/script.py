@@ -1,6 +1,6 @@
-"""What a staged broker was told to do to requests, and the requests that it has seen.
+"""Scripted rules of a staged broker, and the requests that it received.
 
-Everything here runs where the broker lives; ``StagedBroker`` calls it from other threads through its loop.
+The code runs on the broker's loop; ``StagedBroker`` calls it from other threads.
 """
 
 from __future__ import annotations

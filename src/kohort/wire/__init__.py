@@ -1,1 +1,1 @@
-"""Bytes to messages and back; knows nothing of brokers or clients."""
+"""Kafka's wire format: bytes to messages and back."""

@@ -1,6 +1,6 @@
-"""Large buffers that are used again: fresh memory has to be cleared by the system first, which costs more than a copy.
+"""Reusable large buffers: the system clears fresh memory first, which costs more than a copy.
 
-A buffer is free as soon as no view of it is left. It has one owner and one thread.
+A buffer is free without views of it. It has one owner and one thread.
 """
 
 from __future__ import annotations

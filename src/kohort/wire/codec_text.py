@@ -1,7 +1,7 @@
-"""What generated readers and writers have in common: their text, their errors, the sizes that bound them.
+"""Source text, errors and size bounds of generated readers and writers.
 
-The codec writes Python source for one version of one message. Every line of it knows the field that it serves, so a
-failure is traced to its field (``protocols[2].name``) after the fact, and costs nothing until it happens.
+The codec generates Python source for one version of one message. Every line belongs to a field, so a failure is traced
+to its field (``protocols[2].name``) afterwards, at no cost before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What consumers tell each other inside JoinGroup and SyncGroup, to and from Python.
+"""Subscriptions and assignments inside JoinGroup and SyncGroup.
 
 The rules: protocol/members.md#subscription-and-assignment.
 
-An int16 version, then fields that are never flexible. A version above 3 is read as 3 and bytes beyond it are ignored:
-that is how a newer member stays readable to an older leader.
+An int16 version, then fields that are never flexible. A version above 3 is read as 3, and further bytes are ignored:
+so an older leader reads a newer member.
 """
 
 from __future__ import annotations

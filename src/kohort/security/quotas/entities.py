@@ -1,4 +1,4 @@
-"""Whom a quota is for, what may be limited, and the words for what may not (KIP-55, KIP-546, KIP-612)."""
+"""Entities of quotas, their quotas and filters, with Kafka's errors (KIP-55, KIP-546, KIP-612)."""
 
 from __future__ import annotations
 

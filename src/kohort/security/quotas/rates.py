@@ -1,7 +1,6 @@
-"""How use is measured: a rate over a sliding window of samples, and tokens in a bucket.
+"""Measured usage: a rate over a sliding window of samples, and a token bucket; meters by user and client id.
 
-Both say for how long to hold up whoever goes over a quota; the numbers are Kafka's, to the millisecond
-(protocol/security.md#throttle-times).
+Both return the throttle time of a client above its quota, as Kafka computes it (protocol/security.md#throttle-times).
 """
 
 from __future__ import annotations

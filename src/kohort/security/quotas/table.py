@@ -1,7 +1,7 @@
-"""All quotas of a cluster, and which of them holds for whom.
+"""All quotas of a cluster, and the effective one of a client.
 
-One entity has each quota once. Where several would do, the most telling holds: the user's name before the client's, a
-name before the default (protocol/security.md#whose-quota-holds).
+An entity has each quota once. The most specific one counts: user before client id, a name before the default
+(protocol/security.md#whose-quota-holds).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One login as a machine: a client's half that makes tokens, a broker's half that judges them.
+"""One login as a machine: a client's half that builds tokens, a broker's half that evaluates them.
 
-What is not a mechanism's business is not here: frames, the session's lifetime, when a failure is answered.
+Frames, the session's lifetime and delayed error responses are outside.
 """
 
 from __future__ import annotations

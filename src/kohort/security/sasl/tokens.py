@@ -1,8 +1,7 @@
-"""The tokens of OAUTHBEARER, judged: unsecured ones for tests, and those that a key has signed
+"""Validation of OAUTHBEARER tokens, unsecured for tests or signed, and the keys that verify them
 (protocol/security.md#tokens).
 
-What a token says of itself is believed of nothing before its signature is checked, and no address that it names is
-asked for anything.
+No claim is trusted before the signature is verified, and no address in a token is requested.
 """
 
 from __future__ import annotations
