@@ -5,7 +5,7 @@ import pytest
 
 from kohort.console.journal import ENTRY_BYTES, ConsoleJournal
 from kohort.coordinator.journal import build_entry
-from kohort_lab.sim.recorded_journal import journal_of_seed
+from kohort_lab.sim.recorded_runs import journal_of_seed
 
 BACK_MS = 60_000
 

@@ -14,7 +14,7 @@ from kohort.console.exporting import exported, view_of
 from kohort.console.page import ConsolePage
 from kohort.console.recorded import RecordedSource, read_recording
 from kohort.errors import ConfigError, UsageError
-from kohort_lab.sim.recorded_journal import journal_of_seed
+from kohort_lab.sim.recorded_runs import journal_of_seed
 from support.console_client import console, site
 
 INCIDENTS = Path(__file__).parents[2] / "docs" / "console" / "incidents.ndjson"

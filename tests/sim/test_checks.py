@@ -21,12 +21,12 @@ from kohort.wire.messages.group_classic import (
 )
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
-from kohort_lab.sim.all_checks import AllChecks
 from kohort_lab.sim.checks.broken import CheckFailed
 from kohort_lab.sim.checks.fencing import Fencing
 from kohort_lab.sim.checks.joiners import Joiners
 from kohort_lab.sim.checks.life import GroupLife
 from kohort_lab.sim.checks.watcher import Exchange, Watcher
+from kohort_lab.sim.stage import AllChecks
 
 
 def exchange(asked, answer):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import click
@@ -52,7 +54,6 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
     kohort sim run --seeds 0..200 --jobs 2
     kohort sim run --seeds 0..20000 --jobs 2 --unencoded
     """
-    from kohort_lab.commands.progress import SeedsProgress
     from kohort_lab.sim.campaign import replay_command, verdicts
 
     wanted = parse_seeds(seeds)
@@ -125,7 +126,7 @@ def _show_in_console(seed: int, world: str, listen: str) -> None:
 
     needs_console()
     from kohort.console.recorded import RecordedSource
-    from kohort_lab.sim.recorded_journal import journal_of_seed
+    from kohort_lab.sim.recorded_runs import journal_of_seed
 
     verdict, entries = journal_of_seed(world, seed)
     click.echo(f"seed {seed} {'passed' if verdict.passed else 'failed'}", err=True)
@@ -251,3 +252,44 @@ def _planted(bug: str | None) -> AbstractContextManager[None]:
     if bug not in all_bugs():
         raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
     return all_bugs()[bug].planted()
+
+
+class SeedsProgress:
+    """Counts seeds. On a terminal: how many, how many failed, simulated seconds a second, and time left."""
+
+    def __init__(self, seeds: int) -> None:
+        self._seeds = seeds
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> SeedsProgress:
+        if sys.stderr.isatty():
+            self._start_bar()
+        return self
+
+    def _start_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+        self._task = self._bar.add_task("", total=self._seeds)
+        self._bar.start()
+
+    def seed_done(self, simulated_ms: int, failed: int) -> None:
+        """One more seed has its verdict; both counts are of all so far."""
+        if self._bar is not None:
+            speed = simulated_ms / 1000 / max(1e-9, time.monotonic() - self._began)
+            self._bar.update(self._task, advance=1, description=f"{failed} failed, {speed:,.0f} simulated s/s")
+
+    def say(self, text: str) -> None:
+        """Tell of a failure at once, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            click.echo(text, err=True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -6,11 +6,130 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort_lab.history.anomalies import Anomalies
-from kohort_lab.history.facts import NEVER, GroupFacts, HistoryClient, HistoryFacts
-from kohort_lab.history.fields import WrongField, choice, ended, flag, offset, text, when, whole
+from kohort_lab.history.facts import NEVER, GroupFacts, HistoryClient, HistoryFacts, ReadingSession, SessionStart
+from kohort_lab.history.fields import PARTITIONS_END, WrongField, choice, ended, flag, offset, text, when, whole
+from kohort_lab.history.logs import OFFSETS_END, WITHIN, PassedStretch, SeenLog
 from kohort_lab.history.memberships import Memberships
-from kohort_lab.history.reads import Reads
 from kohort_lab.history.sends import Sends
+
+
+class Reads:
+    """Takes ``read`` and ``seek``."""
+
+    def __init__(self, facts: HistoryFacts) -> None:
+        self._facts = facts
+
+    def seek(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
+        """Take a new position that the user or a reset of offsets chose; without one it is not known."""
+        log = self._facts.logs.log(text(operation, "topic"), whole(operation.get("partition"), "partition"))
+        to = operation.get("offset")
+        before = client.sessions.get(log.number, ReadingSession())
+        session = ReadingSession(None if to is None else offset(to), line=line)
+        session.left = max(before.left, -1 if before.position is None else before.position)
+        session.left_start = (line, before.begins[2]) if before.begins is not None else before.left_start
+        client.sessions[log.number] = session
+        for key in [key for key in client.commits if key[1] == log.number]:
+            del client.commits[key]
+
+    def read(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
+        """Take the records of one partition that a reader was handed, and its position behind them."""
+        partition, records = operation.get("partition"), operation.get("records")
+        log = self._facts.logs.log(text(operation, "topic"), whole(partition, "partition", PARTITIONS_END))
+        if not isinstance(records, list):
+            raise WrongField(f"'records' has to be a list of [offset, value], not {records!r}")
+        session = client.sessions.get(log.number)
+        if session is None:
+            session = client.sessions[log.number] = ReadingSession(line=line)
+        at = when(operation)
+        done = ended(operation, at, at)
+        if session.begins is not None and (records or "position" in operation):
+            self._begin(operation, client, log, session, (at, done))
+        try:
+            self._take(line, records, client.committed_only, log, session, done)
+        except (TypeError, ValueError, LookupError, AttributeError):
+            raise WrongField(
+                "an entry of 'records' has to be [offset, value] or [offset, value, leader epoch]"
+            ) from None
+        if operation.get("position") is not None:
+            self._stand_at(line, offset(operation["position"], "position"), client, log, session)
+
+    def _take(
+        self, line: int, records: list[Any], committed_only: bool, log: SeenLog, session: ReadingSession, done: int
+    ) -> None:
+        values, second = self._facts.values, self._facts.second_places
+        position, places = session.position, log.number << 44
+        for record in records:
+            at, value = record[0], values.index_of(record[1])
+            if type(at) is not int or not 0 <= at < OFFSETS_END:
+                raise ValueError(at)
+            page, within = log.page(at), at & WITHIN
+            if (known := page.value[within]) < 0:
+                page.value[within] = value
+            elif known != value:
+                self._differs(line, log, at, value)
+            if not page.line[within]:
+                page.line[within] = line
+            if committed_only and not page.committed_line[within]:
+                page.committed_line[within], page.committed_done[within] = line, done
+            if (place := values.place[value]) < 0:
+                values.place[value] = places | at
+            elif place != places | at:
+                second.setdefault((value, places | at), line)
+            if position is not None and at != position:
+                self._jumps(line, log, session, (position, at), committed_only)
+            position = at + 1
+            if len(record) > 2:
+                self._check_epoch(line, record[2], at, log, session)
+        if records:
+            session.position, session.line = position, line
+
+    def _jumps(
+        self, line: int, log: SeenLog, session: ReadingSession, way: tuple[int, int], committed_only: bool
+    ) -> None:
+        position, at = way
+        if at > position:
+            self._facts.logs.gaps.add(PassedStretch(log.number, position, at, line, committed_only))
+        else:
+            why = f"offset {at} of {log} is read by a reader that stands at {position}"
+            self._facts.anomalies.add("non-monotonic-read", why, session.line, line)
+
+    def _differs(self, line: int, log: SeenLog, at: int, value: int) -> None:
+        page, values = log.page(at), self._facts.values
+        known = page.value[at & WITHIN]
+        one, other = values.spelled(known), values.spelled(value)
+        first = page.line[at & WITHIN] or values.line[known]
+        why = f"offset {at} of {log} is {one!r} to one client and {other!r} to another"
+        self._facts.anomalies.add("two-values-at-one-offset", why, first, line)
+
+    def _check_epoch(self, line: int, epoch: Any, at: int, log: SeenLog, session: ReadingSession) -> None:
+        if whole(epoch, "leader epoch", start=-1) < session.leader_epoch:
+            why = f"offset {at} of {log} has leader epoch {epoch} after one of {session.leader_epoch}"
+            self._facts.anomalies.add("leader-epoch-went-back", why, session.line, line)
+        session.leader_epoch = epoch
+
+    def _stand_at(self, line: int, position: int, client: HistoryClient, log: SeenLog, session: ReadingSession) -> None:
+        if session.position is not None and position != session.position:
+            self._jumps(line, log, session, (session.position, position), client.committed_only)
+        session.position, session.exact, session.line = position, True, line
+
+    def _begin(
+        self,
+        operation: dict[str, Any],
+        client: HistoryClient,
+        log: SeenLog,
+        session: ReadingSession,
+        times: tuple[int, int],
+    ) -> None:
+        """Note where a member begins with a partition of which it was not said when it was assigned."""
+        assert session.begins is not None
+        at, line, group = session.begins
+        session.begins = None
+        records = operation["records"]
+        if records and isinstance(records[0], list) and records[0]:
+            first = offset(records[0][0])
+            start = SessionStart(at, times[1], first, False, line, client.number)
+            self._facts.groups[group].starts.setdefault(log.number, []).append(start)
+
 
 Take = Callable[[int, dict[str, Any], HistoryClient], None]
 

@@ -1,11 +1,14 @@
-"""Runs a seed and writes what its clients saw, with the simulator's own checks or without them."""
+"""Run a seed and keep its record: the history of its clients, or the journal of its brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Final
 
+from kohort.coordinator.journal import JournalEntry
+from kohort.insight.journal_reader import JournalReader
 from kohort.log.partition import PartitionLog
+from kohort_lab.sim.checks.durability import records_on
 from kohort_lab.sim.client_history import DECODED, ClientsSeen
 from kohort_lab.sim.swarm import Plan
 from kohort_lab.sim.verdict import Verdict, verdict_of
@@ -71,3 +74,20 @@ def _logs(run: Simulation) -> Iterator[tuple[str, int, PartitionLog]]:
         if not topic.name.startswith("__"):
             for number, log in enumerate(topic.partitions):
                 yield topic.name, number, log
+
+
+TOPIC: Final = "__kohort_journal"
+
+
+def journal_of_seed(world: str, seed: int) -> tuple[Verdict, list[JournalEntry]]:
+    """Run a seed of a world, and return how it ended and the journal that its brokers have kept, oldest first."""
+    kind = WORLDS[world]
+    run = kind.simulation(kind.plan_of(seed))
+    verdict = verdict_of(run)
+    reader = JournalReader()
+    for topic in run.topics() or ():
+        if topic.name == TOPIC:
+            for log in topic.partitions:
+                for record in records_on(log):
+                    reader.add(record.key, record.value)
+    return verdict, sorted(reader.entries, key=lambda entry: entry.at_ms)

@@ -2,11 +2,93 @@
 
 from __future__ import annotations
 
-from kohort_lab.sim.all_checks import AllChecks
+from collections.abc import Mapping
+
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, WatchedProcess, Watcher
 from kohort_lab.sim.history import History
 from kohort_lab.sim.network import Network
 from kohort_lab.sim.tap import Tap
 from kohort_lab.sim.world import World
+
+
+class AllChecks(Watcher):
+    """A watcher made of watchers; they are added while the actors are made."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Watcher] = []
+        self._of_requests: list[Watcher] = []
+        self._of_answers: list[Watcher] = []
+        self._of_any_request: list[Watcher] = []
+        self._of_any_answer: list[Watcher] = []
+
+    def add(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+        if type(watcher).asked is not Watcher.asked:
+            self._of_requests.append(watcher)
+            self._of_any_request += [watcher] if watcher.hears_all else []
+        if type(watcher).answered is not Watcher.answered:
+            self._of_answers.append(watcher)
+            self._of_any_answer += [watcher] if watcher.hears_all else []
+
+    def leave(self) -> None:
+        """Let nobody watch any more, so that a run goes on whatever happens."""
+        self._watchers.clear()
+        for told in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
+            told.clear()
+
+    def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.sends(who, partition, value)
+
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.took(consumer, generation_id, owned)
+
+    def is_told(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.is_told(consumer, partitions)
+
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.gave_up(consumer, kind, partitions)
+
+    def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
+        for watcher in self._watchers:
+            watcher.read(consumer, records)
+
+    def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
+        for watcher in self._watchers:
+            watcher.sought(consumer, partition, offset)
+
+    def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for watcher in self._watchers:
+            watcher.committed(consumer, offsets)
+
+    def asked(self, exchange: Exchange) -> None:
+        for watcher in self._of_any_request if exchange.asked is None else self._of_requests:
+            watcher.asked(exchange)
+
+    def answered(self, exchange: Exchange) -> None:
+        is_decoded = exchange.asked is not None or exchange.answer is not None
+        for watcher in self._of_answers if is_decoded else self._of_any_answer:
+            watcher.answered(exchange)
+
+    def answered_nobody(self, exchange: Exchange) -> None:
+        for watcher in self._watchers:
+            watcher.answered_nobody(exchange)
+
+    def broker_started(self, broker: WatchedProcess) -> None:
+        for watcher in self._watchers:
+            watcher.broker_started(broker)
+
+    def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
+        for watcher in self._watchers:
+            watcher.broker_dies(broker, writing=writing)
+
+    def leaders_moved(self) -> None:
+        for watcher in self._watchers:
+            watcher.leaders_moved()
 
 
 class Stage:

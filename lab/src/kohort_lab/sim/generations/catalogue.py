@@ -1,15 +1,134 @@
-"""The generations of Kafka's consumer groups that can be compared, by name."""
+"""Generations of consumer groups: groups of a coordinator, groups of the ZooKeeper era, and their catalogue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from kohort_lab.sim.generations.broker_group import BrokerGroup
-from kohort_lab.sim.generations.group_world import GroupWorld, Setup
-from kohort_lab.sim.generations.tree_group import TreeGroup
+from kohort.client.group.commits import Offsets
+from kohort.client.requests.source import Promise
+from kohort_lab.sim.actors.consumers import ConsumerActor
+from kohort_lab.sim.checks.watcher import WatchedConsumer
+from kohort_lab.sim.generations.claims import BROKERS, TOPICS
+from kohort_lab.sim.generations.group_world import GROUP, NODES, TOPIC, GroupMember, GroupWorld, Setup
+from kohort_lab.sim.generations.traffic import TreeTraffic
+from kohort_lab.sim.generations.tree_consumer import TreeConsumer
+from kohort_lab.sim.network import Network
+from kohort_lab.sim.tree.host import TreeHost
+from kohort_lab.sim.tree.messages import Create, Write
+from kohort_lab.sim.tree.session import TreeSession
+
+SESSIONS: Final = frozenset({"session", "member_session"})
+"""The timers that a member has as long as the coordinator knows it."""
+
+
+class LeavingConsumer(ConsumerActor):
+    """One that commits before it leaves, as a consumer does that commits by itself."""
+
+    _last: Promise[Offsets] | None = None
+
+    def leave(self) -> None:
+        if self.machine is None or self.frozen or self._last is not None:
+            return
+        self._life += 1  # its user polls no more
+        self._polling = False
+        self._last = self.machine.commit(None, None)
+        self.step_soon()
+
+    def after_step(self) -> None:
+        super().after_step()
+        if self._last is not None and self._last.done:
+            self._last = None
+            super().leave()
+
+    def kill(self, why: str) -> None:
+        self._last = None
+        super().kill(why)
+
+
+class BrokerGroup(GroupWorld):
+    """``options``: those of the members that make the generation."""
+
+    def __init__(self, setup: Setup, **options: Any) -> None:
+        self._options = options
+        super().__init__(setup)
+
+    def make_member(self, name: str) -> LeavingConsumer:
+        config = self.consumer_config(name, group_id=GROUP, **self._options)
+        return LeavingConsumer(name, self.stage, config, [TOPIC])
+
+    def is_fenced(self, member: WatchedConsumer) -> bool:
+        """Tell whether the coordinator has forgotten the member: it refuses the commits of whom it does not know."""
+        broker = self.coordinator
+        if broker is None:
+            return False
+        known = {key.member_id for key in broker.state.coordinator.timers_of(GROUP) if key.kind in SESSIONS}
+        return member.member_id not in known
+
+    def cut_off(self, member: GroupMember, for_ms: int) -> None:
+        assert isinstance(member, LeavingConsumer)
+        network, address = self.stage.network, self.address(self.coordinator_node)
+        network.part(member, address)
+        self.world.after(for_ms, lambda: network.join_again(member, address))
+
+
+TREE: Final = ("10.2.0.1", 2181)
+
+
+class TreeGroup(GroupWorld):
+    """Beside the brokers there is the tree server, on a network of the same kind."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._tree_network: Network | None = None
+        super().__init__(setup)
+        self.tree = TreeHost(self.world, self._network, TREE)
+        self._brokers = [self._session(f"broker {number}") for number in range(NODES)]
+        self._controller = self._session("controller")
+
+    @property
+    def _network(self) -> Network:
+        if self._tree_network is None:
+            self._tree_network = Network(self.world, TreeTraffic(self.traffic), self.setup.delay_ms)
+        return self._tree_network
+
+    def _session(self, name: str) -> TreeSession:
+        return TreeSession(name, self.world, self._network, TREE, self.setup.session_timeout_ms)
+
+    def make_member(self, name: str) -> TreeConsumer:
+        config = self.consumer_config(name)
+        return TreeConsumer(name, self.stage, config, self._session(name), GROUP, TOPIC)
+
+    def is_fenced(self, member: WatchedConsumer) -> bool:
+        """Return False: whoever writes an offset last has written it."""
+        del member
+        return False
+
+    def cut_off(self, member: GroupMember, for_ms: int) -> None:
+        assert isinstance(member, TreeConsumer)
+        session = member.session
+        self._network.part(session, TREE)
+        self.world.after(for_ms, lambda: self._network.join_again(session, TREE))
+
+    # ------------------------------------------------------------ what brokers write into the tree
+
+    def began(self) -> None:
+        for number in range(NODES):
+            self.broker_came(number)
+        self._controller.start()
+        self.topic_grew()
+
+    def broker_went(self, number: int) -> None:
+        self._brokers[number].end()
+
+    def broker_came(self, number: int) -> None:
+        session = self._brokers[number]
+        session.start()
+        session.ask(Create(f"{BROKERS}/{number}", "", ephemeral=True), lambda _: None)
+
+    def topic_grew(self) -> None:
+        self._controller.ask(Write(f"{TOPICS}/{TOPIC}", str(self.partitions)), lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)

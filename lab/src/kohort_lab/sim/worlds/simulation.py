@@ -7,7 +7,7 @@ producer, the members, then the double.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 from kohort.config.broker import BrokerConfig
@@ -21,8 +21,30 @@ from kohort_lab.sim.checks.durability import Durability
 from kohort_lab.sim.checks.held_back import HeldBack
 from kohort_lab.sim.stage import Stage
 from kohort_lab.sim.swarm import Plan
-from kohort_lab.sim.world import START_MS
-from kohort_lab.sim.worlds.settled import SETTLED_MS, SettledDetector
+from kohort_lab.sim.world import START_MS, World
+
+LOOK_EVERY: Final = 32
+SETTLED_MS: Final = 5_000
+
+
+class SettledDetector:
+    """Asks now and then ``why_not``; true once there has been no reason for long enough."""
+
+    def __init__(self, world: World, why_not: Callable[[], str | None]) -> None:
+        self._world = world
+        self._why_not = why_not
+        self._since_ms: int | None = None
+
+    def __call__(self) -> bool:
+        if self._world.events % LOOK_EVERY:
+            return False
+        if self._why_not() is not None:
+            self._since_ms = None
+            return False
+        if self._since_ms is None:
+            self._since_ms = self._world.now_ms
+        return self._world.now_ms - self._since_ms >= SETTLED_MS
+
 
 START_WITHIN_MS = 2_000
 CLEANS_OFTEN: Final[dict[str, Any]] = {
