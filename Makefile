@@ -19,9 +19,9 @@ soak: MINUTES = 60
 # Which faults `make faults` plays: names with spaces between; all of them.
 FAULT ?=
 SEED ?= 0
-# What `make mutants` does: files by parts of their paths (all), how many mutants are drawn of theirs (0: all).
+# Modules that `make mutants` mutates: all that pyproject.toml names.
+MODULES ?=
 FILES ?=
-SAMPLE ?= 600
 # Which seeds of which worlds of the simulator `make seeds` sweeps.
 SEEDS ?= 0..20000
 WORLDS ?= group transactions moves secured modern
@@ -116,8 +116,10 @@ faults: $(SYNCED) ## Network, names, tokens, clocks and processes go wrong for e
 soak: $(SYNCED) ## A broker and all that works with it for an hour: does anything grow or stall? make soak MINUTES=10
 	$(BIN)/python lab/tools/soak/run.py --minutes $(MINUTES)
 
-mutants: $(SYNCED) ## Put mistakes into coordinator, log and membership: do tests notice? SAMPLE=600 SEED=0 FILES="log/index.py".
-	$(BIN)/python tools/mutants/run.py --files "$(FILES)" --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
+mutants: $(SYNCED) ## Mutate coordinator, log and membership by mutmut: do unit tests notice? MODULES="kohort.log.index" for some.
+	$(UV) sync --frozen --inexact --group mutants --quiet
+	$(BIN)/mutmut run --max-children $(JOBS) $(MODULES:%='%.*')
+	$(BIN)/mutmut results
 
 suites: $(SYNCED) ## Test suites of other projects against our broker; docs/lab/report-card.md says how they stand.
 	$(BIN)/python lab/tools/suites/run.py
@@ -154,4 +156,4 @@ fmt: $(SYNCED) ## Format and mend what can be mended.
 	$(BIN)/ruff format src lab tests bench examples tools
 
 clean: ## Remove what was made here.
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build mutants

@@ -12,7 +12,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
 include_patterns = [
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
-    *("tests/README.md", "tests/support/README.md", "tools/mutants/README.md", "docs/**"),
+    *("tests/README.md", "tests/support/README.md", "docs/**"),
     *("lab/README.md", "lab/tools/fuzz/README.md", "lab/tools/faults/README.md", "lab/tools/soak/README.md"),
 ]
 myst_enable_extensions = ["colon_fence"]

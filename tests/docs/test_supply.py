@@ -69,7 +69,7 @@ def test_the_bill_is_valid_and_names_the_wheel_and_the_time_of_its_commit(dist, 
         text=True,
         check=True,
     ).stdout.strip()
-    wheel = next(content for name, content in dist.items() if name.endswith(".whl"))
+    wheel = next(content for name, content in dist.items() if name.startswith("kohort-") and name.endswith(".whl"))
 
     assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
     assert "serialNumber" not in bom

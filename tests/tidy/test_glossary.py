@@ -10,8 +10,8 @@ WORDS = [word for word, _, _ in ROWS]
 
 
 def used_words() -> str:
-    """All of src, names of files too, with underscores and hyphens as blanks."""
-    files = sorted((ROOT / "src").rglob("*.py"))
+    """All sources and their file names, with blanks for underscores and hyphens."""
+    files = sorted(path for folder in ("src", "lab/src") for path in (ROOT / folder).rglob("*.py"))
     text = "\n".join(f"{path.stem}\n{path.read_text()}" for path in files)
     return re.sub(r"[_\-\s]+", " ", text).lower()
 

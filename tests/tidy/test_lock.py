@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kohort.version import VERSION
+
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 MEMBERS = {"kohort": ".", "kohort-lab": "lab"}
@@ -33,3 +35,9 @@ def test_nothing_is_installed_but_what_is_locked():
     assert syncs
     assert [line for line in syncs if "--frozen" not in line] == []
     assert "index" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]
+
+
+def test_laboratory_requires_kohort_of_its_own_version():
+    lab = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
+    assert lab["version"] == VERSION
+    assert f"kohort=={VERSION}" in lab["dependencies"]

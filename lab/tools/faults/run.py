@@ -101,8 +101,8 @@ def table(cells: list[Cell], *, markdown: bool = False) -> str:
     head = ["fault", *faces]
     rows = [[fault, *(shown(at.get((face, fault))) for face in faces)] for fault in faults]
     if markdown:
-        lines = [head, ["---", *["---:"] * len(faces)], *rows]
-        return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+        all_rows = [head, ["---", *["---:"] * len(faces)], *rows]
+        return "\n".join(f"| {' | '.join(row)} |" for row in all_rows)
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]

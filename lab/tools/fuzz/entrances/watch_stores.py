@@ -168,10 +168,11 @@ def with_changes(template: bytes, changes: list[Change]) -> bytes:
                 continue
             key = "rowid" if table != "commits" else "partition"
             query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {key} = ?"
+            place: int | str = row
             if table == "about":
-                query, row = f"UPDATE OR IGNORE about SET {column} = ? WHERE name = ?", NAMES[row % 5]
+                query, place = f"UPDATE OR IGNORE about SET {column} = ? WHERE name = ?", NAMES[row % 5]
             with suppress(sqlite3.Error, OverflowError):
-                db.execute(query, (value, row))
+                db.execute(query, (value, place))
         db.commit()
         made = db.serialize()
     finally:
