@@ -7,11 +7,10 @@ A machine has no clock, so steps are not measured: the code states about how man
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -27,8 +26,6 @@ FIRST_US: Final = 15_000
 COUNT_US: Final = 0.8
 FREE_US: Final = 0.3
 FREED_AT_ONCE: Final = 4_000
-SPREAD: Final = 0x9E3779B1
-"""Numbers are their own hashes: multiplied by this, neighbours and multiples fall into all parts."""
 SORTED_AT_ONCE: Final = 4_000
 
 
@@ -72,50 +69,6 @@ def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]
         if pace.is_due(us):
             yield
     return made
-
-
-class SpreadDict(Generic[K, T]):
-    """A dictionary in parts, for what may be a million entries: one alone is moved as a whole each time that it grows,
-    which takes a tenth of a second then."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: defaultdict[int, dict[K, T]] = defaultdict(dict)
-
-    def part(self, key: K) -> dict[K, T]:
-        """Return the part in which ``key`` is, or would be."""
-        return self._parts[hash(key) * SPREAD >> 32 & 0xFF]
-
-    def has(self, key: K) -> bool:
-        return key in self.part(key)
-
-    def add(self, key: K, value: T) -> bool:
-        """Put in ``key`` unless it is there; whether it was not."""
-        part = self.part(key)
-        if key in part:
-            return False
-        part[key] = value
-        return True
-
-    def let_go(self, pace: Pace) -> Steps[None]:
-        """Free what is held, in steps: all at once takes as long as a move."""
-        while self._parts:
-            _, part = self._parts.popitem()
-            if pace.is_due(FREE_US * len(part)):
-                yield
-
-
-def counted(keys: Iterable[K]) -> Steps[SpreadDict[K, int]]:
-    """Return how often each key is there."""
-    pace = Pace()
-    times: SpreadDict[K, int] = SpreadDict()
-    for key in keys:
-        part = times.part(key)
-        part[key] = part.get(key, 0) + 1
-        if pace.is_due(COUNT_US):
-            yield
-    return times
 
 
 def emptied(held: list[Any], pace: Pace) -> Steps[None]:

@@ -2,9 +2,7 @@
 
 import random
 
-import pytest
-
-from kohort.steps import FIRST_US, STEP_US, Pace, SpreadDict, at_once, counted, each, in_order
+from kohort.steps import FIRST_US, STEP_US, Pace, at_once, each, in_order
 
 
 def pauses(steps) -> int:
@@ -25,26 +23,6 @@ def test_little_is_done_at_once_and_much_in_steps():
     assert pauses(each(range(10), str, 100)) == 0
     assert pauses(each(range(10_000), str, 100)) > 100
     assert at_once(each(range(10_000), str, 100)) == [str(i) for i in range(10_000)]
-
-
-def test_what_is_counted_in_steps_is_counted():
-    keys = [i % 7 for i in range(100_000)]
-
-    assert pauses(counted(keys)) > 3
-    times = at_once(counted(keys))
-    assert {i: times.part(i).get(i) for i in range(8)} == {**{i: keys.count(i) for i in range(7)}, 7: None}
-
-
-@pytest.mark.parametrize("keys", [range(100_000), range(0, 25_600_000, 256), [f"n{i}" for i in range(100_000)]])
-def test_a_large_dictionary_is_one_of_small_ones(keys):
-    spread = SpreadDict()
-
-    assert [spread.add(key, -key if isinstance(key, int) else key) for key in keys] == [True] * len(keys)
-    assert not any(spread.add(key, None) for key in keys)
-
-    sizes = [len(part) for part in spread._parts.values()]
-    assert (sum(sizes), len(sizes)) == (100_000, 256)
-    assert max(sizes) < 1_000
 
 
 def test_names_come_in_order_and_once_however_many():

@@ -15,7 +15,7 @@ from kohort.broker.authorization import Guard
 from kohort.broker.request import Handler, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
@@ -107,15 +107,15 @@ class Cost:
             return message
         name, key_of = self.once
         pace = Pace()
-        seen: SpreadDict[Hashable, None] = SpreadDict()
+        seen: set[Hashable] = set()
         unique = []
         for item in getattr(message, name) or ():
             key = key_of(item)
-            if key is None or seen.add(key, None):
+            if key is None or key not in seen:
+                seen.add(key)
                 unique.append(item)
             if pace.is_due(NAME_US):
                 yield
-        yield from seen.let_go(pace)
         if len(unique) == len(getattr(message, name) or ()):
             return message
         made = copy(message)

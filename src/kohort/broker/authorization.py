@@ -16,7 +16,7 @@ from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 T = TypeVar("T")
@@ -107,22 +107,19 @@ class Checking:
         An item without a name counts as allowed: its handler reports that there is no such thing.
         """
         pace = Pace()
-        known: SpreadDict[str, bool] = SpreadDict()
+        known: dict[str, bool] = {}
         allowed: list[T] = []
         denied: list[T] = []
         for item in items:
             name = name_of(item)
             is_allowed = True
             if name is not None:
-                part = known.part(name)
-                found = part.get(name)
-                if found is None:
-                    found = part[name] = self.may(operation, resource_type, name)
-                is_allowed = found
+                if name not in known:
+                    known[name] = self.may(operation, resource_type, name)
+                is_allowed = known[name]
             (allowed if is_allowed else denied).append(item)
             if pace.is_due(CHECK_US):
                 yield
-        yield from known.let_go(pace)
         return allowed, denied
 
     def cluster_message(self, operation: Operation) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 INITIAL_EPOCH: Final = 0
@@ -225,20 +225,17 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
     """Return the partitions in order; of one that is named twice the last word counts."""
-    known: SpreadDict[tuple[TopicKey, int], SessionPartition] = SpreadDict()
-    wanted: list[SessionPartition] = []
+    wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
         for asked in topic.partitions:
-            made = _wanted(key, asked)
-            if known.add((key, asked.partition), made):
-                wanted.append(made)
+            if (known := wanted.get((key, asked.partition))) is None:
+                wanted[key, asked.partition] = _wanted(key, asked)
             else:
-                known.part((key, asked.partition))[key, asked.partition].update(asked)
+                known.update(asked)
             if pace.is_due(ASK_US):
                 yield
-    yield from known.let_go(pace)
-    return wanted
+    return list(wanted.values())
 
 
 def _wanted(key: TopicKey, asked: FetchPartition) -> SessionPartition:

@@ -11,6 +11,7 @@ succeeds, whatever its name is, as in Kafka.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from kohort.config.server_properties import COARSER, IGNORED
 from kohort.coordinator.journal_events import OptionsChanged
 from kohort.errors import ApiError, ConfigError, ErrorCode
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, Steps, counted
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.configs import ConfigResourceType
 
 SET: Final = 0
@@ -231,7 +232,7 @@ def authorized_resources(
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
     """Return the resources whose options the caller may see or change, and the others with why not; the topics and
     groups by their name, everything else by the cluster. What is named twice is refused for that."""
-    times = yield from counted((one.resource_type, one.resource_name) for one in resources)
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
     allowed: list[Any] = []
     refused: list[tuple[Any, ErrorCode]] = []
     of_cluster: bool | None = None
@@ -239,7 +240,7 @@ def authorized_resources(
     for one in resources:
         kind, name = one.resource_type, one.resource_name
         code = ErrorCode.NONE
-        if times.part((kind, name))[kind, name] > 1 and operation is Operation.ALTER_CONFIGS:
+        if times[kind, name] > 1 and operation is Operation.ALTER_CONFIGS:
             pass
         elif kind == ConfigResourceType.TOPIC:
             if not checking.may(operation, ResourceType.TOPIC, name):
@@ -257,5 +258,4 @@ def authorized_resources(
             refused.append((one, code))
         if pace.is_due(CHECK_US):
             yield
-    yield from times.let_go(pace)
     return allowed, refused

@@ -7,6 +7,7 @@ anything else is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation
-from kohort.steps import Pace, SpreadDict, Steps, counted, each, emptied
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -83,10 +84,10 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
 def _alter_all(
     state: BrokerState,
     resources: Sequence[Any],
-    alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse],
+    alter: Callable[[Any, Counter[tuple[int, str]]], AlterConfigsResourceResponse],
 ) -> Steps[list[AlterConfigsResourceResponse]]:
     """Carry out one after the other; each that is changed is a write of its own."""
-    times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     pace, kept = Pace(), state.cluster.broker_options.by_name
     responses = []
     for resource in resources:
@@ -94,7 +95,6 @@ def _alter_all(
         responses.append(response)
         if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
             yield
-    yield from times.let_go(pace)
     if state.cluster.broker_options.by_name is not kept:
         yield from take_effect(state)
     return responses
@@ -105,7 +105,7 @@ def _alter(
     request: Request,
     resource: Any,
     changes: list[Change],
-    times: SpreadDict[tuple[int, str], int],
+    times: Counter[tuple[int, str]],
     *,
     keep: bool,
 ) -> AlterConfigsResourceResponse:
@@ -114,7 +114,7 @@ def _alter(
     validate_only = request.message.validate_only
     refusal = None
     try:
-        if times.part((kind, name))[kind, name] > 1:
+        if times[kind, name] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
@@ -187,7 +187,6 @@ def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterCo
         resources = checking.request.message.resources
         allowed, denied = yield from authorized_resources(checking, Operation.ALTER_CONFIGS, resources)
         told = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
-        yield from emptied(denied, Pace(goes_on=True))
         return without(checking, allowed, Denials("resources", "responses", told), response)
 
     return guard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
@@ -12,7 +13,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps, counted, each
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,19 +29,20 @@ LOOK_US: Final = 1
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreatePartitionsRequest = request.message
-    times = yield from counted(asked.name for asked in message.topics)
+    times = Counter(asked.name for asked in message.topics)
     results = []
     total = 0
     pace = Pace()
-    seen: SpreadDict[str, None] = SpreadDict()
+    seen: set[str] = set()
     for asked in message.topics:
         if pace.is_due(CHECK_US):
             yield
-        if not seen.add(asked.name, None):
+        if asked.name in seen:
             continue
+        seen.add(asked.name)
         refusal = None
         try:
-            if times.part(asked.name)[asked.name] > 1:
+            if times[asked.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
             topic = _check(state, asked)
             total += asked.count - len(topic.partitions)
@@ -59,8 +61,6 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
                 error_message=refusal.message or None if refusal else None,
             )
         )
-    yield from seen.let_go(pace)
-    yield from times.let_go(pace)
     return CreatePartitionsResponse(results=results)
 
 
@@ -95,14 +95,13 @@ def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms:
 def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
     """ALTER on each topic; what is named twice is refused for that."""
     message: CreatePartitionsRequest = checking.request.message
-    times = yield from counted(topic.name for topic in message.topics)
+    times = Counter(topic.name for topic in message.topics)
     allowed, denied = yield from checking.authorized(
         Operation.ALTER,
         ResourceType.TOPIC,
         message.topics,
-        lambda topic: topic.name if times.part(topic.name)[topic.name] == 1 else None,
+        lambda topic: topic.name if times[topic.name] == 1 else None,
     )
-    yield from times.let_go(Pace())
     told = yield from each(
         denied, lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), LOOK_US
     )

@@ -5,6 +5,7 @@ A replica is a node that may lead; a topic has as many as there are nodes up, at
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import NewTopic, Topic
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps, counted, each
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -47,16 +48,17 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
         excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
         return CreateTopicsResponse(topics=refused)
-    times = yield from counted(asked.name for asked in message.topics)
+    times = Counter(asked.name for asked in message.topics)
     results: list[CreatableTopicResult] = []
-    seen: SpreadDict[str, None] = SpreadDict()
+    seen: set[str] = set()
     wanted: dict[int, _Wanted] = {}
     """By its place among the results."""
     pace = Pace()
     for asked in message.topics:
-        if seen.add(asked.name, None):
+        if asked.name not in seen:
+            seen.add(asked.name)
             try:
-                if times.part(asked.name)[asked.name] > 1:
+                if times[asked.name] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
                 want = _check(state, asked)
                 _count(state, request, want)
@@ -71,8 +73,6 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                     yield
         if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
-    yield from seen.let_go(pace)
-    yield from times.let_go(pace)
     made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
     for place, result in zip(wanted, made, strict=True):
         results[place] = result
@@ -193,14 +193,13 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
     refused: list[CreatableTopicResult] = []
     allowed = message.topics
     if not checking.may_on_cluster(Operation.CREATE, quietly=True):
-        times = yield from counted(topic.name for topic in message.topics)
+        times = Counter(topic.name for topic in message.topics)
         allowed, denied = yield from checking.authorized(
             Operation.CREATE,
             ResourceType.TOPIC,
             message.topics,
-            lambda topic: topic.name if times.part(topic.name)[topic.name] == 1 else None,
+            lambda topic: topic.name if times[topic.name] == 1 else None,
         )
-        yield from times.let_go(Pace())
         refused = yield from each(denied, lambda topic: _not_created(topic.name), LOOK_US)
 
     if not allowed:

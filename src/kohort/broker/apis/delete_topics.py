@@ -16,7 +16,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, Steps, each, emptied
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -113,23 +113,14 @@ def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
         Operation.DELETE, ResourceType.TOPIC, seen, lambda topic: _existing_name(checking, topic)
     )
     if not hidden and not kept:
-        yield from _forget(asked if by_name else [], seen, allowed)
         return PASSED
     unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), LOOK_US)
     named = yield from each(kept, lambda topic: _named(checking, topic), LOOK_US)
     told = [*unnamed, *named]
     if by_name:
         names = yield from each(allowed, lambda topic: topic.name, NAME_US)
-        yield from _forget(asked, seen, hidden, allowed, kept)
         return without(checking, names, Denials("topic_names", "responses", told), DeleteTopicsResponse)
     return without(checking, allowed, Denials("topics", "responses", told), DeleteTopicsResponse)
-
-
-def _forget(made: list[DeleteTopicState], *others: list[DeleteTopicState]) -> Steps[None]:
-    """Free in steps what was made for names: a million at once would hold up everybody."""
-    for other in others if made else ():
-        other.clear()
-    yield from emptied(made, Pace())
 
 
 def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:

@@ -32,7 +32,7 @@ from kohort.config.options import options_of
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.security.acls import Operation
-from kohort.steps import Pace, SpreadDict, Steps, counted, each, emptied
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
@@ -43,7 +43,7 @@ from kohort.wire.messages.configs import (
     DescribeConfigsSynonym,
 )
 
-Keys = SpreadDict[str, int]
+Keys = frozenset[str]
 """Option names of one resource of the request."""
 RESOURCE_US: Final = 300
 LOADS: Final = "kohort.node.group.loads"
@@ -69,12 +69,8 @@ def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     results = []
     for resource in message.resources:
-        keys: Keys | None = None
-        if resource.configuration_keys:
-            keys = yield from counted(resource.configuration_keys)
+        keys = frozenset(resource.configuration_keys) if resource.configuration_keys else None
         results.append(_describe(state, message, resource, keys, request.now_ms))
-        if keys is not None:
-            yield from keys.let_go(pace)
         if pace.is_due(RESOURCE_US):
             yield
     return DescribeConfigsResponse(results=results)
@@ -99,7 +95,7 @@ def _describe(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-    chosen = settings if keys is None else [setting for setting in settings if keys.has(setting.name)]
+    chosen = settings if keys is None else [setting for setting in settings if setting.name in keys]
     return DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
@@ -131,7 +127,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
 
 def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
     """Return what this broker knows of itself, where it is asked for by name."""
-    return node_facts(state.counters, now_ms) if keys is not None and any(map(keys.has, FACTS)) else ()
+    return node_facts(state.counters, now_ms) if keys is not None and not keys.isdisjoint(FACTS) else ()
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
@@ -187,7 +183,6 @@ def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
     message: DescribeConfigsRequest = checking.request.message
     allowed, denied = yield from authorized_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
     told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
-    yield from emptied(denied, Pace(goes_on=True))
     return without(checking, allowed, Denials("resources", "results", told), DescribeConfigsResponse)
 
 

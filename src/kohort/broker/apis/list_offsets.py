@@ -5,6 +5,7 @@ Nothing is tiered here: the earliest local offset is the log start, and there is
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
@@ -15,7 +16,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.security.acls import Operation
-from kohort.steps import Pace, counted
+from kohort.steps import Pace
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -44,11 +45,11 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
     topics = []
     pace = Pace()
     for asked in message.topics:
-        counts = yield from counted(partition.partition_index for partition in asked.partitions)
+        counts = Counter(partition.partition_index for partition in asked.partitions)
         partitions = []
         for partition in asked.partitions:
             try:
-                if counts.part(partition.partition_index)[partition.partition_index] > 1:
+                if counts[partition.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 partitions.append(_find(state, request, asked.name, partition))
             except KohortError as error:
@@ -61,7 +62,6 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
                 yield
         if pace.is_due(TOPIC_US):
             yield
-        yield from counts.let_go(pace)
         topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 

@@ -18,7 +18,7 @@ from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
 from kohort.security.acls import Operation
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.log_dirs import (
     AlteredLogDirPartition,
     AlteredLogDirTopic,
@@ -40,11 +40,11 @@ MOVE_US: Final = 4
 def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeLogDirsRequest = request.message
     pace = Pace()
-    wanted: SpreadDict[tuple[str, int], None] | None = None if message.topics is None else SpreadDict()
+    wanted: set[tuple[str, int]] | None = None if message.topics is None else set()
     for asked in message.topics or ():
         for index in asked.partitions:
             assert wanted is not None
-            wanted.add((asked.topic, index), None)
+            wanted.add((asked.topic, index))
             if pace.is_due(LOOK_US):
                 yield
     try:
@@ -60,38 +60,32 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     return DescribeLogDirsResponse(results=[result])
 
 
-def _topics(
-    state: BrokerState, wanted: SpreadDict[tuple[str, int], None] | None, pace: Pace
-) -> Steps[list[DescribeLogDirsTopic]]:
+def _topics(state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace) -> Steps[list[DescribeLogDirsTopic]]:
     """Return the logs that are kept here, of all topics or of those that are wanted; others are passed over in
     silence."""
     topics = []
     for topic in list(state.topics):
         partitions = []
         for index, placed in enumerate(state.cluster.placements(topic)):
-            if state.node.node_id in placed.replicas and (wanted is None or wanted.has((topic.name, index))):
+            if state.node.node_id in placed.replicas and (wanted is None or (topic.name, index) in wanted):
                 size = topic.partitions[index].size_bytes
                 partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
             if pace.is_due(MEASURE_US):
                 yield
         if partitions:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
-    if wanted is not None:
-        yield from wanted.let_go(pace)
     return topics
 
 
 def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AlterReplicaLogDirsRequest = request.message
-    known: SpreadDict[str, AlteredLogDirTopic] = SpreadDict()
-    results: list[AlteredLogDirTopic] = []
+    results: dict[str, AlteredLogDirTopic] = {}
     pace = Pace()
     for wanted in message.dirs:
         for topic in wanted.topics:
-            made = AlteredLogDirTopic(topic_name=topic.name)
-            if known.add(topic.name, made):
-                results.append(made)
-            partitions = known.part(topic.name)[topic.name].partitions
+            if topic.name not in results:
+                results[topic.name] = AlteredLogDirTopic(topic_name=topic.name)
+            partitions = results[topic.name].partitions
             for index in topic.partitions:
                 code = _move(state, wanted.path, topic.name, index)
                 partitions.append(AlteredLogDirPartition(partition_index=index, error_code=code))
@@ -99,8 +93,7 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
                     yield
             if pace.is_due(MOVE_US):
                 yield
-    yield from known.let_go(pace)
-    return AlterReplicaLogDirsResponse(results=results)
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:

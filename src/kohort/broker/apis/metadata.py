@@ -21,7 +21,7 @@ from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import NOT_ASKED, Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps, emptied
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -80,14 +80,15 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 
 def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
     """Return what is asked for, without repeats."""
-    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
+    seen: set[bytes | str | None] = set()
     once = []
     for asked in message.topics or ():
-        if seen.add(asked.topic_id if asked.topic_id != NO_UUID else asked.name, None):
+        key = asked.topic_id if asked.topic_id != NO_UUID else asked.name
+        if key not in seen:
+            seen.add(key)
             once.append(asked)
         if pace.is_due(LOOK_US):
             yield
-    yield from seen.let_go(pace)
     return once
 
 
@@ -226,7 +227,6 @@ def guard_metadata(checking: Checking) -> Steps[Guarded]:
     checking.keep(topics=allowed)
     checking.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)  # in 0 nothing left means all
     refused = yield from _not_described(checking, denied)
-    yield from emptied(denied, Pace(goes_on=True))
     return Guarded(amend=Denials("topics", "topics", refused).add)
 
 
@@ -255,14 +255,15 @@ def _creatable(
 def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
     """Return what is said of topics that may not be described, of each once."""
     pace = Pace(goes_on=True)
-    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
+    seen: set[bytes | str | None] = set()
     told = []
     for topic in topics:
-        if seen.add(topic.topic_id if topic.topic_id != NO_UUID else topic.name, None):
+        key = topic.topic_id if topic.topic_id != NO_UUID else topic.name
+        if key not in seen:
+            seen.add(key)
             told.append(_hidden(checking, topic))
         if pace.is_due(HIDE_US):
             yield
-    yield from seen.let_go(pace)
     return told
 
 

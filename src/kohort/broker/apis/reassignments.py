@@ -18,7 +18,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -100,10 +100,10 @@ def _wanted(
 def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListPartitionReassignmentsRequest = request.message
     pace = Pace()
-    asked: SpreadDict[str, frozenset[int]] | None = None if message.topics is None else SpreadDict()
+    asked: dict[str, frozenset[int]] | None = None if message.topics is None else {}
     for wanted in message.topics or ():
         assert asked is not None
-        asked.part(wanted.name)[wanted.name] = frozenset(wanted.partition_indexes)
+        asked[wanted.name] = frozenset(wanted.partition_indexes)
         if pace.is_due(LOOK_US * (1 + len(wanted.partition_indexes))):
             yield
     topics = []
@@ -118,12 +118,10 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
                 removing_replicas=placed.removing,
             )
             for index, placed in enumerate(state.cluster.placements(topic))
-            if placed.is_pending and (asked is None or index in asked.part(topic.name).get(topic.name, ()))
+            if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
         ]
         if pending:
             topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))
-    if asked is not None:
-        yield from asked.let_go(pace)
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from itertools import chain
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from kohort.security.sasl.scram import (
     ScramCredential,
     credential_of,
 )
-from kohort.steps import Pace, SpreadDict, Steps, counted
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -42,7 +42,7 @@ USERS_MOST: Final = 100_000
 SALT_MOST: Final = 1_024
 Named = UserName | ScramCredentialDeletion | ScramCredentialUpsertion
 USER_US: Final = 3
-NAME_US: Final = 0.6
+COUNT_US: Final = 0.3
 
 
 def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -54,29 +54,15 @@ def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         known.setdefault(user, []).append(kept)
         if pace.is_due(USER_US):
             yield
-    times = yield from counted(u.name for u in message.users or ())
+    times = Counter(user.name for user in message.users or ())
+    if pace.is_due(COUNT_US * len(times)):
+        yield
     results = []
-    for user in (yield from _distinct(message.users, pace)) if message.users else list(known):
-        results.append(_described(user, times.part(user).get(user, 1), known.get(user)))
+    for user in times or list(known):
+        results.append(_described(user, times[user], known.get(user)))
         if pace.is_due(USER_US):
             yield
-    yield from times.let_go(pace)
     return DescribeUserScramCredentialsResponse(results=results)
-
-
-def _distinct(
-    named: Iterable[UserName | ScramCredentialDeletion | ScramCredentialUpsertion], pace: Pace
-) -> Steps[list[str]]:
-    """Return the names of users, each once, in the order of the request."""
-    seen: SpreadDict[str, None] = SpreadDict()
-    names = []
-    for one in named:
-        if seen.add(one.name, None):
-            names.append(one.name)
-        if pace.is_due(NAME_US):
-            yield
-    yield from seen.let_go(pace)
-    return names
 
 
 def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
@@ -100,15 +86,17 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AlterUserScramCredentialsRequest = request.message
     pace = Pace()
     named: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*message.deletions, *message.upsertions]
-    times = yield from counted(one.name for one in named)
-    users, refused = state.logins.users, SpreadDict[str, ApiError]()
+    times = Counter(one.name for one in named)
+    if pace.is_due(COUNT_US * len(times)):
+        yield
+    users, refused = state.logins.users, dict[str, ApiError]()
     deleted: list[UserAndMechanism] = []
     upserted: dict[UserAndMechanism, ScramCredential] = {}
     for one in named:
         try:
-            key, credential = _checked(users, one, times.part(one.name)[one.name])
+            key, credential = _checked(users, one, times[one.name])
         except ApiError as error:
-            refused.add(one.name, ApiError(error.code, error.message))  # without the frames of its traceback
+            refused.setdefault(one.name, ApiError(error.code, error.message))  # without the frames of its traceback
         else:
             if credential is None:
                 deleted.append(key)
@@ -125,12 +113,10 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         except ApiError as error:
             problem = ApiError(error.code, error.message)
     results = []
-    for user in (yield from _distinct(named, pace)):
-        results.append(_result(user, problem or refused.part(user).get(user)))
+    for user in times:
+        results.append(_result(user, problem or refused.get(user)))
         if pace.is_due(USER_US):
             yield
-    yield from times.let_go(pace)
-    yield from refused.let_go(pace)
     return AlterUserScramCredentialsResponse(results=results)
 
 
@@ -179,15 +165,10 @@ def _result(user: str, error: ApiError | None) -> AlterUserScramCredentialsResul
 
 
 def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Steps[Message]:
-    pace = Pace()
-    seen: SpreadDict[str, None] = SpreadDict()
-    refused = []
-    for one in chain[Any](message.deletions, message.upsertions):
-        if seen.add(one.name, None):
-            refused.append(AlterUserScramCredentialsResult(user=one.name, error_code=code, error_message=words))
-        if pace.is_due(REFUSE_US):
-            yield
-    yield from seen.let_go(pace)
+    names = dict.fromkeys(one.name for one in chain[Any](message.deletions, message.upsertions))
+    refused = yield from each(
+        names, lambda name: AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words), REFUSE_US
+    )
     return AlterUserScramCredentialsResponse(results=refused)
 
 

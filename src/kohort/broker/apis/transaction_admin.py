@@ -27,7 +27,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.pattern import Pattern
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps, each
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.transactions import (
     DescribedTransaction,
     DescribeTransactionsRequest,
@@ -45,7 +45,6 @@ from kohort.wire.messages.transactions import (
 from kohort.wire.record_batch import Marker
 from kohort.wire.schema import Message
 
-FILTER_US: Final = 0.6
 LIST_US: Final = 6
 PARTITIONS_IN_A_UNIT: Final = 25
 
@@ -83,7 +82,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
     led = range(len(topic.partitions)) if topic is not None else ()
     here = frozenset(p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id)
     pace = Pace()
-    filters, unknown = yield from _filters(message, pace)
+    filters, unknown = _filters(message)
     found = []
     for known in (yield from transactions.of_partitions(here)):
         if filters.let_through(known, request.now_ms) and (
@@ -98,7 +97,6 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
             )
         if pace.is_due(LIST_US):
             yield
-    yield from filters.producers.let_go(pace)
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
@@ -107,33 +105,23 @@ class _Filters:
     """What is asked of a transaction that is listed. What is not named lets all through."""
 
     states: frozenset[str] | None
-    producers: SpreadDict[int, None]
-    any_producer: bool
+    producers: frozenset[int] | None
     duration_ms: int
 
     def let_through(self, known: Transaction, now_ms: int) -> bool:
-        if not self.any_producer and not self.producers.has(known.producer_id):
+        if self.producers is not None and known.producer_id not in self.producers:
             return False
         if self.states is not None and known.state.value not in self.states:
             return False
         return self.duration_ms < 0 or now_ms - known.started_ms > self.duration_ms
 
 
-def _filters(message: ListTransactionsRequest, pace: Pace) -> Steps[tuple[_Filters, list[str]]]:
-    """Return the filters, and the names of states that are none."""
-    states: set[str] = set()
-    unknown: list[str] = []
-    for name in message.state_filters:
-        states.add(name) if name in NAMES else unknown.append(name)
-        if pace.is_due(FILTER_US):
-            yield
-    producers: SpreadDict[int, None] = SpreadDict()
-    for producer_id in message.producer_id_filters:
-        producers.add(producer_id, None)
-        if pace.is_due(FILTER_US):
-            yield
-    wanted = frozenset(states) if message.state_filters else None
-    return _Filters(wanted, producers, not message.producer_id_filters, message.duration_filter), unknown
+def _filters(message: ListTransactionsRequest) -> tuple[_Filters, list[str]]:
+    """Return the filters, and the names that are no states."""
+    states = frozenset(message.state_filters) if message.state_filters else None
+    producers = frozenset(message.producer_id_filters) if message.producer_id_filters else None
+    unknown = [name for name in message.state_filters if name not in NAMES]
+    return _Filters(states, producers, message.duration_filter), unknown
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:

@@ -33,7 +33,7 @@ from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, SpreadDict, Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -99,8 +99,7 @@ def _add_partitions(
     The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
     To ask whether a partition is part of one changes nothing.
     """
-    codes: SpreadDict[TopicPartition, ErrorCode] = SpreadDict()
-    places: list[TopicPartition] = []
+    codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
     for topic in asked.topics:
         is_denied = _is_denied(state, request, topic.name, verify_only=asked.verify_only)
@@ -112,30 +111,27 @@ def _add_partitions(
             elif state.topics.log(*place) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             is_refused = is_refused or code is not ErrorCode.NONE
-            if codes.add(place, code):
-                places.append(place)
+            codes.setdefault(place, code)
             if pace.is_due(LOOK_US):
                 yield
     if is_refused:
         others = ErrorCode.OPERATION_NOT_ATTEMPTED
-        told = yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace)
-        yield from _let_go(places, codes, pace)
-        return told
+        return (yield from _by_topic(asked.topics, lambda place: codes[place] or others, pace))
     producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     refusal = ErrorCode.NONE
     try:
         check_coordinator(state, asked.transactional_id, request.now_ms)
         if asked.verify_only:
-            for place in places:
-                codes.part(place)[place] = _verified(state, asked.transactional_id, producer, place)
+            for place in codes:
+                codes[place] = _verified(state, asked.transactional_id, producer, place)
                 if pace.is_due(LOOK_US):
                     yield
         else:
             transactions = state.cluster.transactions
-            transactions.add(asked.transactional_id, producer, places, OLD_CLIENT, request.now_ms)
+            transactions.add(asked.transactional_id, producer, list(codes), OLD_CLIENT, request.now_ms)
     except KohortError as error:
         refusal = _code(error, request.version)
-    return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
+    return (yield from _by_topic(asked.topics, lambda place: refusal or codes[place], pace))
 
 
 def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
@@ -155,11 +151,6 @@ def _verified(
     except ApiError as error:
         return error.code
     return ErrorCode.NONE
-
-
-def _let_go(places: list[TopicPartition], codes: SpreadDict[TopicPartition, ErrorCode], pace: Pace) -> Steps[None]:
-    places.clear()  # they live on as keys
-    yield from codes.let_go(pace)
 
 
 def _by_topic(

@@ -202,17 +202,6 @@ class TestWorkInSteps:
         assert answer.groups == []
         assert 100 <= ticks < 200
 
-    def test_others_are_served_between_the_option_names_of_a_resource(self, stage):
-        stage.connect().create("t")
-        keys = ["retention.ms", *(f"unknown{n}" for n in range(100))]
-        resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=keys)
-
-        with shortest_steps():
-            answer, ticks = ask(stage, DescribeConfigsRequest(resources=[resource]), 4)
-
-        assert [option.name for option in answer.results[0].configs] == ["retention.ms"]
-        assert ticks >= 100
-
     @pytest.mark.parametrize(
         "message",
         [
