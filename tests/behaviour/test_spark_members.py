@@ -22,7 +22,7 @@ from click.testing import CliRunner
 import kohort
 from kohort.aio.admin import Admin
 from kohort.aio.producing.producer import Producer
-from kohort.cli.group.why import why
+from kohort.cli.group.events import why
 from support.processes.member_process import eventually
 
 pytest.importorskip("pyarrow")

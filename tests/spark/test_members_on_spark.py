@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kohort import Broker
-from kohort.cli.group.why import why
+from kohort.cli.group.events import why
 from kohort.cli.groups.journal import read_journal
 from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.coordinator.journal import JournalEntry, RequestFenced

@@ -35,32 +35,24 @@ class Way:
     plan: FilePlan = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Committed offsets of a group, and the partitions to move."""
-
-    group_id: str
-    committed: Offsets
-    partitions: Sequence[TopicPartition]
-
-
-def offsets_for(admin: Admin, way: Way, where: Where) -> dict[TopicPartition, int]:
+def offsets_for(
+    admin: Admin, way: Way, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Return the new offsets, sorted. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
-        return within(admin, way.plan.get(where.group_id) or way.plan.get("", {}))
-    partitions = where.partitions
+        return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
         return existing(partitions, ends_of(admin, partitions, way.name.removeprefix("to-")))
     if way.name == "to-offset":
         return within(admin, dict.fromkeys(partitions, way.value))
     if way.name == "to-current":
         ends = existing(partitions, ends_of(admin, partitions, "latest"))
-        return {tp: where.committed.get(tp, ends[tp]) for tp in ends}
+        return {tp: committed.get(tp, ends[tp]) for tp in ends}
     if way.name == "shift-by":
         for tp in partitions:
-            if tp not in where.committed:
-                raise RefusedByState(f"{tp} cannot be shifted: group {where.group_id!r} has committed nothing for it")
-        shifted = {tp: min(max(where.committed[tp] + way.value, 0), INT64_MAX) for tp in partitions}
+            if tp not in committed:
+                raise RefusedByState(f"{tp} cannot be shifted: group {group_id!r} has committed nothing for it")
+        shifted = {tp: min(max(committed[tp] + way.value, 0), INT64_MAX) for tp in partitions}
         return within(admin, shifted)
     return first_after(admin, partitions, way.value)
 
@@ -204,7 +196,7 @@ def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execut
         gone = sorted(set(committed) - set(partitions))
         if not partitions and way.name != "from-file":
             raise NothingThere(f"group {group_id!r} has committed nothing: name a --topic")
-    after = offsets_for(admin, way, Where(group_id, committed, partitions))
+    after = offsets_for(admin, way, group_id, committed, partitions)
     if not after:
         raise NothingThere(f"the file says nothing of group {group_id!r}")
     failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}

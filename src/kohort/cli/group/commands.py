@@ -9,12 +9,11 @@ import click
 from kohort.cli.group.changes import clone, delete_offsets, remove_member, reset_offsets
 from kohort.cli.group.chosen import chosen_groups, raise_last, several_groups
 from kohort.cli.group.describe import describe_group
-from kohort.cli.group.events import events, fenced
+from kohort.cli.group.events import events, fenced, why
 from kohort.cli.group.peek import peek
 from kohort.cli.group.timeline import timeline
 from kohort.cli.group.wait import wait
 from kohort.cli.group.what_if import what_if
-from kohort.cli.group.why import why
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.options import ADMIN_MS, confirm, yes_option
 from kohort.cli.terminal.output import output_of, report_lines

@@ -33,17 +33,9 @@ READ_S: Final = 2.0
 """A command that lists groups waits no longer for what is but a column of it."""
 
 
-@dataclass(slots=True)
-class RecentRebalances:
-    by_group: dict[str, list[RebalanceFinding]] = field(default_factory=dict)
-
-    def of(self, group: str) -> list[RebalanceFinding]:
-        return self.by_group.get(group, [])
-
-
 def recent_rebalances(
     cluster: ClusterAccess, admin: Admin, groups: Sequence[str], store: Path | None = None
-) -> RecentRebalances | None:
+) -> dict[str, list[RebalanceFinding]] | None:
     """Return the rebalances of these groups in the last hour; None without a journal that is readable, current and
     read in time. Entries from further back are read, since a rebalance is explained by what preceded it."""
     from kohort.insight.findings.rebalances import find_rebalances
@@ -64,10 +56,10 @@ def recent_rebalances(
     except KohortError as error:
         tell(f"the journal of rebalances cannot be read: {error}")
         return None
-    found = RecentRebalances()
+    found: dict[str, list[RebalanceFinding]] = {}
     for this in find_rebalances(entries):
         if this.opened_at_ms >= since_ms:
-            found.by_group.setdefault(this.group, []).append(this)
+            found.setdefault(this.group, []).append(this)
     return found
 
 
@@ -95,7 +87,7 @@ class GroupsSeen:
     """Findings of groups, and what could not be sampled."""
 
     groups: list[GroupFinding]
-    rebalances: RecentRebalances | None
+    rebalances: dict[str, list[RebalanceFinding]] | None
     errors: dict[str, KohortError] = field(default_factory=dict)
     """Of groups that could not be described, and of brokers that did not tell theirs."""
     unseen: list[str] = field(default_factory=list)
@@ -106,7 +98,7 @@ class GroupsSeen:
     times_left_out: bool = False
 
     def rebalances_of(self, group: str) -> list[RebalanceFinding] | None:
-        return None if self.rebalances is None else self.rebalances.of(group)
+        return None if self.rebalances is None else self.rebalances.get(group, [])
 
 
 def look_options(command: F) -> F:

@@ -1,19 +1,181 @@
-"""``kohort pipeline``: make a pipeline file, check it, test it, run it on Spark, look after it."""
+"""``kohort pipeline``: ``init``, ``validate``, ``status``, ``compact`` and ``reset``; the others are beside it."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
 
 from kohort.cli.pipeline.replay import replay
 from kohort.cli.pipeline.run import dry_run, run, test
-from kohort.cli.pipeline.state import compact, reset, status
+from kohort.cli.terminal.options import confirm, yes_option
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import KohortError
-from kohort.results.pipelines import PipelineValid
+from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, PipelineValid, RunningPipeline
+from kohort.verbs.pipelines import batches_of
+from kohort.verbs.refusals import RefusedByState
+
+if TYPE_CHECKING:
+    from kohort.spark.pipeline.definition import Pipeline, Summary
+    from kohort.spark.pipeline.sinks.folder_claim import OwnRows
+    from kohort.spark.pipeline.sources import SourceLag
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(short_help="Show lag by partition, the last micro-batches, and the last run's ledger.")
+@click.argument("file", type=_FILE)
+@output_of(PipelineStands)
+def status(file: Path, output: str) -> None:
+    """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
+    from kohort.spark.pipeline.ledger import last_run
+    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running.process import current_run
+    from kohort.spark.pipeline.sources import source_lag
+
+    found = load_pipeline(file)
+    batches, last, now = batches_of(found), last_run(found), current_run(found)
+    sources: list[SourceLag] = []
+    problem = ""
+    try:
+        sources = [source_lag(source) for source in found.sources]
+    except KohortError as error:
+        problem = str(error)
+    if output != "table":
+        told = PipelineStands(
+            name=found.name,
+            sources=msgspec.convert([source.as_json() for source in sources], list[PipelineSource]),
+            last_run=last,
+            running=RunningPipeline(host=now.host, pid=now.pid, since_ms=now.since_ms) if now else None,
+            batches=msgspec.convert(batches, list[PipelineBatch]),
+            problem=problem or None,
+        )
+        print_result(told, output)
+        return
+    click.echo(f"pipeline {found.name}, checkpoint {found.state}")
+    if problem:
+        click.echo(f"  brokers: {problem}")
+    for source in sources:
+        click.echo(f"  source {source.name}: {source.sentence()}")
+        for tp, p in sorted(source.partitions.items()):
+            at = "nothing committed" if p.committed is None else f"at {p.committed:,}"
+            click.echo(f"    {tp}: {at} of {p.latest:,}, lag {p.lag:,}")
+    if now:
+        since = datetime.fromtimestamp(now.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        click.echo(f"  running since {since}, process {now.pid} on {now.host}")
+    for line in _batch_lines(batches, last, runs=now is not None, stateful=found.stateful):
+        click.echo(line)
+
+
+def _batch_lines(
+    batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool, stateful: bool
+) -> list[str]:
+    if not batches:
+        return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
+    lines = [
+        f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
+        + (f", {b['late']:,} late" if b["late"] else "")
+        + (f", {sum(b['sinks'].values()):,} rows out" if stateful else "")
+        for b in batches
+    ]
+    if last is not None:
+        ledger, seconds = last["ledger"], last["seconds"]
+        rate = ledger["rows_in"] / seconds if seconds else 0
+        sinks = ", ".join(f"{name} {rows:,}" for name, rows in ledger["sinks"].items())
+        lines.append(
+            f"  last run: {ledger['rows_in']:,} rows in{_again(ledger)}, {sinks} out, {seconds:.1f} s, "
+            f"{rate:,.0f} rows/s, {'balanced' if last['balanced'] else 'NOT balanced'}"
+        )
+    return lines
+
+
+def _again(counts: dict[str, Any]) -> str:
+    rows = counts.get("redelivered", 0)  # not in what earlier versions wrote
+    return f", re-delivered {rows:,}" if rows else ""
+
+
+@click.command(short_help="Forget the checkpoint, so that the next run begins anew.")
+@click.argument("file", type=_FILE)
+@click.option("--outputs", is_flag=True, help="Remove the rows of its Parquet sinks and its summaries too.")
+@yes_option
+def reset(file: Path, outputs: bool, yes: bool) -> None:
+    """Remove the checkpoint and the ledger of the pipeline of FILE. The next run begins where start: says.
+
+    The group's offsets stay: with start: group the next run continues there, and kohort group reset-offsets moves them.
+    A Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
+    pipelines in the same folder stay.
+    """
+    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running.process import current_run
+
+    found = load_pipeline(file)
+    now = current_run(found)
+    if now:
+        raise RefusedByState(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
+    rows = _written(found) if outputs else []
+    state = [found.state] if found.state.exists() else []
+    if not state and not rows:
+        click.echo(f"pipeline {found.name} has no checkpoint at {found.state}", err=True)
+        return
+    what = [*map(str, state), *(f"the rows in {own.folder.path}" for own in rows)]
+    confirm(f"Remove {', '.join(what)}?", yes=yes)
+    for own in rows:
+        own.remove()
+        click.echo(f"removed the rows in {own.folder.path}", err=True)
+    for path in state:
+        shutil.rmtree(path, ignore_errors=True)
+        click.echo(f"removed {path}", err=True)
+    for source in found.streams:
+        if source.start == "group":
+            click.echo(f"source {source.name} begins where group {source.group} stands", err=True)
+
+
+def _written(pipeline: Pipeline) -> list[OwnRows]:
+    from kohort.spark.pipeline.sinks.folder_claim import own_rows
+    from kohort.spark.pipeline.sinks.parquet import ParquetSink
+
+    outputs: list[ParquetSink | Summary] = [s for s in pipeline.sinks if isinstance(s, ParquetSink)]
+    outputs += pipeline.summaries
+    found = [own_rows(pipeline, output) for output in outputs]
+    for left in filter(None, (rows.left for rows in found)):
+        click.echo(f"left alone: {left}", err=True)
+    return [rows for rows in found if rows.files or rows.folders]
+
+
+@click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")
+@click.argument("file", type=_FILE)
+@click.option("--size", default="128m", show_default=True, help="About how large merged files become.")
+def compact(file: Path, size: str) -> None:
+    """Merge small files of the Parquet sinks of FILE into large ones, in each folder of partition_by. The pipeline may
+    run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
+    merged file takes the place of small ones may see rows twice, or miss a file."""
+    from kohort.spark.options.table import size_bytes
+    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
+    from kohort.spark.pipeline.sinks.folder_claim import claim_sink
+    from kohort.spark.pipeline.sinks.parquet import ParquetSink
+    from kohort.spark.pipeline.sinks.parquet_folder import committed_upto
+
+    large = size_bytes("--size", size)
+    found = load_pipeline(file)
+    sinks = [sink for sink in found.sinks if isinstance(sink, ParquetSink)]
+    if not sinks:
+        raise KohortError(f"pipeline {found.name} has no Parquet sink")
+    if not found.state.exists():
+        raise KohortError(f"pipeline {found.name} has no checkpoint at {found.state}: it has not run yet")
+    claim_checkpoint(found)
+    upto = committed_upto(found)
+    for sink in sinks:
+        did = claim_sink(found, sink).compact(upto, large=large)
+        if did is None:
+            raise RefusedByState(f"sink {sink.name}: {sink.path} is being compacted by another process")
+        click.echo(f"sink {sink.name}: {did.files:,} files merged into {did.into:,}", err=True)
+
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -53,7 +215,7 @@ def init(file: Path, topic: str) -> None:
 
 
 @pipeline.command(short_help="Check a pipeline file without touching a broker or Spark.")
-@click.argument("file", type=FILE)
+@click.argument("file", type=_FILE)
 @output_of(PipelineValid)
 def validate(file: Path, output: str) -> None:
     """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
