@@ -105,7 +105,6 @@ def assemble(
 
 
 def _offered(config: BrokerConfig) -> dict[int, Api]:
-    """Returns the APIs that clients are told of: those of consumer groups unless these are switched off."""
     is_on = "consumer" in config.group_coordinator_rebalance_protocols
     return {key: api for key, api in SERVED.items() if is_on or key not in OF_CONSUMER_GROUPS}
 

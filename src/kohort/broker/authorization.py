@@ -96,11 +96,7 @@ class Checking:
         return self.operations_of(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def authorized(
-        self,
-        operation: Operation,
-        resource_type: ResourceType,
-        items: Iterable[T],
-        name_of: Callable[[T], str | None],
+        self, operation: Operation, resource_type: ResourceType, items: Iterable[T], name_of: Callable[[T], str | None]
     ) -> Steps[tuple[list[T], list[T]]]:
         """Return the items on whose resource the caller may do ``operation``, and the others.
 

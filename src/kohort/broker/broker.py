@@ -216,7 +216,6 @@ class Broker:
             out.append(Pause(number))
 
     def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[Output]) -> None:
-        """Take note of who showed which certificate."""
         connection = self._connections.get(number)
         if connection is None:
             return
@@ -246,7 +245,6 @@ class Broker:
             self._ready.append(connection)
 
     def _free_memory(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
-        """Read on others that wait for the memory of a large request that is whole or will never be."""
         for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
             connection.awaits_memory = False
@@ -266,7 +264,6 @@ class Broker:
         self._go_on(connection, now_ms, out)
 
     def _go_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Send more to a connection that has read, or was held up, and serve it."""
         if connection.closed:
             return
         try:
@@ -296,7 +293,6 @@ class Broker:
             self._hang_up(connection, why, now_ms, out)
 
     def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[Output]) -> None:
-        """Go on with connections that were held up: with their logins, with their requests, or with their ends."""
         for connection in held_up:
             if connection.refused is not None:
                 self._hang_up(connection, connection.refused, now_ms, out)
@@ -309,7 +305,6 @@ class Broker:
     # ------------------------------------------------------------ what follows
 
     def _follow_up(self, now_ms: int, out: list[Output]) -> None:
-        """Serve and answer until nothing more follows from the event."""
         state = self._state
         purgatory, flushes = state.purgatory, state.flushes
         purgatory.wake_due(now_ms)
@@ -334,7 +329,6 @@ class Broker:
                 break
 
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Serve the frames of one connection until one of them has to wait."""
         while connection.can_serve:
             if self._sender.must_wait(connection):
                 return
@@ -358,13 +352,11 @@ class Broker:
         _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
-        """Have a frame of a login judged; whether the next frame may be looked at."""
         assert connection.login is not None
         self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
         return not (connection.closed or connection.is_behind)
 
     def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[Output]) -> None:
-        """Do what follows from a step of a login."""
         if step.principal is not None:
             self._counters.logins += 1
             connection.caller = connection.caller._replace(principal=step.principal)
@@ -379,7 +371,6 @@ class Broker:
     def _take(
         self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[Output]
     ) -> None:
-        """Send what a handler answered, or remember that it will answer."""
         connection.in_flight = None
         if isinstance(answer, Message):
             self._send(connection, reply_to, answer, now_ms, out)
@@ -395,7 +386,7 @@ class Broker:
                 self._throttling.settle(reply_to, answer, now_ms)
 
     def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
-        """Serve a fetch that has waited long enough."""
+        """Answer a fetch whose wait is over."""
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
             return  # it was ended meanwhile
@@ -407,7 +398,6 @@ class Broker:
             self._end_wait(connection, now_ms, out)
 
     def _work_on(self, now_ms: int, out: list[Output]) -> None:
-        """Take a step of the long request whose turn it is."""
         found = self.long_work.step(now_ms)
         self._end_who_reads_nothing(now_ms, out)  # an answer may have grown
         if found is None:
@@ -426,7 +416,6 @@ class Broker:
             self._end_wait(connection, now_ms, out)
 
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
-        """Send the answer to a request that waited; its connection goes on with what came meanwhile."""
         connection = self._connections.get(reply_to.connection)
         if connection is None:
             return  # the peer is gone; the decision stands
@@ -446,7 +435,7 @@ class Broker:
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
     ) -> None:
-        """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
+        """Send an answer. The connection ends if the answer has a text that its version cannot hold."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
         self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, message)
@@ -467,7 +456,7 @@ class Broker:
                 self._end_who_reads_nothing(now_ms, out)
 
     def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
-        """End the connections that have read nothing for the longest, where too much waits to be read."""
+        """End the connections with the oldest unread answers, while too much is unread."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
             self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
@@ -494,7 +483,6 @@ class Broker:
         _forget_connection(self._state, number, now_ms)
 
     def _write_journal(self, now_ms: int, *, last: bool = False) -> bool:
-        """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""
         entries = self._state.coordinator.take_journal()
         if entries or last:
             self._counters.journal_written(entries)
@@ -528,7 +516,6 @@ def _follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
 
 
 def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) -> None:
-    """Let go of what is kept for a connection: nobody waits there for anything any more."""
     state.unread.set(number, 0)
     state.purgatory.forget(number)
     state.amendments.pop(number, None)
@@ -537,7 +524,6 @@ def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) ->
 
 
 def _maybe_pause(connections: OpenConnections, given: Input, out: list[Output]) -> None:
-    """Read no more from who has just sent something, and has to wait."""
     if isinstance(given, Received):
         connection = connections.get(given.connection)
         if connection is not None and connection.must_pause and not connection.paused:
@@ -546,7 +532,6 @@ def _maybe_pause(connections: OpenConnections, given: Input, out: list[Output]) 
 
 
 def _maybe_resume(connection: Connection, out: list[Output]) -> None:
-    """Read on where nothing has to wait any more."""
     if connection.paused and not (connection.closed or connection.must_pause):
         connection.paused = False
         out.append(Resume(connection.connection_id))
@@ -568,7 +553,6 @@ def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> C
 
 
 def _follow_clock(state: BrokerState, given: Stalled | WallClockSet, now_ms: int) -> list[Note]:
-    """Take one event of the clocks; return lines for the log."""
     if isinstance(given, Stalled):
         state.coordinator.stood_still(given.since_ms, now_ms)
         return []

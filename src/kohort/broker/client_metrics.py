@@ -40,10 +40,7 @@ class ClientMetrics:
     def __init__(self, config: BrokerConfig, cluster: Cluster, rng: Rng) -> None:
         self._cluster = cluster
         self.instances = ClientInstances(
-            cluster.subscriptions.in_force,
-            rng,
-            config.client_metrics_max_instances,
-            config.client_metrics_max_values,
+            cluster.subscriptions.in_force, rng, config.client_metrics_max_instances, config.client_metrics_max_values
         )
         self._software: dict[int, tuple[str, str]] = {}
         self._notes: list[Note] = []

@@ -172,7 +172,7 @@ class ClientQuotas:
         return HeldUp(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, charge: Charge, now_ms: int) -> HeldUp:
-        """Count the time that was spent; who takes too much waits for one sample at most."""
+        """Count the processor time of a request; the delay is at most one sample."""
         if charge.is_measured:
             return NOT_HELD_UP
         self._stop(charge)

@@ -81,7 +81,6 @@ def dispatch(
 def _served_in_steps(
     state: BrokerState, api: Api, request: Request, frame: bytes | bytearray, body_at: int
 ) -> AnswerInSteps:
-    """Read a large frame, then serve it."""
     try:
         request.message, end = yield from decode_in_steps(api.request, request.version, frame, body_at)
     except ProtocolError as error:
@@ -108,7 +107,6 @@ def serve(state: BrokerState, request: Request) -> Answer | Task:
 
 
 def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
-    """Check and handle one request, or one part of a large request."""
     if state.access is None:
         return _handle(state, request)
     api = SERVED[request.reply_to.api_key]
@@ -139,7 +137,6 @@ def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInStep
 
 
 def _amended(state: BrokerState, request: Request, amend: Amend, answer: Answer) -> AnswerInSteps:
-    """Return an answer with what was refused; what is still to come is amended when it does."""
     if answer is Unanswered.LATER:
         released = _take_back(state, request.reply_to)
         if released is None:
@@ -157,7 +154,7 @@ def _at_once(amended: Message | Steps[Message]) -> Message:
 
 
 def _take_back(state: BrokerState, reply_to: ReplyTo) -> Message | None:
-    """Return the coordinator's answer, if it waits to be sent: a long one is written in steps from here."""
+    """Take the coordinator's answer from the released ones, so that a long one is written in steps."""
     for place, reply in enumerate(state.released):
         if reply.to == reply_to:
             del state.released[place]
@@ -194,7 +191,6 @@ def begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
 
 
 def _refuse(api: Api, error: KohortError) -> Message:
-    """Return the answer to a request that failed as a whole."""
     refusal = refusal_of(error)
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:

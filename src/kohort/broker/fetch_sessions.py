@@ -200,7 +200,7 @@ class FetchSessions:
 
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
-    """Add to the session's partitions what is asked, and take away what is forgotten; whether any is new."""
+    """Add and remove partitions of a session; return whether any is new."""
     added = False
     topic_ids = session.topic_ids
     for topic in request.topics:
@@ -224,7 +224,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """Return the partitions in order; of one that is named twice the last word counts."""
+    """Return the partitions in order; the last mention of a partition counts."""
     wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

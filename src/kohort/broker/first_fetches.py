@@ -117,7 +117,6 @@ def _is_memorable(group: str, who: Who) -> bool:
 
 
 def _keep_of_group(kept: dict[str, dict[K, V]], group: str, held: dict[K, V]) -> None:
-    """Keep what a group has, and of all groups together no more than there is room for."""
     if not are_memorable(group):
         return
     _keep(kept, group, held)
@@ -129,7 +128,6 @@ def _keep_of_group(kept: dict[str, dict[K, V]], group: str, held: dict[K, V]) ->
 
 
 def _keep(kept: dict[K, V], key: K, value: V, *, most: int = GROUPS_MOST) -> None:
-    """Keep the latest, up to so many."""
     kept.pop(key, None)
     kept[key] = value
     if len(kept) > most:

@@ -91,7 +91,6 @@ class LongWork:
         return None if done is NOTHING_YET else (request.reply_to, done)
 
     def _whole(self, task: Task) -> Iterator[Done | None]:
-        """Serve, write the answer, let go of both."""
         request = task.request
         held: list[Message] = []
         try:
@@ -229,7 +228,6 @@ def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve
 def _served(
     state: BrokerState, part: Request, growing: GrowingAnswer, cutting: Cutting, serve_one: ServeOne
 ) -> Steps[Message]:
-    """Serve one part, or refuse it after a too large answer to the parts before."""
     refuse, limit = cutting.parts.refuse, state.unread.answer_bytes
     if refuse is not None and growing.written_bytes > limit:
         return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")
@@ -244,7 +242,6 @@ def _served(
 
 
 def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
-    """Serve the parts of a request that changes things: its answer may wait for the disk."""
     whole: Message | None = None
     needs: list[Needed] = []
     first, *inner = cutting.parts.answered
@@ -272,7 +269,7 @@ def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[Needed]]:
-    """Return the answer of the coordinator, from where it waits to be sent."""
+    """Take the coordinator's answer from the answers that wait to be sent."""
     for place, reply in enumerate(state.released):
         if reply.to == request.reply_to:
             del state.released[place]

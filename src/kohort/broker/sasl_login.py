@@ -138,7 +138,6 @@ class SaslLogin(Login):
     # ------------------------------------------------------------ before the tokens
 
     def _begins_anew(self, frame: bytes | bytearray, now_ms: int) -> bool:
-        """Tell whether a frame begins a new login on a connection that is logged in."""
         if frame[:2] != HANDSHAKE_KEY:
             return False
         return self._renewed_ms is None or now_ms - self._renewed_ms >= LEAST_APART_MS
@@ -241,7 +240,7 @@ class SaslLogin(Login):
         return self._built(reply_to, answer)
 
     def _illegal(self, reply_to: ReplyTo) -> Sequence[Buffer]:
-        """Return a request's own answer with ILLEGAL_SASL_STATE, where it has room for it."""
+        """Return a request's own answer with ILLEGAL_SASL_STATE, if its version has an error code."""
         response = SERVED[reply_to.api_key].response
         has_room = any(f.name == "error_code" and reply_to.version in f.versions for f in response.FIELDS)
         said = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}

@@ -107,9 +107,7 @@ def test_a_damaged_batch_is_told_and_hides_no_other_partition(stage):
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert values_of(answers[0].records) == [b"v", b"w"]
-    assert stage.said() == [
-        "a-1: offset 0 cannot be read: a-1/00000000000000000000.log at 0: a batch length of -1",
-    ]
+    assert stage.said() == ["a-1: offset 0 cannot be read: a-1/00000000000000000000.log at 0: a batch length of -1"]
 
 
 @pytest.mark.parametrize("waits", [{}, {"max_wait_ms": 500, "min_bytes": 1000}])

@@ -7,11 +7,7 @@ import pytest
 from kohort.errors import ErrorCode, StorageError
 from kohort.model import TopicPartition
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.group_admin import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-)
+from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -81,10 +81,7 @@ class TestNobodyElseWritesThere:
             v3_and_below_topics=topics,
         )
         one_of_several = AddPartitionsToTxnTransaction(
-            transactional_id="evil",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            topics=topics,
+            transactional_id="evil", producer_id=producer.producer_id, producer_epoch=producer.epoch, topics=topics
         )
         why = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic in OWN else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

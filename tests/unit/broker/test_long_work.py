@@ -10,11 +10,7 @@ from kohort.wire.messages.configs import AlterableConfig, AlterConfigsResource, 
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.offsets import (

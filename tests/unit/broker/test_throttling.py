@@ -393,10 +393,7 @@ def test_a_listener_may_have_a_rate_and_a_limit_of_its_own():
     stage = BrokerStage(
         listeners="PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
-        **{
-            "listener.name.outside.max.connections": "12",
-            "listener.name.outside.max.connection.creation.rate": "1",
-        },
+        **{"listener.name.outside.max.connections": "12", "listener.name.outside.max.connection.creation.rate": "1"},
     )
     closed = []
     for number in range(1000, 1013):

@@ -100,13 +100,7 @@ def test_a_client_that_names_only_its_group_is_known_by_client_id_and_host(stage
     assert "client_said" in evidence(stage)
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        {"group_id": "g", "group_member_id": "somebody-else"},
-        {"transactional_id": "t"},
-    ],
-)
+@pytest.mark.parametrize("says", [{"group_id": "g", "group_member_id": "somebody-else"}, {"transactional_id": "t"}])
 def test_what_others_said_is_no_evidence(stage, member, says):
     push(stage.connect(), *SILENT, **says)
 

@@ -60,10 +60,7 @@ def describe_acls(state: BrokerState, request: Request) -> AnswerInSteps:
             )
         found[key].acls.append(
             AclDescription(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
             )
         )
         if pace.is_due(LOOK_US):

@@ -70,12 +70,7 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
         state,
         message.resources,
         lambda resource, times: _alter(
-            state,
-            request,
-            resource,
-            [(c.name, SET, c.value) for c in resource.configs],
-            times,
-            keep=False,
+            state, request, resource, [(c.name, SET, c.value) for c in resource.configs], times, keep=False
         ),
     )
     return AlterConfigsResponse(responses=responses)
@@ -86,7 +81,6 @@ def _alter_all(
     resources: Sequence[Any],
     alter: Callable[[Any, Counter[tuple[int, str]]], AlterConfigsResourceResponse],
 ) -> Steps[list[AlterConfigsResourceResponse]]:
-    """Carry out one after the other; each that is changed is a write of its own."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     pace, kept = Pace(), state.cluster.broker_options.by_name
     responses = []

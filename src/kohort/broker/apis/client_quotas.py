@@ -97,7 +97,6 @@ def _named_twice(entity: Entity) -> ApiError:
 
 
 def _named(asked: QuotaAlteration) -> Entity:
-    """Return what an alteration names, in the order in which it is answered, be it an entity or not."""
     named = {part.entity_type: part.entity_name for part in asked.entity}
     known = [(kind, named[kind]) for kind in ENTITY_TYPES if kind in named]
     return (*known, *((kind, name) for kind, name in named.items() if kind not in ENTITY_TYPES))
@@ -117,9 +116,7 @@ def _parts(entity: Entity) -> list[QuotaEntityPart]:
 
 def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Steps[Message]:
     refused = yield from each(
-        message.entries,
-        lambda one: AlteredQuotas(error_code=code, error_message=words, entity=one.entity),
-        REFUSE_US,
+        message.entries, lambda one: AlteredQuotas(error_code=code, error_message=words, entity=one.entity), REFUSE_US
     )
     return AlterClientQuotasResponse(entries=refused)
 

@@ -84,7 +84,6 @@ def _check(state: BrokerState, asked: CreatePartitionsTopic) -> Topic:
 
 
 def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms: int) -> Steps[None]:
-    """Add partitions, with as many replicas as the first has, or those that are named."""
     present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
     yield from state.topics.add_partitions_in_steps(asked.name, asked.count, now_ms)
     kept: list[list[int]] = [[]] * present

@@ -130,7 +130,6 @@ def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
 
 
 def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:
-    """Make the topics, all in one write; what became of each."""
     made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
     there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
     unplaced: Refusal | None = None
@@ -226,7 +225,6 @@ def _not_created(name: str) -> CreatableTopicResult:
 
 
 def _hide(topic: CreatableTopicResult) -> None:
-    """Take away what only DESCRIBE_CONFIGS lets one see."""
     for field, value in {
         "topic_config_error_code": TOPIC_DENIED,
         "num_partitions": -1,

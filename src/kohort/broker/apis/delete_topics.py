@@ -124,7 +124,6 @@ def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
 
 
 def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
-    """Return what is said of a topic that may be described, and not deleted."""
     topics = checking.state.topics
     there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
     if there is None:
@@ -133,14 +132,13 @@ def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
 
 
 def _deleted_name(checking: Checking, topic: DeleteTopicState) -> str | None:
-    """Return whose name is asked for; None where the request says nothing sensible."""
     if topic.name is not None:
         return topic.name if topic.topic_id == NO_UUID else None
     return checking.topic_name(topic.topic_id)
 
 
 def _existing_name(checking: Checking, topic: DeleteTopicState) -> str | None:
-    """Return the same for a topic that exists: of others it is told that they do not."""
+    """Return the name of an existing topic; others are reported as unknown."""
     name = _deleted_name(checking, topic)
     return name if name is not None and name in checking.state.topics else None
 

@@ -106,7 +106,7 @@ def _quorum(state: BrokerState, wall_ms: int) -> QuorumPartitionResult:
 
 
 def _caught_up(node_id: int, wall_ms: int) -> QuorumReplicaState:
-    """Return every node of the process as caught up: it sees a change as it is made."""
+    """Report a node as caught up: all nodes of the process share the metadata."""
     return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 

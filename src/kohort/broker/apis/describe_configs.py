@@ -126,7 +126,6 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
 
 
 def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
-    """Return what this broker knows of itself, where it is asked for by name."""
     return node_facts(state.counters, now_ms) if keys is not None and not keys.isdisjoint(FACTS) else ()
 
 
@@ -140,10 +139,7 @@ def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
     dynamic = dynamic_settings(levels_of(state)._replace(own={}), DYNAMIC.values())
     if cluster.is_alone:
         return dynamic
-    return [
-        *cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted),
-        *dynamic,
-    ]
+    return [*cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted), *dynamic]
 
 
 def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfigsResourceResult:

@@ -91,7 +91,7 @@ def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
 def _shown(
     checking: Checking, group: ConsumerGroupDescribeGroup, known: dict[str, bool]
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Return what is told of a group: all, or nothing where it has a topic that the caller may not describe."""
+    """Return the group, or a refusal if it has a topic that the caller may not describe."""
     pace = Pace()
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):

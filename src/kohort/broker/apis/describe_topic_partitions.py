@@ -65,7 +65,6 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
 
 
 def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
-    """Tell whether the cursor names a topic that is not asked for, or no partition."""
     cursor = message.cursor
     if cursor is None:
         return False
@@ -74,7 +73,6 @@ def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
-    """Return the topics from the cursor on, by name, and the first partition wanted of each."""
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name
     wanted = (asked.name for asked in message.topics) if message.topics else (topic.name for topic in state.topics)

@@ -59,7 +59,6 @@ def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> list[ElectLeadersPartitionResult]:
-    """Elect the leaders of some partitions of a topic, and write it down once."""
     choose = elect_preferred if kind == PREFERRED else elect_any
     results, changes = [], []
     for index in indexes:

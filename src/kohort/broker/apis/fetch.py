@@ -122,7 +122,6 @@ def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> Ans
 
 
 def _note_first_fetches(state: BrokerState, request: Request) -> None:
-    """Write into the journal which partitions a member fetches for the first time since it was given them."""
     first = state.cluster.first_fetches
     asked = islice(_named_partitions(state, request.message), LOOKED_AT_MOST)
     for entry in first.fetched(request.client_id, request.client_host, asked, request.now_ms):
@@ -173,7 +172,6 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
 
 
 def _most_bytes(state: BrokerState, request: Request) -> int:
-    """Return how many bytes an answer may have, whatever is asked."""
     most = state.config.fetch_max_bytes
     return min(most, state.quotas.most_fetched(request)) if state.quotas.under_way else most
 
@@ -193,7 +191,7 @@ def _held_up(
 def _by_topic(
     told: list[tuple[SessionPartition, PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[FetchableTopicResponse]]:
-    """Group partitions: neighbours of one topic share an entry; the order of partitions is the session's."""
+    """Group neighbours of one topic into one entry; the partitions keep the order of the session."""
     topics: list[FetchableTopicResponse] = []
     last = None
     for wanted, data in told:
@@ -210,7 +208,7 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """Return how many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
+    """Return the missing bytes (0 if the answer is due now), and the partitions to watch."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
@@ -284,7 +282,6 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
 
 
 def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
-    """Return what of the batches that are read was taken back, so that the reader can leave it out."""
     taken_back = log.taken_back(offset, found[-1].next_offset) if found else ()
     return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
 
@@ -317,7 +314,7 @@ def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, Partition
 
 
 def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
-    """Return the error for a topic that is not there; a session remembers the name of a topic that was deleted."""
+    """Return the error of a missing topic; a session remembers the name of a deleted topic."""
     if isinstance(wanted.topic, bytes) and wanted.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     recreated = None if wanted.name is None else state.topics.get(wanted.name)

@@ -108,9 +108,7 @@ def guard_find_coordinator(checking: Checking) -> Steps[Guarded]:
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
     told = yield from each(
-        denied,
-        lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""),
-        REFUSE_US,
+        denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), REFUSE_US
     )
     return without(checking, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
 

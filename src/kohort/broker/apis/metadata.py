@@ -79,7 +79,6 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
-    """Return what is asked for, without repeats."""
     seen: set[bytes | str | None] = set()
     once = []
     for asked in message.topics or ():
@@ -239,7 +238,7 @@ def _name(checking: Checking, topic: MetadataRequestTopic) -> str | None:
 def _creatable(
     checking: Checking, topics: list[MetadataRequestTopic]
 ) -> Steps[tuple[list[MetadataRequestTopic], list[MetadataRequestTopic]]]:
-    """Take away the topics that are not there and that the caller may not make."""
+    """Split off the missing topics that the caller may not create."""
     known = checking.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
     if not any(is_missing) or checking.may_on_cluster(Operation.CREATE, quietly=True):
@@ -253,7 +252,6 @@ def _creatable(
 
 
 def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
-    """Return what is said of topics that may not be described, of each once."""
     pace = Pace(goes_on=True)
     seen: set[bytes | str | None] = set()
     told = []
@@ -268,7 +266,7 @@ def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> St
 
 
 def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    """Return what is said of a topic that may not be described: by its id, never by its name."""
+    """Return the entry of a topic that the caller may not describe: by its id, never by its name."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
     return MetadataResponseTopic(
@@ -279,9 +277,4 @@ def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponse
     )
 
 
-METADATA = BrokerApi(
-    MetadataRequest,
-    metadata,
-    guard_metadata,
-    Cost(AnswerBound.HELD, TOPICS_OR_IDS),
-)
+METADATA = BrokerApi(MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.HELD, TOPICS_OR_IDS))

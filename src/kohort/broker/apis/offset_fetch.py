@@ -135,7 +135,6 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
 
 
 def _leave_out(checking: Checking, topics: list[Any]) -> Steps[None]:
-    """Take away the topics that the caller may not know of."""
     topics[:] = yield from visible(
         topics, lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True)
     )

@@ -101,9 +101,7 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _after_flush(
-    answer: ProduceResponse,
-    unflushed: Mapping[tuple[int, int], Needed],
-    failed: Mapping[PartitionLog, Refusal],
+    answer: ProduceResponse, unflushed: Mapping[tuple[int, int], Needed], failed: Mapping[PartitionLog, Refusal]
 ) -> ProduceResponse:
     """Return ``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
@@ -149,7 +147,7 @@ def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[
 def _append(
     state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
 ) -> Steps[tuple[PartitionProduceResponse, Needed | None]]:
-    """Return the answer for one partition, and what has to be on the disk before it may leave."""
+    """Return the response of one partition, and what must be on the disk before the answer leaves."""
     topic, batch = _check(state, request, asked, data)
     log = topic.partitions[data.index]
     prepared = None
@@ -278,7 +276,7 @@ def _all_refused(message: ProduceRequest, responses: list[TopicProduceResponse])
 
 
 def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> str | None:
-    """Return why the connection of a producer that waits for no answer is closed."""
+    """Return why the connection of a producer with acks=0 is closed."""
     if message.acks != 0:
         return None
     first = refused[0]

@@ -76,7 +76,6 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport) -> None:
-    """Let the coordinator remember what a member said, in case it goes: as evidence of why."""
     if report.group is None:
         return
     values = {one.name.removeprefix(CONSUMER): one.value for one in report.values if not one.labels}

@@ -117,7 +117,6 @@ class _Filters:
 
 
 def _filters(message: ListTransactionsRequest) -> tuple[_Filters, list[str]]:
-    """Return the filters, and the names that are no states."""
     states = frozenset(message.state_filters) if message.state_filters else None
     producers = frozenset(message.producer_id_filters) if message.producer_id_filters else None
     unknown = [name for name in message.state_filters if name not in NAMES]

@@ -135,7 +135,7 @@ def _add_partitions(
 
 
 def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
-    """Tell whether a topic must not be part of the transaction; brokers know what they ask for."""
+    """Tell whether the topic must not join the transaction; brokers ask for any topic (version 4)."""
     if not verify_only and topic in state.own_topics:
         return True
     if request.version >= FIRST_WITH_SEVERAL:
@@ -182,7 +182,6 @@ def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
 
 
 def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartition:
-    """Return the partition in which a group's offsets are written."""
     state.offsets_topic.ensure(now_ms)
     return TopicPartition(state.offsets_topic.name, state.coordinator.partition_of(group_id))
 
@@ -328,8 +327,6 @@ TXN_OFFSET_COMMIT = BrokerApi(
     txn_offset_commit,
     guard_commit_in_transaction,
     Cost(
-        AnswerBound.REQUEST,
-        {**OF_TRANSACTION, **TOPICS_OR_IDS},
-        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
+        AnswerBound.REQUEST, {**OF_TRANSACTION, **TOPICS_OR_IDS}, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)
     ),
 )

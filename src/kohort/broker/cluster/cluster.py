@@ -300,7 +300,7 @@ class Cluster:
                 raise
 
     def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
-        """Write down who leads what, less deleted topics. Only what is written is true, unless it needs no disk."""
+        """Persist placements without deleted topics. Raises ApiError if ``needs_disk`` and the disk refuses."""
         kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
         if kept == self._placements and not self._unwritten:
             return

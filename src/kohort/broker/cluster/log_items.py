@@ -49,7 +49,6 @@ def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
 
 
 def _items_of(chunk: bytes, at: int, header: BatchHeader, skipped: Skipped) -> list[LogItem]:
-    """Return what a batch, which is as it was written, says."""
     try:
         if header.is_control:
             marker = parse_marker(chunk[at : at + header.size], header)

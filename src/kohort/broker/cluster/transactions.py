@@ -99,7 +99,6 @@ class TransactionCoordinator:
         return topic
 
     def _load(self, now_ms: int) -> None:
-        """Go on from what is written: what was decided is completed, what was open has its time."""
         topic = self._topics.get(NAME)
         if topic is None:
             return
@@ -119,7 +118,6 @@ class TransactionCoordinator:
         self._timers.set(("expiry", ""), now_ms + self._config.transaction_remove_expired_interval_ms)
 
     def _load_one(self, item: LogItem, skipped: Skipped) -> None:
-        """Take in one thing that the log holds. Nothing of the broker's is in a transaction there, nor a marker."""
         key, value = item
         if value is not None and not isinstance(value, bytes):
             what = "a marker" if isinstance(value, TransactionEnded) else "records in a transaction"
@@ -254,7 +252,7 @@ class TransactionCoordinator:
         return decide.goes_on_as(made)
 
     def _wait_again(self, now_ms: int) -> None:
-        """Have a repeated end wait for whatever waits for the disk, as the first one may have failed there."""
+        """Hold the answer of a repeated end until the flush: that of the first end may have failed."""
         for log in chain.from_iterable(topic.partitions for topic in self._topics):
             try:
                 awaited = log.awaited_offset(now_ms)

@@ -214,7 +214,6 @@ class ConnectionQuotas:
         return None
 
     def _accepted_at(self, listener: str, now_ms: int) -> int:
-        """Return when a listener takes the connection that comes now."""
         of_listener = self._of_listeners.get(listener.lower(), NO_LIMITS).rate
         if self._rate == INT_MAX and of_listener == INT_MAX:
             return now_ms
@@ -229,7 +228,7 @@ class ConnectionQuotas:
         return at_ms + waits_ms
 
     def _held_up(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
-        """Count a connection; for how long it has to wait, which is one sample at most."""
+        """Count a connection; return its delay in milliseconds, at most one sample."""
         rate.record(1, now_ms, self._window)
         held_up_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
         if held_up_ms and takes_back:

@@ -8,13 +8,7 @@ import pytest
 
 from kohort.errors import ConfigError, ErrorCode, StorageError
 from kohort.security.acls import Operation, ResourceType
-from kohort.wire.messages.acls import (
-    AclCreation,
-    AclFilter,
-    CreateAclsRequest,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
+from kohort.wire.messages.acls import AclCreation, AclFilter, CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from support.machines.broker_stage import BrokerStage
 from support.machines.guarded_stage import AUTHORIZER, GuardedStage

@@ -102,12 +102,7 @@ def test_a_check_changes_nothing(peer):
         ({"user": "a"}, "request_percentage", math.nan, "Quota request_percentage must be greater than 0"),
         ({"user": "a"}, "producer_byte_rate", 1.5, "producer_byte_rate cannot be a fractional value."),
         ({"user": "a"}, "producer_byte_rate", 0.5, "producer_byte_rate cannot be a fractional value."),
-        (
-            {"user": "a"},
-            "producer_byte_rate",
-            1e30,
-            "Proposed value for producer_byte_rate is too large for a LONG.",
-        ),
+        ({"user": "a"}, "producer_byte_rate", 1e30, "Proposed value for producer_byte_rate is too large for a LONG."),
         (
             {"client-id": "a"},
             "consumer_byte_rate",
@@ -146,9 +141,7 @@ def test_what_may_not_be_is_refused_in_words(peer, entity, key, value, words):
 
 def test_one_bad_value_refuses_its_entry_and_no_other(peer):
     answer = alter(
-        peer,
-        alteration({"user": "a"}, producer_byte_rate=1, nope=1),
-        alteration({"user": "b"}, producer_byte_rate=1),
+        peer, alteration({"user": "a"}, producer_byte_rate=1, nope=1), alteration({"user": "b"}, producer_byte_rate=1)
     )
 
     assert answer == [(INVALID, "Invalid configuration key nope"), (0, None)]

@@ -551,10 +551,7 @@ def test_a_transaction_is_described_without_topics_that_may_not_be():
     [
         ([acl(Operation.WRITE, TOPICS, "some-", pattern=PatternType.PREFIXED)], True),
         ([acl(Operation.READ, TOPICS, "*")], False),
-        (
-            [acl(Operation.WRITE, TOPICS, OPEN), acl(Operation.WRITE, TOPICS, "*", permission=Permission.DENY)],
-            False,
-        ),
+        ([acl(Operation.WRITE, TOPICS, OPEN), acl(Operation.WRITE, TOPICS, "*", permission=Permission.DENY)], False),
         (on_cluster(Operation.IDEMPOTENT_WRITE), True),
     ],
 )

@@ -12,11 +12,7 @@ from kohort.wire.messages.log_dirs import (
     DescribeLogDirsRequest,
 )
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
-from kohort.wire.messages.topics import (
-    DescribedTopicName,
-    DescribeTopicPartitionsRequest,
-    TopicPartitionsCursor,
-)
+from kohort.wire.messages.topics import DescribedTopicName, DescribeTopicPartitionsRequest, TopicPartitionsCursor
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional
@@ -219,10 +215,7 @@ def test_a_topic_that_is_not_there_is_told_and_costs_nothing(peer):
 
     answer = page(peer, "b", "a", "no/name", limit=1)
 
-    assert [(t.name, t.error_code) for t in answer.topics] == [
-        ("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("b", 0),
-    ]
+    assert [(t.name, t.error_code) for t in answer.topics] == [("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ("b", 0)]
     assert following(answer) == ("no/name", 0)
     assert [t.error_code for t in page(peer, "no/name").topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 

@@ -66,11 +66,7 @@ def interval_of(peer, group="g"):
 
 
 def test_a_group_without_options_has_those_of_the_broker(peer):
-    assert described(peer) == {
-        SESSION: ("45000", DEFAULT),
-        HEARTBEAT: ("5000", DEFAULT),
-        ASSIGNMENT: ("1000", DEFAULT),
-    }
+    assert described(peer) == {SESSION: ("45000", DEFAULT), HEARTBEAT: ("5000", DEFAULT), ASSIGNMENT: ("1000", DEFAULT)}
     assert listed(peer) == []
 
 

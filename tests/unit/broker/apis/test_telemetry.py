@@ -8,11 +8,7 @@ from kohort.log.storage import MemoryStorage
 from kohort.telemetry.report import TOPIC, MetricValue, parse_report
 from kohort.wire.compression import Codec, compress
 from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from kohort.wire.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from kohort.wire.record_batch import read_batch, split_batches
 from support.machines.broker_stage import BrokerStage, Peer

@@ -20,13 +20,7 @@ from kohort.wire.messages.transactions import (
 from kohort.wire.record_batch import NewRecord, build_batch
 from kohort_lab.sim.checks.durability import check_replay, items_on
 from support.machines.broker_stage import BrokerStage
-from support.raw.transactional import (
-    Transactional,
-    committed_offset,
-    committed_values,
-    fetched,
-    latest,
-)
+from support.raw.transactional import Transactional, committed_offset, committed_values, fetched, latest
 
 UNCOMMITTED = 0
 

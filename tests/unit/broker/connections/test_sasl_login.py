@@ -13,15 +13,7 @@ from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from support.machines.broker_stage import BrokerStage
-from support.machines.sasl_peer import (
-    authenticate,
-    connect,
-    framed,
-    handshake,
-    log_in,
-    plain,
-    sasl_stage,
-)
+from support.machines.sasl_peer import authenticate, connect, framed, handshake, log_in, plain, sasl_stage
 
 OTHERS = [api for api in SERVED.values() if api.key not in {17, 18, 36}]
 DELAY_MS = 100
