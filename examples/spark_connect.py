@@ -1,8 +1,9 @@
 """A thin client of Spark Connect: orders from a topic, the large ones to another, the lag in the consumer group.
 
-python spark_connect.py sc://HOST:PORT     a server on this machine
+python spark_connect.py sc://HOST:PORT     a server on this machine; without it, PySpark starts one
 """
 
+import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from kohort import Admin, Broker, Producer
-from kohort.spark import to_records
+from kohort.spark import find_java, to_records
 
 
 def produce(brokers: str) -> None:
@@ -37,11 +38,13 @@ def show(spark: SparkSession, brokers: str) -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("JAVA_HOME", str(find_java().home))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with ExitStack() as stack:
         broker = stack.enter_context(Broker())
         checkpoint = stack.enter_context(tempfile.TemporaryDirectory())
         produce(broker.bootstrap)
-        session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+        session = SparkSession.builder.remote(sys.argv[1] if len(sys.argv) > 1 else "local[2]").getOrCreate()
         copy_large(session, broker.bootstrap, checkpoint)
         show(session, broker.bootstrap)
         session.stop()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from kohort.aio.consuming.record_reader import RecordReader
@@ -79,14 +80,33 @@ class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
         self.end()
 
 
-class ProcessedClaim(Claim):
-    """The same claim, iterated with a span around each record, or each list."""
+class _Handling:
+    """The part of a processed claim that threads and tasks share."""
+
+    _items: ProcessedItems[Any] | AsyncProcessedItems[Any] | None = None
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        """End the open span when the handler returns, or raises."""
+        try:
+            yield
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._items is not None:
+            self._items.end(error)
+
+
+class ProcessedClaim(_Handling, Claim):
+    """A claim that is iterated with a span around each record, or each list."""
 
     def __init__(self, claim: Claim, telling: ClientTelling) -> None:
         self.__dict__.update(claim.__dict__)
         self._claim = claim
         self._telling = telling
-        self._items: ProcessedItems[Any] | None = None
 
     def __iter__(self) -> Iterator[Record]:
         items = self._items = ProcessedItems(iter(self._claim), self._telling)
@@ -96,20 +116,14 @@ class ProcessedClaim(Claim):
         items = self._items = ProcessedItems(self._claim.batches(), self._telling)
         return items
 
-    def ended(self, error: BaseException | None) -> None:
-        """End what is open: the handler has returned, or raised ``error``."""
-        if self._items is not None:
-            self._items.end(error)
 
-
-class AsyncProcessedClaim(AsyncClaim):
+class AsyncProcessedClaim(_Handling, AsyncClaim):
     """The same in a task."""
 
     def __init__(self, claim: AsyncClaim, telling: ClientTelling) -> None:
         self.__dict__.update(claim.__dict__)
         self._claim = claim
         self._telling = telling
-        self._items: AsyncProcessedItems[Any] | None = None
 
     def __aiter__(self) -> AsyncIterator[Record]:
         items = self._items = AsyncProcessedItems(aiter(self._claim), self._telling)
@@ -119,50 +133,31 @@ class AsyncProcessedClaim(AsyncClaim):
         items = self._items = AsyncProcessedItems(self._claim.batches(), self._telling)
         return items
 
-    def ended(self, error: BaseException | None) -> None:
-        """End what is open: the handler has returned, or raised ``error``."""
-        if self._items is not None:
-            self._items.end(error)
 
-
-class ProcessedHandler:
-    """A user's handler that is given claims with spans."""
-
+class _PlainHandler:
     def __init__(self, handler: Any, telling: ClientTelling) -> None:
         self.setup = handler.setup
         self.cleanup = handler.cleanup
         self._handler = handler
         self._telling = telling
+
+
+class ProcessedHandler(_PlainHandler):
+    """A user's handler that gets claims with spans."""
 
     def consume_claim(self, session: Any, claim: Claim) -> None:
-        """Handle one partition."""
         processed = ProcessedClaim(claim, self._telling)
-        try:
+        with processed.handling():
             self._handler.consume_claim(session, processed)
-        except BaseException as error:
-            processed.ended(error)
-            raise
-        processed.ended(None)
 
 
-class AsyncProcessedHandler:
+class AsyncProcessedHandler(_PlainHandler):
     """The same of a handler in tasks."""
 
-    def __init__(self, handler: Any, telling: ClientTelling) -> None:
-        self.setup = handler.setup
-        self.cleanup = handler.cleanup
-        self._handler = handler
-        self._telling = telling
-
     async def consume_claim(self, session: Any, claim: AsyncClaim) -> None:
-        """Handle one partition."""
         processed = AsyncProcessedClaim(claim, self._telling)
-        try:
+        with processed.handling():
             await self._handler.consume_claim(session, processed)
-        except BaseException as error:
-            processed.ended(error)
-            raise
-        processed.ended(None)
 
 
 Calls = dict[str, Callable[..., Any]]
@@ -193,9 +188,19 @@ class SentRecords:
         self.count = 0
         """Records that were handed over."""
 
-    def failed(self, error: BaseException) -> None:
-        """End: nothing more was handed over."""
-        self._telling.sent(self.span, max(self.count, 1), error, {})
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """End the span where an error is raised: nothing more was handed over."""
+        try:
+            yield
+        except BaseException as error:
+            self._telling.sent(self.span, max(self.count, 1), error, {})
+            raise
+
+    def one(self, delivery: Delivery) -> Delivery:
+        self.count = 1
+        self.handed_over([delivery])
+        return delivery
 
     def handed_over(self, deliveries: list[Delivery]) -> None:
         """Wait for these: the one of each batch that tells of all of it."""
@@ -232,26 +237,17 @@ class SentRecords:
 
 
 def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-
     def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
         sent = SentRecords(telling, topic)
-        try:
+        with sent.handing_over():
             with_context = inject(headers, sent.span.context)
             delivery: Delivery = plain.send(topic, value, key, headers=with_context, **options)
-        except BaseException as error:
-            sent.failed(error)
-            raise
-        sent.count = 1
-        sent.handed_over([delivery])
-        return delivery
+        return sent.one(delivery)
 
     def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
         sent = SentRecords(telling, topic)
-        try:
+        with sent.handing_over():
             deliveries: list[Delivery] = plain.send_batch(topic, partition, sent.with_context(records))
-        except BaseException as error:
-            sent.failed(error)
-            raise
         sent.handed_over(deliveries)
         return deliveries
 
@@ -259,52 +255,45 @@ def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
 
 
 def async_producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-
     async def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
         sent = SentRecords(telling, topic)
-        try:
+        with sent.handing_over():
             with_context = inject(headers, sent.span.context)
             delivery: Delivery = await plain.send(topic, value, key, headers=with_context, **options)
-        except BaseException as error:
-            sent.failed(error)
-            raise
-        sent.count = 1
-        sent.handed_over([delivery])
-        return delivery
+        return sent.one(delivery)
 
     async def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
         sent = SentRecords(telling, topic)
-        try:
+        with sent.handing_over():
             deliveries: list[Delivery] = await plain.send_batch(topic, partition, sent.with_context(records))
-        except BaseException as error:
-            sent.failed(error)
-            raise
         sent.handed_over(deliveries)
         return deliveries
 
     return {"send": send, "send_batch": send_batch}
 
 
-def consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+@contextmanager
+def _polling(telling: ClientTelling) -> Iterator[int]:
+    """Yield the time at which a poll begins; an error ends it."""
+    began_ns = time.time_ns()
+    try:
+        yield began_ns
+    except Exception as error:
+        telling.poll_failed(error, began_ns)
+        raise
 
+
+def consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
     def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
-        began_ns = time.time_ns()
-        try:
+        with _polling(telling) as began_ns:
             records = plain.poll(timeout_ms, max_records=max_records)
-        except Exception as error:
-            telling.poll_failed(error, began_ns)
-            raise
         if records:
             telling.polled(records, began_ns)
         return records
 
     def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
-        began_ns = time.time_ns()
-        try:
+        with _polling(telling) as began_ns:
             table = plain.poll_arrow(timeout_ms, **options)
-        except Exception as error:
-            telling.poll_failed(error, began_ns)
-            raise
         if table.num_rows:
             telling.polled_rows(table.num_rows, began_ns)
         return table
@@ -316,23 +305,15 @@ def async_consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
     """Return the calls of a consumer of asyncio; its other ways to read records are made of ``poll``."""
 
     async def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
-        began_ns = time.time_ns()
-        try:
+        with _polling(telling) as began_ns:
             records = await plain.poll(timeout_ms, max_records=max_records)
-        except Exception as error:
-            telling.poll_failed(error, began_ns)
-            raise
         if records:
             telling.polled(records, began_ns)
         return records
 
     async def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
-        began_ns = time.time_ns()
-        try:
+        with _polling(telling) as began_ns:
             table = await plain.poll_arrow(timeout_ms, **options)
-        except Exception as error:
-            telling.poll_failed(error, began_ns)
-            raise
         if table.num_rows:
             telling.polled_rows(table.num_rows, began_ns)
         return table

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from kohort.spark.pipeline.definition import Pipeline
 
 
@@ -67,18 +69,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Entry:
-        entry = cls(
-            given["batch"], sinks=dict(given["sinks"]), dead_letters=given["dead_letters"], marked=given["marked"]
-        )
-        entry.redelivered = given.get("redelivered", 0)  # ledgers of before do not have these
-        entry.stateful, entry.late = given.get("stateful", False), given.get("late", 0)
-        entry.sources, entry.stands_for = dict(given.get("sources", {})), dict(given.get("stands_for", {}))
-        entry.state = dict(given.get("state", {}))
-        entry.rows_in, entry.undecoded = Count(*given["rows_in"]), Count(*given["undecoded"])
-        entry.stepped, entry.passed = Count(*given["stepped"]), Count(*given["passed"])
-        entry.dropped = {k: Count(*v) for k, v in given["dropped"].items()}
-        entry.quarantined = {k: Count(*v) for k, v in given["quarantined"].items()}
-        return entry
+        return msgspec.convert(given, cls)  # ledgers of earlier versions have fewer fields
 
 
 @dataclass(slots=True)
