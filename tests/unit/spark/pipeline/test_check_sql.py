@@ -8,11 +8,196 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sqlglot")
-
-from kohort.spark.pipeline.check_sql import check_sql
+from kohort.spark.pipeline.check_sql import Columns, SqlProblem, check_expression, check_sql, columns_of_query
 from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
 from kohort.spark.pipeline.sections import PipelineError
+
+
+CLICK_COLUMNS = ("id", "user", "country", "amount", "at", "tags", "place", "m", "_source")
+TABLES: dict[str, Columns] = {"input": CLICK_COLUMNS, "orders": CLICK_COLUMNS, "rates": ("country", "rate")}
+TAKEN = [
+    "select * from input",
+    "select o.*, o.amount * r.rate as euros from orders o left join rates r using (country)",
+    "select o.*, r.rate from orders o left join rates r on o.country = r.country",
+    "select *, transform(tags, t -> upper(t)) as up from input",
+    "select *, filter(tags, (t, i) -> length(t) > i) f, aggregate(tags, 0, (acc, v) -> acc + v, acc -> "
+    "acc*2) a from input",
+    "select place.x, o.place.city, o.place.x + 1 as z from input o",
+    "select id, explode(tags) as tag from input",
+    "select id, t.tag from input lateral view explode(tags) t as tag",
+    "select id, k, v from input lateral view explode(m) as k, v",
+    "select id, pos, c from input lateral view outer posexplode(tags) p as pos, c",
+    "select amount+1 as b, b*2 as c from input",
+    "with a as (select id, amount*2 as d from input) select a.d, id from a where d > 3",
+    "select x.total from (select sum(amount) as total from input) x",
+    "select * from (select country, count(*) as n from input group by country having n > 1) where n > 3",
+    "select country, sum(amount) over (partition by country order by at rows between 1 preceding and "
+    "current row) s from input",
+    "select *, row_number() over w as rn from input window w as (partition by user order by at)",
+    "select date_trunc('hour', at), extract(day from at), timestampdiff(MINUTE, at, current_timestamp), "
+    "date_add(at, 3) from input",
+    "select at + interval 1 hour as later, at - interval '1' day from input",
+    "select cast(amount as decimal(10,2)), amount::string, try_cast(user as int) from input",
+    "select struct(id, user as u) as s, named_struct('a', id) from input",
+    "select s.u from (select struct(id, user as u) as s from input)",
+    "select * except (amount) from input",
+    "select case when amount > 0 then 'a' else null end as k from input where user rlike '^a' and country in ('A','B')",
+    "select id from input where exists (select 1 from rates where rates.country = input.country)",
+    "select id from input o where amount > (select max(rate) from rates r where r.country = o.country)",
+    "select `user`, `country` from `input`",
+    "select *, _source.partition, _source.offset, _source.redelivered as again from input",
+    "select id, m['a'], tags[0], place['x'] from input",
+    "select country, collect_list(struct(at, amount)) as l from input group by all",
+    "select id from input union all select amount from orders",
+    "select country, count(*) filter (where amount > 0) as n from input group by cube(country)",
+    "select country, grouping(country) g from input group by grouping sets ((country), ())",
+    "select /*+ BROADCAST(r) */ o.id from orders o join rates r on o.country <=> r.country",
+    "select o.id from orders o left semi join rates r on o.country = r.country",
+    "select o.id from orders o left anti join rates r on o.country = r.country",
+    "select o.id, r.rate from orders o, rates r where o.country = r.country",
+    "select id from input order by at desc nulls last limit 10",
+    "select id, stack(2, 'a', amount, 'b', id) as (k, v) from input",
+    "select inline(array(struct(1 as q))) from input",
+    "select * from values (1, 'a') as t(a, b)",
+    "select * from range(10)",
+    "select id, json_tuple(user, 'a', 'b') as (a, b) from input",
+    "select from_json(user, 'a int, b struct<c: string>').b.c as z from input",
+    "select get_json_object(user, '$.a') from input",
+    "select user:a.b::int from input",
+    "select percentile_approx(amount, 0.5) within group (order by amount) from input",
+    "select mode() within group (order by amount) m2 from input",
+    "select substring(user from 1 for 2), position('a' in user), trim(both 'x' from user), overlay(user "
+    "placing 'x' from 2) from input",
+    "select date'2026-01-01' d, timestamp'2026-01-01 00:00:00' ts, x'1F' b, 1L l, 1.0BD bd, 1e3 from input",
+    "select if(amount > 0, 1, 0), nvl(user, ''), coalesce(user, country), iff from (select *, 1 as iff from input)",
+    "select * from input pivot (sum(amount) for country in ('FR', 'US'))",
+    "from input select id",
+    "select id from input tablesample (10 percent)",
+    "select transform(id) using 'cat' as (a) from input",
+    "from input |> where amount > 0 |> select id",
+    "select distinct on_time from (select true as on_time from input)",
+    "select id from input where user like any ('a%', 'b%')",
+    "select try_divide(amount, 0), try_to_timestamp(user), window(at, '1 hour').start from input",
+    "select w.start from (select window(at, '1 hour') as w from input)",
+    "select id div 2, id % 2, id & 1, ~id, !true from input",
+    "select at at time zone 'UTC' from input",
+    "select map_filter(m, (k, v) -> v > 1), zip_with(tags, tags, (a, b) -> concat(a, b)), exists(tags, t "
+    "-> t is null), forall(tags, t -> t = 'a') from input",
+    "select array(1,2)[0], map('a', 1), sequence(1, 3), element_at(tags, -1) from input",
+    "select i.id as id, rates.rate from input i cross join rates",
+    "select o.id, l.t from orders o, lateral (select explode(o.tags) as t) l",
+    "select id from input natural join rates",
+    "select id, user u, country as c from input",
+    "select count(distinct user, country), approx_count_distinct(user) from input",
+    "select max_by(user, amount), first(user, true), any_value(user) ignore nulls from input",
+    "select dayofweek(at), year(at), current_date(), current_timestamp(), now() from input",
+    "select named_struct('a', 1).a from input",
+    "select * from input where amount between 1 and 2 and not user is distinct from 'x'",
+    "select sum(amount) total from input group by 1",
+    "select id -- a comment\n from input /* more */",
+    'select id from input where country = "FR"',
+    "select session_window(at, '5 minutes').start as s, count(*) as n from input group by "
+    "session_window(at, '5 minutes')",
+    "select hash(*), xxhash64(id, user) from input",
+    "select count_if(amount > 1) from input",
+    "select INPUT.ID from INPUT",
+    "select input.place.x from input",
+    "select *, lag(amount, 1) over (partition by user order by at) as prev from input qualify prev > 1",
+    "select a.id from input a join input b on a.id = b.id",
+    "select id from identifier('input')",
+    "select cast(null as void) from input",
+    "select id from input where at > timestampadd(HOUR, -1, current_timestamp())",
+    "select date_diff(DAY, at, current_date) from input",
+    "select datediff(at, at), dateadd(MONTH, 1, at) from input",
+    "select user() from input",
+    "select ilike(user, 'a'), user ilike 'a%' from input",
+    "select to_json(struct(*)) as j from input",
+    "select to_json(struct(o.*)) as j from input o",
+    "select o.place.* from input o",
+    "select place.* from input",
+    "select array_sort(tags, (l, r) -> case when l < r then -1 else 1 end) from input",
+    "select collect_set(user) filter (where amount > 1) from input",
+    "select parse_json(user) as v, variant_get(parse_json(user), '$.a', 'int') from input",
+    "select * replace (1 as id) from input",
+]
+"""Queries that Spark takes, each with something that could be mistaken."""
+
+
+@pytest.mark.parametrize("query", TAKEN)
+def test_what_spark_takes_is_no_problem(query: str) -> None:
+    columns_of_query(query, TABLES)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select * form input", "it is no SQL from 'input' on, in: select * form input"),
+        ("select user form input", "it is no SQL from 'input' on, in: select user form input"),
+        ("select (id from input", "it is no SQL from 'from' on, in: select (id from input"),
+        ("selct id from input", "it is no SQL from 'from' on, in: selct id from input"),
+        ("select id from inputt", "no source is called 'inputt'; did you mean input?"),
+        ("select id from zzz", "no source is called 'zzz'; there is input, orders, rates"),
+        ("select idd from input", "no column 'idd'; did you mean id?"),
+        ("select id from input where usr = 'a'", "no column 'usr'; did you mean user?"),
+        ("select id from input group by contry", "no column 'contry'; did you mean country?"),
+        ("select o.amout from orders o", "o has no column 'amout'; did you mean amount?"),
+        ("select o.rate from orders o join rates r using (country)", "o has no column 'rate'; did you mean at?"),
+        ("select p.id from rates", "no table or column 'p'; there is country, rate"),
+        ("select transform(tags, t -> upper(tt)) from input", "no column 'tt'; there is amount, at, country, "
+         "id, m, place, tags, user"),
+        ("with a as (select idd from input) select * from a", "no column 'idd'; did you mean id?"),
+        ("select id from input; select 1", "one query is expected, without ; between two"),
+        (" ", "it is empty"),
+    ],
+)  # fmt: skip
+def test_slips_are_told_with_what_may_be_meant(query: str, said: str) -> None:
+    with pytest.raises(SqlProblem) as problem:
+        columns_of_query(query, TABLES)
+    assert str(problem.value) == said
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select anything from input", "select i.anything from input i", "select o.id, i.z from orders o, input i"],
+)
+def test_nothing_is_said_of_columns_where_those_of_a_table_are_not_known(query: str) -> None:
+    columns_of_query(query, {**TABLES, "input": None})
+    assert columns_of_query("select * from input", {"input": None}) is None
+
+
+def test_a_step_in_python_may_have_made_tables() -> None:
+    columns_of_query("select id from made", TABLES, any_table=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("select * from rates", ("country", "rate")),
+        ("select o.id, r.*, o.amount * r.rate as euros from orders o join rates r on true", ("id", "country", "rate",
+         "euros")),
+        ("select r.*, 1 as n from orders join rates r using (country)", ("country", "rate", "n")),
+        ("with a as (select id as n from input) select * from a", ("n",)),
+        ("select * from (select country c from rates)", ("c",)),
+        ("select country from rates union select id from input", ("country",)),
+        ("select _source.offset, place.city from input", ("offset", "city")),
+        ("select count(*) from input", None),
+        ("select * except (id, _source) from input", ("user", "country", "amount", "at", "tags", "place", "m")),
+        ("from rates |> extend 1 as more", None),
+    ],
+)  # fmt: skip
+def test_the_columns_that_come_of_a_query(query: str, columns: Columns) -> None:
+    assert columns_of_query(query, TABLES) == columns
+
+
+def test_conditions_are_checked_like_queries() -> None:
+    check_expression("rate > 0 and country is not null", ("country", "rate"))
+    for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "it is no SQL")):
+        with pytest.raises(SqlProblem, match=said):
+            check_expression(text, ("country", "rate"))
+
+
+pytest.importorskip("sqlglot")
+
 
 CLICKS = """\
 name: clicks
