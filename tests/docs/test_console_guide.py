@@ -22,10 +22,11 @@ import pytest
 import trustme
 
 from kohort.cli.serve.console import console
-from kohort.console.answers import AskedSpan, ConsoleAnswers
+from kohort.console.answers import ConsoleAnswers
 from kohort.console.changes import KINDS
 from kohort.console.recorded import read_recording
-from kohort.console.routes import Routes
+from kohort.console.routes import AskedSpan
+from kohort.console.views import ROUTES
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "console.md"
@@ -236,16 +237,18 @@ def test_every_option_of_the_console_is_in_the_table_and_no_other() -> None:
 def test_every_address_of_the_api_is_in_a_table() -> None:
     firsts = "".join(re.findall(r"^\| (`[^|]*)", table("What it answers to programs"), re.MULTILINE))
     told = set(re.findall(r"`([a-z]+(?:/[^`\s]*)?)`", firsts))
-    routes = Routes(None, None, None)  # type: ignore[arg-type]  # nobody is asked
-    known = {"/".join(path) for path in (*routes._gets, *routes._posts)} | {"groups", "cluster", "stream"}
+    known = {route.path.removesuffix("/") for route in ROUTES} | {"groups", "cluster", "stream"}
 
     assert told == known
     assert len(KINDS) == 4
 
 
 def test_every_key_that_the_page_helps_with_is_in_the_table() -> None:
-    script = (ROOT / "src" / "kohort" / "console" / "static" / "parts" / "keys.js").read_text()
-    helped = re.findall(r'^  \["([^"]+)", "', script.split("const HELP")[1], re.MULTILINE)
+    static = ROOT / "src" / "kohort" / "console" / "static"
+    helped = re.findall(
+        r'^  \["([^"]+)", "', (static / "parts" / "keys.js").read_text().split("const HELP")[1], re.MULTILINE
+    )
+    helped += [f"g {key}" for key in re.findall(r' key: "(\w)", View', (static / "views" / "group.js").read_text())]
     told = re.findall(r"`([^`]+)`", table("Keys"))
 
     assert len(helped) > 15

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
 from kohort.console.reachability import ClusterUnreachable, GroupUnknown
+from kohort.console.routes import AskedSpan, Route
 from kohort.console.sources import ConsoleSource, GroupsKnown
 from kohort.insight.findings.doctor import ADVICE, SEVERITIES, DoctorFinding, examine
 from kohort.insight.findings.events import find_events
@@ -28,6 +28,7 @@ from kohort.results.groups import (
     GroupTimeline,
 )
 from kohort.verbs.describing import row_of, rows_worst_first, unknown_row
+from kohort.verbs.explaining import explained
 from kohort.verbs.refusals import NothingThere
 
 if TYPE_CHECKING:
@@ -41,20 +42,6 @@ MOST_OFFENDERS: Final = 20
 MOST_EVENTS: Final = 5_000
 MOST_REBALANCES: Final = 500
 """The youngest of a time are told."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskedSpan:
-    """The requested time; ``at_ms``: as known then."""
-
-    from_ms: int | None = None
-    until_ms: int | None = None
-    at_ms: int | None = None
-
-    @property
-    def end_ms(self) -> int | None:
-        """None: now."""
-        return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
 
 
 class ConsoleAnswers:
@@ -252,3 +239,19 @@ def _offenders(found: Iterable[RebalanceFinding]) -> list[Offender]:
         )
         for kind, name in worst
     ]
+
+
+ANSWERS: Final[tuple[Route[ConsoleAnswers], ...]] = (
+    Route("groups", lambda a, q, _: a.groups(q.span)),
+    Route("groups/", lambda a, q, _: a.groups(q.span)),
+    Route("groups/{}", lambda a, q, names: a.status(names[0], q.span), exported=True),
+    Route("groups/{}/timeline", lambda a, q, names: a.timeline(names[0], q.span), exported=True),
+    Route("groups/{}/rebalances", lambda a, q, names: a.rebalances(names[0], q.span), exported=True),
+    Route("groups/{}/events", lambda a, q, names: a.events(names[0], q.span, q.names("kinds")), exported=True),
+    Route("groups/{}/fenced", lambda a, q, names: a.fenced(names[0], q.span), exported=True),
+    Route("groups/{}/lag-history", lambda a, q, names: a.lag_history(names[0], q.span), exported=True),
+    Route("groups/{}/causes", lambda a, q, names: a.causes(q.number("from"), names[0], q.span), exported=True),
+    Route("doctor", lambda a, q, _: a.doctor(q.group, q.span), exported=True),
+    Route("causes", lambda a, q, _: a.causes(q.number("since"), q.group, q.span), exported=True),
+    Route("explain/{}", lambda _, __, names: explained(names[0])),
+)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote
 
 from kohort.console import guard
-from kohort.console.answers import AskedSpan
 from kohort.console.changes import Changes
 from kohort.console.connections import LONGEST_NAME, AnswerBudget, ConsoleLog, in_pieces
 from kohort.console.encoding import ENCODED, VARIES, json_of, squeezed, takes_gzip
@@ -20,10 +19,11 @@ from kohort.console.guard import Hosts, Rejected, failure_of
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin, login_html
 from kohort.console.page import ConsolePage
 from kohort.console.reachability import ClusterUnreachable
-from kohort.console.routes import AskedRoute, ConsoleView, params_of, segments_of
+from kohort.console.routes import AskedRoute, AskedSpan, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.stream import Hub
 from kohort.console.user_source import UserSource
+from kohort.console.views import ConsoleView
 from kohort.extras import needs
 from kohort.insight.findings.events import find_events
 from kohort.notes import info, warning
@@ -179,10 +179,9 @@ class ConsoleApp:
         clients = who.clients if who is not None and who.clients is not None else self._source.clients()
         user = None if who is None else who.user
         asked = AskedRoute(params, body, clients, user, self._source.unreachable())
-        handler, names = view.routes.find(method, segments)
         if segments == ["groups"] and asked.span.at_ms is None and view.is_whole:
             return await self._told(request, self._groups_now)
-        return await self._told(request, lambda: json_of(handler(asked, names)))
+        return await self._told(request, lambda: json_of(view.answer(method, segments, asked)))
 
     def _view_of(self, session: ConsoleSession | None) -> ConsoleView:
         """Return the answers for a session, with the rights of its user."""

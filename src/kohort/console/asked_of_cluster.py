@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kohort.console.answers import AskedSpan, span_of_causes
+from kohort.console.answers import span_of_causes
+from kohort.console.routes import AskedRoute, AskedSpan, Route
 from kohort.console.sources import ConsoleSource
-from kohort.errors import KohortError
+from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.cluster import TopicRow, TopicsDescribed, TopicsListed
@@ -208,3 +209,45 @@ def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:
     if isinstance(asked.partitions, dict):
         options["partitions"] = [f"{topic}={count}" for topic, count in asked.partitions.items()]
     return options
+
+
+def _peek(cluster: ChangesAtCluster, asked: AskedRoute, names: Sequence[str]) -> GroupPeek:
+    around = asked.number("before", 3) or 0, asked.number("after", 3) or 0
+    return cluster.peek(asked.with_clients(), names[0], _place(asked, asked.params.get("topic", "")), around)
+
+
+def _peek_topic(cluster: ChangesAtCluster, asked: AskedRoute, names: Sequence[str]) -> GroupPeek:
+    place, many = _place(asked, names[0]), asked.number("count", 20) or 0
+    return cluster.peek_topic(asked.with_clients(), place, asked.number("offset"), many)
+
+
+def _place(asked: AskedRoute, topic: str) -> TopicPartition:
+    number = asked.number("partition")
+    if not topic or number is None or number >= 2**31:
+        raise UsageError("say which topic and which partition")
+    return TopicPartition(topic, number)
+
+
+CLUSTER: Final[tuple[Route[ChangesAtCluster], ...]] = (
+    Route("groups/{}/describe", lambda c, q, names: c.describe(q.with_clients(), names[0])),
+    Route("groups/{}/clients", lambda c, q, names: c.clients(q.clients_or_none(), names[0]), exported=True),
+    Route("groups/{}/peek", _peek),
+    Route(
+        "groups/{}/what-if", lambda c, q, names: c.what_if(q.clients_or_none(), names[0], q.told(WhatIfAsked)), "POST"
+    ),
+    Route(
+        "groups/{}/causes/software",
+        lambda c, q, names: c.software(q.clients_or_none(), q.number("from"), names[0], q.span),
+        exported=True,
+    ),
+    Route(
+        "causes/software",
+        lambda c, q, _: c.software(q.clients_or_none(), q.number("since"), q.group, q.span),
+        exported=True,
+    ),
+    Route("nodes", lambda c, q, _: c.nodes(q.with_clients())),
+    Route("topics", lambda c, q, _: c.topics(q.with_clients())),
+    Route("topics/{}", lambda c, q, names: c.topic(q.with_clients(), names[0])),
+    Route("topics/{}/peek", _peek_topic),
+    Route("pipelines", lambda c, _, __: c.pipelines()),
+)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from kohort.console.guard import Rejected
+from kohort.console.routes import AskedRoute, Route
 from kohort.errors import KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import (
@@ -293,3 +294,24 @@ def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> 
 def _raise_first(errors: Mapping[Any, KohortError], wanted: int) -> None:
     if errors and len(errors) >= wanted:
         raise next(iter(errors.values()))
+
+
+def _allowed(changes: Changes | None) -> Changes:
+    if changes is None:
+        raise Rejected(403, "this console changes nothing", "start it with --allow-changes")
+    return changes
+
+
+def _routes_of(kind: Kind) -> tuple[Route[Changes | None], ...]:
+    def plan(changes: Changes | None, asked: AskedRoute, names: Sequence[str]) -> Any:
+        may = _allowed(changes)
+        return may.plan(asked.with_clients(), kind, names[0], asked.told(ChangeAsked), asked.user)
+
+    def act(changes: Changes | None, asked: AskedRoute, names: Sequence[str]) -> Any:
+        may = _allowed(changes)
+        return may.apply(asked.with_clients(), kind, names[0], asked.told(ChangeAsked), asked.user)
+
+    return Route(f"groups/{{}}/{kind}:plan", plan, "POST"), Route(f"groups/{{}}/{kind}:apply", act, "POST")
+
+
+CHANGES: Final = tuple(route for kind in KINDS for route in _routes_of(kind))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from kohort.console.answers import AskedSpan, ConsoleAnswers
-from kohort.console.asked_of_cluster import ChangesAtCluster
 from kohort.console.encoding import json_of
+from kohort.console.routes import AskedRoute, AskedSpan
 from kohort.console.sources import ConsoleSource
+from kohort.console.views import ConsoleView
 from kohort.errors import UsageError
 from kohort.insight.names import printable
 from kohort.results.console import ConsoleCluster, ConsoleGroups
@@ -48,42 +49,23 @@ def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) ->
 
 
 def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[str, Any]:
-    answers, span = ConsoleAnswers(source), AskedSpan(from_ms=since_ms)
-    at = f"/groups/{quote(group, safe=AS_IN_PAGES)}"
-    status = answers.status(group, span)
-    doctor = answers.doctor(group, span)
+    view, at = ConsoleView(source), quote(group, safe=AS_IN_PAGES)
+    status = view.answers.status(group, AskedSpan()).status
+    since = {} if since_ms is None else {"from": str(since_ms), "since": str(since_ms)}
+    asked = AskedRoute({"group": group, **since}, b"", None, None)
+    trends = view.answers.trends([group], status.at_ms)
     found: dict[str, Any] = {
         "/cluster": _cluster(source, group, since_ms),
-        "/groups": ConsoleGroups(
-            at_ms=status.status.at_ms,
-            groups=[row_of(status.status)],
-            trends=answers.trends([group], status.status.at_ms),
-        ),
-        at: status,
-        f"{at}/lag-history": answers.lag_history(group, span),
-        "/doctor": doctor,
-        f"/doctor?group={quote(group, safe='*-._')}": doctor,
-        "/causes/software": ChangesAtCluster(source).software(None, since_ms, group, AskedSpan()),
-        f"{at}/causes/software": ChangesAtCluster(source).software(None, since_ms, group, AskedSpan()),
-        "/causes": answers.causes(since_ms, group, AskedSpan()),
-        f"{at}/clients": ChangesAtCluster(source).clients(None, group),
+        "/groups": ConsoleGroups(at_ms=status.at_ms, groups=[row_of(status)], trends=trends),
     }
-    try:
-        rebalances = answers.rebalances(group, span)
-        found |= {
-            f"{at}/timeline": answers.timeline(group, span),
-            f"{at}/rebalances": rebalances,
-            f"{at}/events": answers.events(group, span),
-            f"{at}/fenced": answers.fenced(group, span),
-            f"{at}/causes": answers.causes(since_ms, group, AskedSpan()),
-        }
-    except NothingThere:
-        return found
-    for word in {*(this.cause for this in rebalances.rebalances), *(this.pattern for this in rebalances.patterns)}:
-        try:
-            found[f"/explain/{word}"] = explained(word)
-        except NothingThere:
-            continue
+    for route, part in view.routes():
+        if route.exported:
+            with suppress(NothingThere):  # without a journal
+                found[f"/{route.path.format(at)}"] = route.answer(part, asked, [group])
+    found[f"/doctor?group={quote(group, safe='*-._')}"] = found["/doctor"]
+    if (told := found.get(f"/groups/{at}/rebalances")) is not None:
+        words = {*(this.cause for this in told.rebalances), *(this.pattern for this in told.patterns)}
+        found |= {f"/explain/{word}": explained(word) for word in words}
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from kohort.console.routes import ConsoleView
+    from kohort.console.views import ConsoleView
     from kohort.watch.opening import WatchClients
 
 

@@ -1,14 +1,23 @@
 /** Keys: "/" searches, "?" helps, "g" and a letter go somewhere. Nothing is taken from who types into a field. */
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { useLive } from "./live.js";
 import { currentPlace, go, pathOf } from "./router.js";
 
 const SECOND_KEY_MS = 1500;
 const SECTIONS = { g: "/groups", d: "/doctor", c: "/causes", t: "/topics", b: "/brokers", p: "/pipelines" };
-const OF_GROUP = { o: "overview", l: "timeline", r: "rebalances", m: "members", a: "partitions", f: "fenced", w: "what-if", e: "events" };
 
+/** Views of a group with a key, once they are loaded. @type {{name: string, title: string, key: string}[]} */
+let tabs = [];
 let firstKeyMs = 0;
+/** Shows the keys of the views in the help. */
+let showTabs = () => {};
+
+/** Take the views of a group; those with a key are reached by it. */
+export function setGroupKeys(views) {
+  tabs = views.filter(({ key }) => key);
+  showTabs(tabs);
+}
 
 /** Called once. */
 export function startKeys() {
@@ -45,8 +54,11 @@ function pressed(key) {
 function goTo(key) {
   const { segments } = currentPlace();
   if (SECTIONS[key]) go(SECTIONS[key]);
-  else if (segments[0] === "groups" && segments[1] && OF_GROUP[key]) go(pathOf("groups", segments[1], OF_GROUP[key]));
-  else return false;
+  else {
+    const tab = tabs.find((one) => one.key === key);
+    if (segments[0] !== "groups" || !segments[1] || !tab) return false;
+    go(pathOf("groups", segments[1], tab.name));
+  }
   return true;
 }
 
@@ -59,14 +71,6 @@ const HELP = [
   ["g t", "topics"],
   ["g b", "brokers"],
   ["g p", "pipelines"],
-  ["g o", "of a group: overview"],
-  ["g l", "of a group: timeline"],
-  ["g r", "of a group: rebalances"],
-  ["g m", "of a group: members"],
-  ["g a", "of a group: partitions"],
-  ["g f", "of a group: fenced requests"],
-  ["g w", "of a group: what-if"],
-  ["g e", "of a group: events"],
   ["↑ ↓", "from row to row of a table, from member to member in the timeline"],
   ["← →", "from rebalance to rebalance in the timeline"],
   ["Enter", "details"],
@@ -76,6 +80,11 @@ const HELP = [
 export function HelpDialog() {
   const dialog = useRef(null);
   const { mode } = useLive();
+  const [shown, setShown] = useState(tabs);
+  useEffect(() => {
+    showTabs = setShown;
+    setShown(tabs);
+  }, []);
   useEffect(() => {
     const close = () => dialog.current?.close();
     window.addEventListener("popstate", close);
@@ -84,7 +93,7 @@ export function HelpDialog() {
   return html`<button type="button" class="small" aria-haspopup="dialog" data-tip="keys (?)" onClick=${() => dialog.current.showModal()}>Keys <kbd>?</kbd></button>
     <dialog id="help" ref=${dialog} aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>
-      <dl class="keys">${HELP.map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
+      <dl class="keys">${[...HELP, ...shown.map(({ key, title }) => [`g ${key}`, `of a group: ${title.toLowerCase()}`])].map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
       <p class="soft">The page is ${mode === "live" ? "live" : mode}. All that is chosen stands in the address: copy it to share what you see.</p>
       <form method="dialog"><button type="submit">Close</button></form>
     </dialog>`;

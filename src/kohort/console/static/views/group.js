@@ -3,6 +3,7 @@ import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
 import { Failure } from "../parts/failure.js";
 import { useJson } from "../parts/json.js";
+import { setGroupKeys } from "../parts/keys.js";
 import { useOutage } from "../parts/live.js";
 import { NotKnown, sinceWords } from "../parts/outage.js";
 import { pathOf } from "../parts/router.js";
@@ -20,22 +21,23 @@ import { RebalancesView } from "./rebalances.js";
 import { TimelineView } from "./timeline.js";
 import { WhatIfView } from "./what-if.js";
 
-/** Tabs: name in the address, title, view. */
+/**
+ * The views of a group: name in the address, title, key after "g", component; `past` if the journal alone fills it, so
+ * that it holds during an outage. A new view is a row here, its module, and a route beside its data in answers.py.
+ */
 const TABS = [
-  ["overview", "Overview", OverviewView],
-  ["timeline", "Timeline", TimelineView],
-  ["rebalances", "Rebalances", RebalancesView],
-  ["members", "Members", MembersView],
-  ["partitions", "Partitions", PartitionsView],
-  ["fenced", "Fenced", FencedView],
-  ["causes", "Causes", GroupCausesView],
-  ["what-if", "What-if", WhatIfView],
-  ["offsets", "Offsets", OffsetsView],
-  ["events", "Events", EventsView],
+  { name: "overview", title: "Overview", key: "o", View: OverviewView },
+  { name: "timeline", title: "Timeline", key: "l", View: TimelineView, past: true },
+  { name: "rebalances", title: "Rebalances", key: "r", View: RebalancesView, past: true },
+  { name: "members", title: "Members", key: "m", View: MembersView },
+  { name: "partitions", title: "Partitions", key: "a", View: PartitionsView },
+  { name: "fenced", title: "Fenced", key: "f", View: FencedView, past: true },
+  { name: "causes", title: "Causes", View: GroupCausesView, past: true },
+  { name: "what-if", title: "What-if", key: "w", View: WhatIfView },
+  { name: "offsets", title: "Offsets", View: OffsetsView },
+  { name: "events", title: "Events", key: "e", View: EventsView, past: true },
 ];
-
-/** Tabs that show the past: what the journal tells of it holds during an outage. */
-const OF_PAST = ["timeline", "rebalances", "fenced", "causes", "events"];
+setGroupKeys(TABS);
 
 /** Takes the finding of this group from the news. */
 function mergeStatus(group) {
@@ -50,7 +52,8 @@ export function GroupView({ group, tab, id }) {
   const asked = useJson(pathOf("groups", group), {}, { merge: mergeStatus(group), on: ["entries"] });
   const outage = useOutage();
   const status = outage ? null : (asked.body?.status ?? null);
-  const View = tab === "rebalances" && id !== undefined ? RebalanceView : (TABS.find(([name]) => name === tab)?.[2] ?? OverviewView);
+  const chosen = TABS.find(({ name }) => name === tab) ?? TABS[0];
+  const View = tab === "rebalances" && id !== undefined ? RebalanceView : chosen.View;
   return html`
     <div class="group-head">
       <nav aria-label="You are here" class="crumbs"><${Link} to="/groups">Groups<//> <span aria-hidden="true">›</span></nav>
@@ -61,6 +64,6 @@ export function GroupView({ group, tab, id }) {
     ${status && html`<p class="sentence"><${Text} value=${status.sentence} limit=${500} /></p>`}
     ${outage && html`<p class="sentence">Its health, lag and members are unknown: ${sinceWords(outage)}.</p>`}
     ${asked.error && !outage && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
-    <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(([name, title]) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
-    ${outage && !OF_PAST.includes(tab) ? html`<${NotKnown} title=${TABS.find(([name]) => name === tab)?.[1] ?? "Overview"} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;
+    <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(({ name, title }) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
+    ${outage && !chosen.past ? html`<${NotKnown} title=${chosen.title} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;
 }
