@@ -1,4 +1,4 @@
-"""Every error in one tree: its wire code, whose fault it is, and whether a retry can help.
+"""The tree of all errors, and Kafka's error codes.
 
 KohortError
 ├── ApiError                 the answer of a broker: ``code``, ``retriable`` (Kafka's error codes)
@@ -245,7 +245,7 @@ class ProtocolError(KohortError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """An API key or a version of it that this side does not speak."""
+    """An unsupported API key or version."""
 
 
 class CorruptRecord(KohortError):
@@ -306,7 +306,7 @@ class AuthenticationFailed(KohortError):
 
 
 class ApiTimeout(KohortError):
-    """The operation was not done within its time."""
+    """The operation exceeded its timeout."""
 
     retriable = True
 

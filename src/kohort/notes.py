@@ -16,7 +16,7 @@ LINE_MAX_CHARS: Final = 1_000
 
 
 class Level(IntEnum):
-    """How grave a note is; the numbers are those of ``logging``. What was lost or is refused is a WARNING or more."""
+    """Levels of notes, with the numbers of ``logging``. A loss or a rejection is at least a WARNING."""
 
     DEBUG = 10
     INFO = 20
@@ -47,7 +47,7 @@ def debug(text: str, kind: Hashable = None) -> Note:
 
 
 def info(text: str, kind: Hashable = None) -> Note:
-    """Note what was done, and cost nothing."""
+    """Make an INFO note."""
     return Note(Level.INFO, text, kind)
 
 
@@ -57,7 +57,7 @@ def warning(text: str, kind: Hashable = None) -> Note:
 
 
 def failure(text: str, kind: Hashable = None) -> Note:
-    """Note what somebody has to see to: an ERROR."""
+    """Make an ERROR note: an operator must act."""
     return Note(Level.ERROR, text, kind)
 
 

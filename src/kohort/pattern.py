@@ -63,10 +63,10 @@ class Pattern:
         except re2.error as error:
             raise self._refused(_why(error)) from None
         self.size: int = self._regexp.programsize
-        """Steps of its machine: for each byte of a text that many are tried, at most."""
+        """Steps of its machine: the bound of attempts per byte of text."""
 
     def begin(self) -> None:
-        """Let it work as much again, for the texts of another request."""
+        """Reset the work budget for another request."""
         self._work_left = WORK_MAX
 
     def fullmatch(self, text: str) -> bool:
@@ -99,7 +99,7 @@ class Rewrite:
         self._parts = list(_parts(replacement, self._regexp.groups, dict(self._regexp.groupindex)))
 
     def of(self, text: str) -> str | None:
-        """Return the text rewritten, or None where the pattern does not match all of it."""
+        """Return the rewritten text; None if the pattern does not match it as a whole."""
         if self._regexp.fullmatch(text) is None:
             return None
         rewritten, end = [], 0

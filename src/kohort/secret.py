@@ -6,7 +6,7 @@ import hmac
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
-"""What is shown in the place of a secret, as Kafka shows it."""
+"""Placeholder of a secret, as in Kafka."""
 
 
 class Secret:

@@ -21,7 +21,7 @@ Steps = Generator[None, None, R]
 STEP_US: Final = 5_000
 """About how long one step takes: short beside the 50 ms that one request may hold up others."""
 FIRST_US: Final = 15_000
-"""The first step may take longer: what is done by then needs no other."""
+"""The first step may take longer: most requests need no second one."""
 
 COUNT_US: Final = 0.8
 FREE_US: Final = 0.3
@@ -52,7 +52,7 @@ _lengths: list[tuple[float, float]] = [(FIRST_US, STEP_US)]
 
 @contextmanager
 def shortest_steps() -> Iterator[None]:
-    """Make every piece of work a step within this: for who looks for what others may do in between."""
+    """Within this block every piece of work is a step, to test interleavings."""
     _lengths.append((0, 0))
     try:
         yield
@@ -72,7 +72,7 @@ def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]
 
 
 def emptied(held: list[Any], pace: Pace) -> Steps[None]:
-    """Free what is in a list, in steps."""
+    """Empty a list in steps."""
     while held:
         del held[-FREED_AT_ONCE:]
         if pace.is_due(FREE_US * FREED_AT_ONCE):

@@ -85,7 +85,7 @@ CLIENT_METRICS: Final = (
 """Metrics of groups and of delays; none by topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "jmx")
 
-# Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
+# Reasons of options without effect, of brokers and topics.
 ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"
 NO_TIERS: Final = "there is no tiered storage"
 USUAL_LEVEL: Final = "batches are compressed at the codec's usual level"

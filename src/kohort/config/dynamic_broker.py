@@ -17,7 +17,7 @@ _NO_KERBEROS: Final = "no listener offers GSSAPI"
 _NO_LOGIN: Final = "the nodes do not log in to each other"
 
 OF_ONE_BROKER: Final = "sasl."
-"""How the options begin that Kafka takes for one broker, and not as a default of all."""
+"""Prefix of options that Kafka accepts per broker, not as a default of all brokers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ RELEASES: Final = (
     *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
     *("4.0", "4.1", "4.2", "4.3", "4.4"),
 )
-"""In order. Before 2.1 there is nothing that a broker of today could show (KIP-896)."""
+"""In order. Clients of today need 2.1 (KIP-896)."""
 NEWEST: Final = RELEASES[-1]
 
 # fmt: off
@@ -100,7 +100,7 @@ HIGHEST: Final = {
     94: "4.4:0",  # UnregisterController
 }
 # fmt: on
-"""By API key: since which release the highest version is which. Before the first one named there was no such API."""
+"""Highest version by API key and release. The API is absent before the first release listed."""
 
 
 class Feature(NamedTuple):
@@ -120,7 +120,7 @@ FEATURES: Final = {
     "streams.version": "4.2:0-1",
 }
 # fmt: on
-"""By name: since which release which levels are supported. With ZooKeeper, before 3.3, there were none."""
+"""Supported levels by feature and release. Before 3.3, with ZooKeeper, there were no features."""
 
 
 def highest_version(api_key: int, release: str) -> int | None:

@@ -15,7 +15,7 @@ from kohort.secret import Secret
 
 PREFIX: Final = "listener.name."
 LIMITS: Final = ("max.connections", "max.connection.creation.rate")
-"""What else may be said of one listener: how many connections it takes."""
+"""Connection limits of one listener."""
 IGNORED_OF_LISTENERS: Final = frozenset(
     """
     num.network.threads ssl.protocol ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm
@@ -41,7 +41,7 @@ _OF_LOGINS: Final = ("sasl.", "connections.max.reauth.ms")
 """How the options begin before which a mechanism may stand."""
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""What is said of each listener, by its name in small letters, then by the option, with the mechanism before it."""
+"""Overrides by listener name in small letters, then by option, with its mechanism as prefix."""
 
 
 def option_of(rest: str) -> Option | None:

@@ -41,7 +41,7 @@ KAFKAS_CALLBACKS: Final = frozenset(
         "ScramServerCallbackHandler",
     }
 )
-"""Kafka's own, by their simple names; all but the first are what is done without them."""
+"""Simple names of Kafka's own; all but the first are the default behaviour."""
 CALLBACKS: Final = ValueRule(
     lambda name: not name or name.rpartition(".")[2] in KAFKAS_CALLBACKS,
     "OAuthBearerValidatorCallbackHandler; other classes of Java cannot be loaded here",

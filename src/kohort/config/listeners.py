@@ -136,7 +136,7 @@ def believes_every_token(config: BrokerConfig, name: str) -> bool:
 
 
 def demands_signed_tokens(said: ListenerConfig) -> bool:
-    """Tell whether tokens have to be signed: by the name of the handler, or, where none is named, as keys are."""
+    """True if tokens must be signed: by the handler's class, or without one by the configured keys."""
     handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
     return handler == SIGNED_TOKENS or (not handler and bool(said.sasl_oauthbearer_jwks_endpoint_url))
 

@@ -25,7 +25,7 @@ class ValueRule(NamedTuple):
 
 
 class Limits(TypedDict, total=False):
-    """What an option may be, and why it does nothing here.
+    """Type and bounds of an option, and the reason if it has no effect.
 
     ``of`` is needed where the default does not show the type, ``bits`` where Kafka's type is not the usual one: times
     and what has a large default are 64 bits wide, other whole numbers 32.

@@ -72,9 +72,9 @@ NOT_SERVED: Final[Mapping[str, str]] = {
     "ssl.engine.factory.class": _OWN_CLASS,
     "security.providers": _OWN_CLASS,
 }
-"""Security that was asked for and would not be there is an error, not a warning; unless it is what is here anyway."""
+"""Unsupported security options are errors, not warnings, unless they name the default behaviour."""
 KAFKAS_OWN: Final = frozenset({"DefaultKafkaPrincipalBuilder", "DefaultSslEngineFactory", ""})
-"""Classes, by their simple names, that do what is done here."""
+"""Simple names of classes whose behaviour is built in."""
 
 
 @dataclass(slots=True)

@@ -145,7 +145,7 @@ def usable_overrides(stored: Mapping[str, str]) -> tuple[dict[str, str], list[Co
 
 
 def check_lags(config: TopicConfig) -> None:
-    """Raise ConfigError where nothing could be compacted in time: of what is given, as Kafka, not of what is kept."""
+    """Raise ConfigError if the given lags forbid compaction. As in Kafka, stored values are not checked."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
         raise ConfigError(f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms, which is {most}")

@@ -60,7 +60,7 @@ class DemoJournal:
 
 
 def settled_with(members: int) -> Holds:
-    """Tell whether the last generation has so many members, each of which has partitions and knows it."""
+    """True if the last generation has this many members, each with a synced assignment."""
 
     def holds(entries: list[JournalEntry]) -> bool:
         written = [e for e in entries if isinstance(e, AssignmentWritten)]
@@ -113,7 +113,7 @@ class GroupPart:
     killed: Killed | None = None
     added: str = ""
     give_up: threading.Event = field(default_factory=threading.Event)
-    """Set when the demo ends before its time, so that nobody waits for the group any more."""
+    """Set when the demo ends early: threads stop waiting for the group."""
 
     def start_members(self, count: int = 3) -> None:
         self.notes.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ class GroupPart:
         return self.notes / f"{name}.jsonl"
 
     def kill_one(self) -> Killed:
-        """SIGKILL the second member while it is at work, that is, after it has noted its first rows."""
+        """SIGKILL the second member after it has noted its first rows."""
         child = self.members.pop("member-2")
         deadline = time.monotonic() + WAIT_S
         while not self._notes_of(child.name).stat().st_size and not self.give_up.is_set():
@@ -169,7 +169,7 @@ class GroupPart:
         self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
 
     def wait_for_lag_0(self) -> None:
-        """Until the group has committed all there is; a member that ended meanwhile is an error."""
+        """Wait until the group has committed all records; a member that ended is an error."""
         deadline = time.monotonic() + WAIT_S
         while any(lag_of(self.bootstrap, GROUP, [self.topic]).values()):
             for child in self.members.values():

@@ -28,7 +28,7 @@ STOP_TIMEOUT_S: Final = 20.0
 
 
 class ProcessFailed(KohortError):
-    """A process of the demo that did not start, or ended before its time."""
+    """A process of the demo did not start, or ended early."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ def key_of(row: dict[str, Any]) -> bytes:
 
 
 def load_table(bootstrap: str, topic: str, table: pa.Table, on_rows: Callable[[int], None]) -> int:
-    """Send every row; return how many were acknowledged. ``on_rows`` is told how many were handed over since."""
+    """Send every row; return the number of acknowledgements. ``on_rows`` receives the progress."""
     deliveries: list[Delivery] = []
     with Producer(
         bootstrap_servers=bootstrap, client_id="demo-loader", compression_type="lz4", batch_size=262144, linger_ms=20

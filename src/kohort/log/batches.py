@@ -67,7 +67,7 @@ class LogSlice:
 
 
 WINDOW_BYTES: Final = 1 << 20
-"""How much of a file is held while it is checked; a larger batch is summed in pieces of this size."""
+"""Window of a check; the CRC of a larger batch is summed in such pieces."""
 
 
 def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -185,7 +185,7 @@ def true_base(header: BatchHeader, expected: int, after: int | None, segment_bas
     if len(candidates) == 1:
         return candidates[0]
     if possible and most < expected:
-        return given  # it is the next one that is wrong
+        return given  # the next batch is misplaced
     raise misplaced(given, header.last_offset, expected)
 
 
@@ -241,7 +241,7 @@ class Search:
             data, begins = self._window, self._window_at - start
             last_header = min(len(data) + begins, limit) - HEADER_BYTES
             if at > last_header:
-                break  # the file is shorter than it was
+                break  # the file was truncated
             while at <= last_header:
                 base, length, delta = _place.unpack_from(data, at - begins)
                 stop = at + LENGTH_ENDS_AT + length

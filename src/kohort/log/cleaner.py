@@ -120,7 +120,7 @@ class Cleaner:
     def _abandon(self) -> None:
         assert self._now is not None, "something is under way"
         under_way, self._now = self._now, None
-        with suppress(StorageError):  # what is left of it is removed by the next attempt, or by the next start
+        with suppress(StorageError):  # the next attempt or start deletes the leftovers
             under_way.abandon()
 
     # ---------------------------------------------------------------- checkpoint

@@ -61,7 +61,7 @@ class EndedTransactions:
         try:
             marker = parse_marker(batch, header)
         except CorruptRecord:
-            return False  # a start passes over it, and says so
+            return False  # recovery ignores it with a note
         if marker is None:
             return False
         if marker.producer_id in self._met:

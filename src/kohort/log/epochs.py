@@ -64,7 +64,7 @@ class LeaderEpochs:
         return changed
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached.
+        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) for a future one.
 
         The rules: protocol/fetching.md#end-of-an-epoch.
         """

@@ -235,7 +235,7 @@ class PartitionLog:
         return self._next_offset
 
     high_watermark = log_end_offset
-    """One replica: what is in the log is committed."""
+    """The only replica: every record is committed."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -409,7 +409,7 @@ class PartitionLog:
                     break
                 offset = self._segments[i].base_offset
         except StorageError as error:
-            if not found:  # else whoever reads on from there is told
+            if not found:  # else the next read from there raises it
                 raise self._refused("read", f"offset {offset} cannot be read", error) from error
         return found
 
@@ -505,7 +505,7 @@ class PartitionLog:
         if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
             raise StorageError(f"the segments {bases} were deleted while they were compacted")
         made.close()
-        made.limits = self._limits  # they may have changed meanwhile
+        made.limits = self._limits  # changed during the compaction
         self._snapshots.forget_before(last_end + 1)
         begin_swap(self._storage, self.folder, made)
         self._segments[first : first + len(old)] = [made]

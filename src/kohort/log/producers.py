@@ -51,7 +51,7 @@ class Room(Protocol):
     def is_full(self) -> bool: ...
 
     def check(self, header: BatchHeader, now_ms: int) -> None:
-        """Raise ApiError where there is none for one more."""
+        """Raise ApiError at the limit."""
 
 
 class Producer:
@@ -96,7 +96,7 @@ class Producers:
         return next(iter(self._open.values()), None)
 
     def check(self, header: BatchHeader, now_ms: int, *, in_sequence: bool = True) -> ProducedBatch | None:
-        """Return the earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not.
+        """Return the stored batch that this one repeats, or None to append it. Raises ApiError.
 
         Batches of the broker's own, the offsets of a transaction, have no sequence: then only the epoch counts.
         """

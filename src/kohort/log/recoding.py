@@ -29,9 +29,9 @@ CODECS: Final[Mapping[str, Codec | None]] = {
     "zstd": Codec.ZSTD,
 }
 OPENED_MAX_BYTES: Final = 16 << 20
-"""What the records of a batch that is opened may be once decompressed: sixteen times what a batch may be by default."""
+"""Bound of decompressed records: sixteen times the default ``max.message.bytes``."""
 NAMED_MAX: Final = 1_000
-"""Refused records of a batch that its answer names one by one: each is an object, and a batch may hold a million."""
+"""Rejected records that the response names: a batch may hold a million."""
 CHECK_US: Final = 2
 
 
@@ -43,7 +43,7 @@ class PreparedBatch(NamedTuple):
 def opened(
     batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: int, *, with_keys: bool
 ) -> Steps[PreparedBatch]:
-    """``batch`` and its header under ``codec``; untouched where it has it already, or None is wanted.
+    """Return ``batch`` and its header in ``codec``; unchanged if it already is, or for None.
 
     Raises ApiError INVALID_RECORD if its records cannot be read, RecordsRefused if, ``with_keys``, some have no key;
     MESSAGE_TOO_LARGE if the new batch is larger than ``max_bytes``, the topic's ``max.message.bytes``.

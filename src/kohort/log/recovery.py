@@ -236,7 +236,7 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
-        with suppress(CorruptLog):  # the latest epoch counts most: nothing may be appended with an earlier one
+        with suppress(CorruptLog):  # the latest epoch matters: appends need a later one
             for _, header in segment.headers():
                 if header.partition_leader_epoch >= 0:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -277,7 +277,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
     if not holding or not len(producers):
         return
     segment = holding[-1]
-    with suppress(CorruptLog):  # whoever reads there is told; this is no more than a help
+    with suppress(CorruptLog):  # an optimization: the damaged batch fails the reads at its place
         entries = [(last, position) for last, position in segment.index_entries() if last < offset]
         far = entries[-1][1] - RECALLED_BYTES if entries else 0
         begin = next((last for last, position in entries if position >= far), 0) if far > 0 else 0

@@ -84,7 +84,7 @@ def _end_of(storage: Storage, name: str, base_offset: int) -> int:
         for _, header in headers(file, 0, file.size):
             end = max(end, header.next_offset)
     except CorruptRecord:
-        pass  # recovery judges it as it does any other segment
+        pass  # recovery checks this segment like others
     finally:
         file.close()
     return end

@@ -58,7 +58,7 @@ def check_topic_name(name: str) -> None:
 
 
 def parse_folder(folder: str) -> TopicPartition | None:
-    """Return the partition that a folder belongs to by its name, or None."""
+    """Parse the partition in a folder's name; None for other names."""
     match = _partition_folder.fullmatch(folder)
     return TopicPartition(match[1], int(match[2])) if match else None
 

@@ -70,7 +70,7 @@ class TopicConfigs:
 
 PRODUCER_ID_BLOCK: Final = 1000
 CHECK_US: Final = 40
-REFUSE_US: Final = 600  # where an option is looked for that may have been meant
+REFUSE_US: Final = 600  # includes the search for the nearest option
 MAKE_US: Final = 400
 RECONFIGURE_US: Final = 8
 """Microseconds to check a topic, to make a partition with its folder and files, to give a log other options."""
@@ -245,7 +245,7 @@ class Topics:
         return made
 
     def create_all(self, wanted: Sequence[NewTopic], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Make topics: each as soon as all its partitions are there, all durable at the end; or why one is not made.
+        """Create topics, durable at the end; the error of each that fails. A topic appears with all its partitions.
 
         They are written down together, before the first folder is made: a start makes what is missing.
         """
@@ -286,7 +286,7 @@ class Topics:
         try:
             config = self.check_new(new)
         except ApiError as error:
-            return error.with_traceback(None)  # it is kept: whatever its frames hold is not
+            return error.with_traceback(None)  # the result keeps the error, but not its frames
         kept = {option: value for option, value in new.overrides.items() if value is not None}
         topic = Topic(new.name, new_topic_id(self._rng), kept, config, new.internal)
         self._making[new.name] = topic
@@ -379,7 +379,7 @@ class Topics:
         try:
             for _ in self._make_partitions(topic, made, total, now_ms, Pace()):
                 yield
-                if self._growing.get(name) is not made:  # deleted meanwhile, and its folders with it
+                if self._growing.get(name) is not made:  # the topic and its folders were deleted during the steps
                     raise _unknown(name)
             entry = TopicEntry(name, topic.topic_id, total, topic.overrides, topic.internal)
             self._save({**self._catalogue.topics, name: entry}, self._catalogue.deleted)

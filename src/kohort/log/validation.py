@@ -56,8 +56,7 @@ class BatchRules:
 
 
 def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:
-    """Return the header of the one batch that ``batch`` must be; ApiError with Kafka's code where it may not be
-    appended.
+    """Return the header of the single batch in ``batch``. Raises ApiError with Kafka's code.
 
     A batch of the broker's own (``from_client`` false) is spared what only a stranger can get wrong.
     """

@@ -154,7 +154,7 @@ GIVEN_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALL, Operation.ALTER_CONFIGS}),
 }
-"""Which operations, if allowed, allow each. What is denied denies itself alone, and ALL denies everything."""
+"""Operations whose allow rules imply each operation. A deny rule covers its own operation, or ALL."""
 
 
 def _operations(names: str) -> tuple[Operation, ...]:
@@ -168,8 +168,8 @@ OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
         "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
     ),
 }
-"""What can be done to a resource of each type, as answers tell it (KIP-430)."""
+"""Operations by resource type, as responses report them (KIP-430)."""
 ALL_OPERATIONS: Final[Mapping[ResourceType, int]] = {
     of: sum(1 << operation for operation in operations) for of, operations in OPERATIONS_OF.items()
 }
-"""The same as bits: what is told where nobody is refused anything."""
+"""The same as bits, reported without an authorizer."""

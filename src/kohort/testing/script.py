@@ -126,7 +126,7 @@ class Rule:
 
 
 Effect = Callable[[SeenRequest, Api, Request], Answer | None]
-"""What is done to a request; None: it is served."""
+"""The action on a request; None: serve it."""
 
 
 @dataclass(slots=True)

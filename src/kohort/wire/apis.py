@@ -1,4 +1,4 @@
-"""The APIs that kohort speaks, and the versions of each that it serves and asks for.
+"""Supported APIs, and the versions that broker and clients use.
 
 The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions): where a message declares one more, it
 is not yet stable, and is read and written but neither advertised nor negotiated.

@@ -45,7 +45,7 @@ _UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeErro
 COPIED_MOST = 1 << 20
 """A message up to this many bytes is one buffer, unless there are record batches in it."""
 JOIN_LIMIT = 4096
-"""Buffers up to this many bytes are joined with their neighbours; larger ones are sent as they are."""
+"""Smaller neighbouring buffers are joined."""
 
 
 def decode(

@@ -20,7 +20,7 @@ class Malformed(Exception):
 
 @dataclass(slots=True)
 class CodeLine:
-    """A line of generated code: the field it serves, and where several are packed at once, which and of what."""
+    """A line of generated code with its field, or with all fields that it packs at once."""
 
     text: str
     path: str
@@ -32,7 +32,7 @@ _functions: dict[str, list[CodeLine]] = {}
 
 
 class CodeText:
-    """The text of one generated function, and the names that it may use."""
+    """The source text of one generated function, and its globals."""
 
     def __init__(self, name: str, signature: str, scope: dict[str, Any]) -> None:
         self.name = name

@@ -129,7 +129,7 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
         try:
             size = into(data, memoryview(out))
         except cramjam.DecompressionError as error:
-            if "write whole buffer" not in str(error):  # the one failure that more room can cure
+            if "write whole buffer" not in str(error):  # a larger buffer can cure this failure
                 raise
         else:
             return memoryview(out)[:size]

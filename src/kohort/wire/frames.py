@@ -36,7 +36,7 @@ class FrameReader:
         if not self._left and not self._head and end >= LENGTH_BYTES:
             size = self._check(_length.unpack_from(data)[0])
             if size == end - LENGTH_BYTES:
-                return [data[LENGTH_BYTES:]]  # one frame and nothing else, as it comes most of the time
+                return [data[LENGTH_BYTES:]]  # the usual case: exactly one frame
         frames: list[bytes | bytearray] = []
         if self._left:
             at = self._continue(data, frames)

@@ -94,7 +94,7 @@ def let_go(held: list[Message]) -> Steps[None]:
     pace = Pace(goes_on=True)
     leaves: list[Any] = []
     at = 0
-    while at < len(held):  # it grows as it is walked
+    while at < len(held):  # the loop appends to it
         one = held[at]
         at += 1
         gathered = 0

@@ -48,7 +48,7 @@ LOG_APPEND_TIME: Final = 1
 SMALLEST_RECORD: Final = 7
 """A length, attributes, two deltas, two null lengths, a header count."""
 LARGEST_USUAL_RECORD: Final = 4 + 63 + 1 + 63 + 1
-"""A key and a value whose lengths are a byte each, no headers; the length of the whole is before it."""
+"""A key and a value with one-byte lengths, no headers."""
 SMALL_ENOUGH_TO_COPY: Final = 1024
 """Below this many bytes a copy costs less than a view."""
 
@@ -272,7 +272,7 @@ def read_batch(buf: Buffer, at: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES) 
 
 
 def read_pairs(buf: Buffer, at: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES) -> list[KeyValue]:
-    """Key and value of each record of the batch at ``at``, and nothing else: for whoever reads millions of small ones.
+    """Key and value of each record of the batch at ``at``: a fast path for millions of small records.
 
     Checks and raises what ``read_batch`` does.
     """

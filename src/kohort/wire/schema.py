@@ -131,7 +131,7 @@ class Message(metaclass=MessageType):
 
 
 class _FieldOptions(TypedDict, total=False):
-    """What a field may have besides its kind, its versions and its default."""
+    """Further properties of a field."""
 
     ignorable: bool
     tag: int | None

@@ -32,9 +32,9 @@ WHOLE: Final = {
     Quota.FETCHED: ("a LONG", 2.0**63),
     Quota.CONNECTIONS: ("an INT", 2.0**31 - 1),
 }
-"""Those that are whole numbers: the type in Kafka, and the most it holds."""
+"""Whole-number quotas: Kafka's type and its maximum."""
 FRACTION_MOST: Final = 1e-6
-"""What a float may be off a whole number."""
+"""Tolerance of whole numbers given as floats."""
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:

@@ -73,7 +73,7 @@ class UsageRate:
 
 
 class TokenBucket:
-    """Tokens that come back at the rate of the quota, and a burst of them at most (KIP-599)."""
+    """A token bucket: refilled at the quota's rate, up to a burst (KIP-599)."""
 
     __slots__ = ("_at_ms", "_quota", "_tokens")
 
@@ -109,7 +109,7 @@ def _rounded(value: float) -> int:
 MOST_BYTES: Final = 16 << 20
 METER_BYTES: Final = 2_000
 LOOKED_AT: Final = 2
-"""How many of those that were silent for the longest are looked at whenever a new one comes."""
+"""Idle meters examined for each new meter."""
 
 Names = tuple[str, str]
 """Who is measured together: a user and a client id, either may stand for all."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, address_of, check_value, entity_of
 
 SHARED_BY_USER: Final = ""
-"""In a Limit's place of a client id, or of a user: all of them share."""
+"""Placeholder of a client id or user in a shared Limit."""
 ENTITY_BYTES: Final = 200
 NO_LIMIT_TEXT: Final = "Infinity"
 """JSON has no number for it."""

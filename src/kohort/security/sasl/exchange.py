@@ -42,7 +42,7 @@ class ClientExchange:
 
     mechanism: str = ""
     is_complete: bool = False
-    """Whether nothing more is expected of the broker: only then is its success one."""
+    """True after the broker's last expected token; an earlier success is an error."""
 
     def first(self) -> bytes:
         raise NotImplementedError

@@ -33,7 +33,7 @@ HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 MECHANISM_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
 ITERATIONS_LOW: Final = 4096
 ITERATIONS_HIGH: Final = 16384
-"""What a broker keeps; what a client does for one may be more."""
+"""Bound of stored credentials; a client accepts more iterations."""
 CLIENT_ITERATIONS_HIGH: Final = 1_000_000
 """Bound of a client's work (RFC 7677, section 4)."""
 NONCE_BITS: Final = 130
@@ -94,7 +94,7 @@ def new_nonce(rng: Rng | DerivedChance) -> str:
 
 
 class DerivedPasswords:
-    """The salted passwords that were derived last, so that a client's many connections need one of them once."""
+    """Recently derived salted passwords, shared by a client's connections."""
 
     def __init__(self) -> None:
         self._by_derivation: dict[Derivation, bytes] = {}

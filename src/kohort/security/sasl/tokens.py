@@ -81,7 +81,7 @@ class SigningKeys:
     # ------------------------------------------------------------ judging
 
     def candidates(self, key_id: str | None, algorithm: str, now_ms: int) -> Sequence[Mapping[str, Any]]:
-        """Return the keys that may have made a signature, none of them a secret.
+        """Return the public keys that may verify a signature.
 
         Raises KeysWanted where the keys have not come yet, or a fetch may bring this one.
         """
@@ -130,7 +130,7 @@ ASYMMETRIC: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""The algorithms of signatures that are believed: with the key that checks one, none can be made."""
+"""Accepted signature algorithms: all asymmetric, so a verification key cannot sign."""
 TOKEN_MAX_CHARS: Final = 1 << 17
 
 

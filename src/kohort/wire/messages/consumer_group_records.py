@@ -17,7 +17,7 @@ class ConsumerGroupMetadataKey(Message, versions="0", flexible="none"):
 
 
 class ConsumerGroupMetadataValue(Message, versions="0", flexible="0+"):
-    """The group's epoch, and a hash of what is known of the topics that its members subscribe to."""
+    """Group epoch, and the hash of the subscribed topics' metadata."""
 
     epoch: int = int32()
     metadata_hash: int = int64("0+", ignorable=True, tag=0)
@@ -69,7 +69,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, versions="0", flexible="
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
-    """For which epoch of the group the target was computed, and when (ms since 1970; 0 if it was not)."""
+    """Group epoch of the target, and its time (ms since 1970; 0: never computed)."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64("0+", ignorable=True, tag=0)
@@ -88,7 +88,7 @@ class TargetTopicPartition(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
-    """The partitions that a member is to have."""
+    """Target partitions of a member."""
 
     topic_partitions: list[TargetTopicPartition] = array(TargetTopicPartition)
 
@@ -107,7 +107,7 @@ class CurrentTopicPartitions(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
-    """The partitions that a member has, and those that it must give up; its epoch and how far it is on its way."""
+    """Assigned and revoked partitions of a member, its epochs and reconciliation state."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
@@ -124,7 +124,7 @@ class ConsumerGroupRegularExpressionKey(Message, versions="0", flexible="none"):
 
 
 class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
-    """The topics that it matched, as of which version of the topics, and when (ms since 1970)."""
+    """Matched topics, the version of the metadata, and the time (ms since 1970)."""
 
     topics: list[str] = array(string())
     version: int = int64()

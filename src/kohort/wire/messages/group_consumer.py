@@ -26,7 +26,7 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeat: what a client asks. What is null, or -1, is as it was at the heartbeat before."""
+    """Null and -1 mean: unchanged since the previous heartbeat."""
 
     group_id: str = string()
     member_id: str = string()
@@ -54,7 +54,7 @@ class ConsumerGroupHeartbeatResponseAssignment(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeat: what a broker answers. No assignment at all: it is as it was."""
+    """No assignment: unchanged."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -21,7 +21,7 @@ class AlterLogDirTopic(Message):
 
 
 class AlterLogDir(Message):
-    """A folder by its absolute name, and what is to go there."""
+    """A folder by its absolute name, and the replicas to move there."""
 
     path: str = string()
     topics: list[AlterLogDirTopic] = array(AlterLogDirTopic)
