@@ -1,13 +1,17 @@
-"""Every API of groups, in one table: what is checked, who decides, how it is refused.
+"""Every API of groups, in one table: its checks, its decision, its refusal.
 
-To serve another one: a module with its ``decide_*`` and ``refuse_*``, and an entry here. The broker serves what stands
-here (broker/group_requests.py), the coordinator asks nothing else (runtime.py).
+To serve another API: a module with its ``decide_*`` and ``refuse_*``, and an entry here. A request of one group is
+decided on in its shard and carried out like every event. A request of several groups is answered from all shards; what
+it changes, it changes group by group.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
+from kohort.config import BrokerConfig
 from kohort.coordinator.classic.heartbeat import refuse_heartbeat
 from kohort.coordinator.classic.join import check_join_request
 from kohort.coordinator.classic.leave import refuse_leave
@@ -15,8 +19,8 @@ from kohort.coordinator.classic.round import refuse_join, refuse_sync
 from kohort.coordinator.classic.sync import check_sync_request
 from kohort.coordinator.consumer.heartbeat import explain_refusal, refuse_consumer_heartbeat
 from kohort.coordinator.consumer.subscription import check_consumer_heartbeat
-from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
-from kohort.coordinator.memory_budget import added_by_join, added_by_sync
+from kohort.coordinator.context import Context
+from kohort.coordinator.memory_budget import NOTHING, Added, added_by_join, added_by_sync
 from kohort.coordinator.migration.classic_members import (
     decide_heartbeat_of_either,
     decide_join_of_either,
@@ -32,7 +36,8 @@ from kohort.coordinator.offsets.commit import (
 )
 from kohort.coordinator.offsets.delete import decide_offset_delete, refuse_offset_delete
 from kohort.coordinator.offsets.fetch import refuse_offset_fetch
-from kohort.coordinator.outcome import Reply
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.several_groups import (
     answer_delete_groups,
     answer_describe_consumer_groups,
@@ -44,13 +49,72 @@ from kohort.coordinator.several_groups import (
     refuse_describe_groups,
     refuse_list_groups,
 )
-from kohort.errors import ErrorCode
+from kohort.coordinator.shard import Shards
+from kohort.errors import ApiError, ErrorCode
+from kohort.steps import Steps
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
+
+Check = Callable[[GroupRequest, BrokerConfig], None]
+Decide = Callable[[Groups, GroupRequest, Context], Outcome]
+Answer = Callable[[Shards, GroupRequest, Context], Steps[Reply]]
+Refuse = Callable[[GroupRequest, ErrorCode], Reply]
+Explain = Callable[[Reply, str], Reply]
+Withdraw = Callable[[Reply, ErrorCode], Reply]
+AddedBytes = Callable[[GroupRequest, Groups], Added]
+
+
+def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None:
+    """Let every request pass."""
+
+
+def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
+    """Raise INVALID_GROUP_ID for a request that names no group."""
+    if not request.message.group_id:  # type: ignore[attr-defined]  # every request of one group has it
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
+    """Return nothing: a request that adds nothing worth counting before it is decided on."""
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class GroupApi:
+    """An API whose requests are about one group, the one that ``message.group_id`` names."""
+
+    decide: Decide
+    """What is to be done, given all groups of the partition. Raises ApiError, which becomes a refusal."""
+    refuse: Refuse
+    check: Check = check_nothing
+    """Raises ApiError for requests that are refused before the group is looked up."""
+    withdraw: Withdraw | None = None
+    """Turns an answer into its refusal if the records cannot be appended; None: the whole request is refused."""
+    added_bytes: AddedBytes = adds_nothing
+    """Upper bound of the memory that a request adds to groups."""
+    read_only: bool = False
+    """Whether it is served without making ``__consumer_offsets`` first."""
+    explain: Explain | None = None
+    """Adds a message to a refusal, if its response has a field for one."""
+
+    def refused(self, request: GroupRequest, error: ApiError) -> Reply:
+        """Return the refusal for an error."""
+        reply = self.refuse(request, error.code)
+        return reply if self.explain is None or not error.message else self.explain(reply, error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralGroupsApi:
+    """An API whose requests are about any number of groups, and served in steps."""
+
+    answer: Answer
+    refuse: Refuse
+    read_only: bool = False
+
 
 GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     JoinGroupRequest: GroupApi(decide_join_of_either, refuse_join, check=check_join_request, added_bytes=added_by_join),

@@ -11,12 +11,11 @@ from typing import Final
 
 from kohort.clock import Rng, Timers, WallTime
 from kohort.config import BrokerConfig
-from kohort.coordinator.api_table import GROUP_APIS, withdraw
+from kohort.coordinator.api_table import GROUP_APIS, GroupApi, SeveralGroupsApi, withdraw
 from kohort.coordinator.classic.evidence import note_fenced, refusal_note
 from kohort.coordinator.classic.rebalance import drop_round
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.context import Context, OptionsOfGroup, SearchTurns, no_options
-from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import (
     InvariantBroken,
     check_acknowledged,

@@ -1,10 +1,30 @@
-"""The bytes of __consumer_offsets."""
+"""Records of ``__consumer_offsets``: bytes as Kafka writes them, times, and the partition of a group."""
+
+from __future__ import annotations
+
+import tracemalloc
 
 import pytest
 
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, is_plain_offset, parse_record
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.records import (
+    GroupWritten,
+    OffsetCommitted,
+    RegexResolved,
+    TargetEpochWritten,
+    build_record,
+    is_plain_offset,
+    moved_record,
+    parse_record,
+    partition_of,
+)
+from kohort.coordinator.replay import Skipped, replay_log
 from kohort.errors import CorruptLog, ProtocolError
 from kohort.wire.codec import encode_bytes
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kohort.wire.messages.group_records import (
     GroupMetadataValue,
     MemberMetadata,
@@ -185,3 +205,71 @@ def test_a_value_of_the_usual_size_and_another_version_is_no_usual_value(at):
 
     with pytest.raises(CorruptLog):
         parse_record(key, bytes(wrong))
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    [
+        ("", 0),
+        ("a", 47),
+        ("hello", 99162322 % 50),
+        ("Hello World", 862545276 % 50),
+        ("polygenelubricants", 0),  # hashes to the smallest int, which has no abs in Java
+    ],
+)
+def test_the_partition_of_a_group_follows_from_javas_hash_of_its_name(group_id, partition):
+    assert partition_of(group_id, 50) == partition
+
+
+@pytest.mark.heavy
+def test_long_names_that_strangers_make_up_are_not_kept():
+    tracemalloc.start()
+    try:
+        partitions = {partition_of(f"{i:>30000}", 50) for i in range(100)}
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(partitions) > 1
+    assert kept < 1_000_000, "100 names have 3 MB"
+
+
+NOW_MS = 1_700_000_000_000
+AHEAD_MS = 7_200_000
+TIMED = [
+    OffsetCommitted("g", "a", 0, OffsetCommitValue(offset=1, commit_timestamp=NOW_MS)),
+    OffsetCommitted("g", "a", 0, OffsetCommitValue(offset=1, commit_timestamp=NOW_MS, expire_timestamp=NOW_MS + 5)),
+    GroupWritten("g", GroupMetadataValue(current_state_timestamp=NOW_MS)),
+    TargetEpochWritten("g", ConsumerGroupTargetAssignmentMetadataValue(assignment_timestamp=NOW_MS)),
+    RegexResolved("g", "a.*", ConsumerGroupRegularExpressionValue(timestamp=NOW_MS)),
+]
+UNTIMED = [
+    OffsetCommitted("g", "a", 0, None),
+    GroupWritten("g", GroupMetadataValue(current_state_timestamp=-1)),
+    TargetEpochWritten("g", ConsumerGroupTargetAssignmentMetadataValue()),
+]
+
+
+@pytest.mark.parametrize("record", TIMED)
+def test_record_moved_to_wall_time_and_back_is_the_same(record):
+    key, value = build_record(moved_record(record, AHEAD_MS))
+
+    assert value != build_record(record)[1]
+    assert moved_record(parse_record(key, value), -AHEAD_MS) == record
+
+
+@pytest.mark.parametrize("record", UNTIMED)
+def test_unset_time_of_a_record_is_not_moved(record):
+    assert moved_record(record, AHEAD_MS) == record
+
+
+def test_loaded_offsets_have_times_of_memory():
+    log = [
+        build_record(moved_record(OffsetCommitted("g", "a", p, OffsetCommitValue(commit_timestamp=NOW_MS)), AHEAD_MS))
+        for p in range(3)
+    ]
+    groups = Groups()
+
+    replay_log(groups, log, NOW_MS, Skipped(), AHEAD_MS)
+
+    assert [value.commit_timestamp for _, _, value in groups.offsets["g"]] == [NOW_MS] * 3

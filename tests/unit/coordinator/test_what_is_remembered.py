@@ -1,4 +1,6 @@
-"""What the coordinator remembers beside its groups is bounded, and goes with what it is about."""
+"""Evidence that the coordinator remembers for the journal."""
+
+from __future__ import annotations
 
 import pytest
 
@@ -6,7 +8,14 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import Who
 from kohort.coordinator.journal_events import MemberSaid
-from kohort.coordinator.remembered import FencedCounters, Leavers, SaidByMembers
+from kohort.coordinator.remembered import (
+    TOLD_AGAIN_MS,
+    TOLD_BACK_MS,
+    FencedCounters,
+    Leavers,
+    OutsideCommitters,
+    SaidByMembers,
+)
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
 from support.machines.coordinator_stage import CoordinatorStage
@@ -67,3 +76,24 @@ def test_of_those_who_left_the_latest_thousand_are_known():
 
     assert leavers.closed(0, 2) is None
     assert all(leavers.closed(connection, 2) is not None for connection in range(1, 1_001))
+
+
+WHO = Who("", "tool", "/h")
+
+
+@pytest.mark.parametrize(("backwards", "after_ms"), [(False, TOLD_AGAIN_MS), (True, TOLD_BACK_MS)])
+def test_it_is_news_again_after_a_while(backwards, after_ms):
+    committers = OutsideCommitters()
+    assert committers.is_news("g", WHO, 1_000_000, backwards=backwards)
+
+    late = [committers.is_news("g", WHO, 1_000_000 + ms, backwards=backwards) for ms in (1, after_ms - 1, after_ms)]
+
+    assert late == [False, False, True]
+    assert not committers.is_news("g", WHO, 1_000_000 + after_ms + 1, backwards=backwards)
+
+
+def test_it_is_news_of_another_group_or_client():
+    committers = OutsideCommitters()
+    committers.is_news("g", WHO, 0, backwards=False)
+    assert committers.is_news("h", WHO, 1, backwards=False)
+    assert committers.is_news("g", Who("", "other", "/h"), 1, backwards=False)
