@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kohort.spark.pipeline.file_tests import analysed, run_test
+from kohort.spark.pipeline.frames import StepFailed
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import run_pipeline
 from kohort.spark.pipeline.running.stateful import check_streams, result_frame
-from kohort.spark.pipeline.steps import StepFailed
 
 pytestmark = [
     pytest.mark.spark,

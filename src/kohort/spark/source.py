@@ -13,8 +13,8 @@ from kohort.errors import ConfigError
 from kohort.spark.options.sink import SINK_TABLE, SinkOptions, parse_sink_options
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.options.table import BY_LOWER_NAME, REFUSED, TABLE
-from kohort.spark.reading.batch import KohortBatchReader
 from kohort.spark.reading.member_stream import MemberStreamReader
+from kohort.spark.reading.ranges import KohortBatchReader
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
 from kohort.spark.values.columns import ddl

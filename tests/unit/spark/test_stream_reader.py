@@ -18,8 +18,7 @@ from kohort.errors import ApiError, ConfigError, ConnectionFailed, KohortError  
 from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
 from kohort.spark.options.offsets import Range  # noqa: E402
 from kohort.spark.options.source import SourceOptions, parse_source_options  # noqa: E402
-from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
-from kohort.spark.reading.ranges import DataLost  # noqa: E402
+from kohort.spark.reading.ranges import DataLost, KohortBatchReader  # noqa: E402
 from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
 from kohort.spark.values.row_builders import RecordRowBuilder  # noqa: E402
 from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402

@@ -11,9 +11,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, RAW_SCHEMA, SOURCE, decode_records, failed_rules, judge
+from kohort.spark.pipeline.frames import (
+    FAILED,
+    PROBLEM,
+    RAW_SCHEMA,
+    SOURCE,
+    decode_records,
+    failed_rules,
+    judge,
+    run_steps,
+)
 from kohort.spark.pipeline.sinks.dead_letters import quarantines
-from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -36,7 +36,8 @@ from kohort.spark.reading.group_commits import (
     with_query,
 )
 from kohort.spark.reading.log_changes import TopicIds, ids_of, partitions_of, with_ids
-from kohort.spark.reading.stream import KohortStreamReader, ReadTask
+from kohort.spark.reading.ranges import ReadTask
+from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:

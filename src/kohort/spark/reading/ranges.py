@@ -1,6 +1,6 @@
-"""One task's reading: ranges of partitions as Arrow batches, with retries, stopping exactly at each end.
+"""One task's reading, ranges of partitions as Arrow batches with retries, and the batch reader that plans such tasks.
 
-In local mode a task has one attempt unless the master says otherwise, so what a retry can mend is mended here.
+In local mode a task has one attempt unless the master says otherwise, so errors that a retry can mend are retried here.
 """
 
 from __future__ import annotations
@@ -8,12 +8,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kohort.errors import KohortError
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kohort.errors import ConfigError, KohortError
 from kohort.model import TopicPartition
-from kohort.spark.options.offsets import Loss, Range
-from kohort.spark.reading.cluster import RangeGone, SourceCluster
+from kohort.spark.options.offsets import Loss, PartitionOffsets, Range, find_losses, plan_tasks, ranges_between
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.bounds import resolve_end, resolve_start
+from kohort.spark.reading.cluster import Connect, RangeGone, SourceCluster, connect, wanted_partitions
 from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import RowBuilder
 
@@ -24,6 +29,13 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 5
 _BACKOFF_S: Final = 0.2
+
+
+@dataclass
+class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+    """What one Spark task reads."""
+
+    ranges: list[Range]
 
 
 class DataLost(KohortError):
@@ -108,3 +120,51 @@ def _after_loss(cluster: SourceCluster, wanted: Range, gone: RangeGone, *, fail_
         return earliest
     log.warning("%s: no record of it is left", wanted)
     return wanted.end
+
+
+class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+    """Reads from startingOffsets to endingOffsets; commits nothing."""
+
+    def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
+        self._options = options
+        self._builder = builder
+        self._connect = connect
+
+    def partitions(self) -> list[ReadTask]:
+        options, cluster = self._options, self._connect(self._options)
+        partitions = wanted_partitions(cluster, options)
+        by_group = "group" in (options.batch_start, options.batch_end)
+        held = cluster.committed(partitions) if by_group else {}
+        start = resolve_start(cluster, partitions, options.batch_start, held, options.group_fallback)
+        end = resolve_end(cluster, partitions, options.batch_end, held)
+        self._check_ends(cluster, end)
+        behind = {tp: offset for tp, offset in start.items() if offset < end[tp]}
+        losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
+        if losses and options.fail_on_data_loss:
+            raise data_lost(losses)
+        # With nothing to read Spark still wants a partition to run.
+        plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
+        return [ReadTask(r) for r in plan] or [ReadTask([])]
+
+    def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
+        """Refuse given ends behind the log, whose records a task would wait for. Raises ConfigError."""
+        if not isinstance(self._options.batch_end, dict):
+            return
+        heads = cluster.latest(end)
+        beyond = [
+            f"{tp}: {offset}, the log ends at {heads[tp]}" for tp, offset in sorted(end.items()) if offset > heads[tp]
+        ]
+        if not beyond:
+            return
+        if self._options.fail_on_data_loss:
+            raise ConfigError(
+                f"endingOffsets are behind the log: {'; '.join(beyond)}. Give latest (-1), or failOnDataLoss=false to "
+                "read what is there"
+            )
+        log.warning("endingOffsets are behind the log, read to its end: %s (failOnDataLoss=false)", "; ".join(beyond))
+        end |= {tp: min(offset, heads[tp]) for tp, offset in end.items()}
+
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:
+        fail = self._options.fail_on_data_loss
+        cluster = self._connect(self._options)
+        return read_ranges(cluster, partition.ranges, self._builder, fail_on_data_loss=fail)

@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -24,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.errors import KohortError
-from kohort.spark.options.offsets import PartitionOffsets, Range, as_json, plan_tasks, ranges_between
+from kohort.spark.options.offsets import PartitionOffsets, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.bounds import BatchLimits, resolve_start
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
@@ -38,7 +37,7 @@ from kohort.spark.reading.log_changes import (
     partitions_of,
     with_ids,
 )
-from kohort.spark.reading.ranges import read_ranges
+from kohort.spark.reading.ranges import ReadTask, read_ranges
 from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:
@@ -47,14 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """What one Spark task reads."""
-
-    ranges: list[Range]
-
-
-class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
+class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """One per query; the driver's copy lives as long as the query, ``read`` runs on copies in the workers."""
 
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:

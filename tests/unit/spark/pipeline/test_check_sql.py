@@ -12,7 +12,6 @@ from kohort.spark.pipeline.check_sql import Columns, SqlProblem, check_expressio
 from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
 from kohort.spark.pipeline.sections import PipelineError
 
-
 CLICK_COLUMNS = ("id", "user", "country", "amount", "at", "tags", "place", "m", "_source")
 TABLES: dict[str, Columns] = {"input": CLICK_COLUMNS, "orders": CLICK_COLUMNS, "rates": ("country", "rate")}
 TAKEN = [

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner
-from kohort.spark.pipeline.sinks.folder_types import FolderTypes
+from kohort.spark.pipeline.sinks.parquet import FolderTypes
 from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder, SinkRefused
 
 

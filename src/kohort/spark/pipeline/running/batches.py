@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline, Sink
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, counts_by, counts_of_source, failed_rules, judge
+from kohort.spark.pipeline.frames import (
+    FAILED,
+    PROBLEM,
+    SOURCE,
+    counts_by,
+    counts_of_source,
+    failed_rules,
+    judge,
+    run_steps,
+)
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
-from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

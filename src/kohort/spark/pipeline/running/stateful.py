@@ -19,17 +19,18 @@ from kohort.spark.pipeline.frames import (
     RAW_SCHEMA,
     RECORD_COLUMNS,
     SOURCE,
+    StepFailed,
     counted,
     counts_by,
     decode_options,
     decoded_schema,
     judge,
+    run_steps,
 )
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.sources import stream_options
-from kohort.spark.pipeline.steps import StepFailed, run_steps
 from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import ERROR
 
