@@ -15,7 +15,7 @@ import pytest
 
 import kohort
 from kohort import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, ConsumerGroup, GroupHandler, Producer
-from kohort.client.requests.close_timeout import CloseTimeout
+from kohort.client.consumer import CloseTimeout
 from kohort.testing import StagedBroker
 from support.waiting import eventually
 
@@ -230,7 +230,7 @@ def test_a_group_of_handlers_ends_without_the_last_commit_at_a_stopped_broker():
 
 
 CLOSE_WAITS_AN_HOUR = """
-from kohort.client.requests.close_timeout import CloseTimeout
+from kohort.client.consumer import CloseTimeout
 
 CloseTimeout.__init__.__kwdefaults__["most_ms"] = 3_600_000
 """

@@ -16,9 +16,8 @@ from functools import wraps
 from inspect import GEN_CLOSED, getgeneratorstate, isfunction, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded
-from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
 from kohort.model import TopicPartition
 

@@ -26,7 +26,14 @@ from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Promise, RequestSource
 from kohort.client.requests.troubles import Notes, Troubles
-from kohort.client.user_input import checked_partitions, checked_topic, is_text, offsets_to_commit, refused_topic, shown
+from kohort.client.user_input import (
+    checked_partitions,
+    is_text,
+    known_partitions,
+    offsets_to_commit,
+    refused_topic,
+    shown,
+)
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode, UndecodableValue, UsageError
@@ -394,14 +401,7 @@ class ConsumerMachine:
         return self.queries.ask(targets, deadline_ms)
 
     def partitions(self, topic: str) -> int | None:
-        count = self.metadata.partition_count(checked_topic(topic))
-        if count is None:
-            self.metadata.want_also(topic)
-            code = self.metadata.error(topic)
-            if code is not None and not code.retriable:
-                self.metadata.request_refresh()  # the right may be given by the time of the next call
-                raise refused_topic(self.config, code, topic)
-        return count
+        return known_partitions(self.metadata, self.config, topic)
 
     def lag(self) -> dict[TopicPartition, int]:
         read_committed = self.config.isolation_level == "read_committed"
@@ -429,3 +429,36 @@ class ConsumerMachine:
 
     def stop_fetching(self) -> None:
         self._fetcher.close()
+
+
+CLOSE_MS: Final = 30_000
+"""While a broker can be asked; Java's default."""
+ALONE_MS: Final = 2000
+"""While no connection stands: long enough for one to be made again."""
+
+
+class CloseTimeout:
+    """Time that closing may take from now on: ``timeout_ms``, or by default 30 s while a broker can be reached.
+
+    Java waits for its 30 s either way. Without a broker that only delays the user: offsets that are not committed are
+    read again, and the group notices the end of a member by itself.
+    """
+
+    def __init__(self, engine: Engine, now_ms: int, timeout_ms: int | None = None, *, most_ms: int = CLOSE_MS) -> None:
+        self.most_ms = most_ms if timeout_ms is None else timeout_ms
+        self.deadline_ms = now_ms + self.most_ms
+        self._engine = engine
+        self._may_give_up = timeout_ms is None
+        self._alone_since_ms: int | None = None
+
+    def left_ms(self, now_ms: int) -> int:
+        """Return the remaining time, 0 at its end. Call after each step of the engine."""
+        until_ms = self.deadline_ms
+        if self._may_give_up:
+            if self._engine.is_connected:
+                self._alone_since_ms = None
+            else:
+                if self._alone_since_ms is None:
+                    self._alone_since_ms = now_ms
+                until_ms = min(until_ms, self._alone_since_ms + ALONE_MS)
+        return max(0, until_ms - now_ms)

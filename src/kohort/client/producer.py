@@ -10,7 +10,7 @@ from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Promise, RequestSource
 from kohort.client.requests.troubles import Notes, Troubles
-from kohort.client.user_input import checked_topic, is_text, refused_topic, shown, whole_number
+from kohort.client.user_input import is_text, known_partitions, shown, whole_number
 from kohort.client.writing.accumulator import Accumulator, Lot
 from kohort.client.writing.partitioner import StickyPartitioner, partitioner_of
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt, record_timestamp
@@ -105,15 +105,9 @@ class ProducerMachine:
         Raises ApiError for a topic that cannot be had, UsageError for what is no name, and NotKafka or
         UnsupportedVersion where no address speaks the protocol.
         """
-        count = self.metadata.partition_count(checked_topic(topic))
-        if count is None:
-            self.metadata.want_also(topic)
-            code = self.metadata.error(topic)
-            if code is not None and not code.retriable:
-                self.metadata.request_refresh()  # the right may be given by the time of the next call
-                raise refused_topic(self.config, code, topic)
-            if self.metadata.hopeless is not None:
-                raise self.metadata.hopeless
+        count = known_partitions(self.metadata, self.config, topic)
+        if count is None and self.metadata.hopeless is not None:
+            raise self.metadata.hopeless
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kohort.client.requests.denials import answer_error
+from kohort.client.requests.metadata import Metadata
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -46,6 +47,18 @@ def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
     rules = ": a name has up to 249 letters (a-z, A-Z), digits, dots, underscores and hyphens"
     more = rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ""
     return answer_error(config, code, f"topic {name!r}{more}", name=name)
+
+
+def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> int | None:
+    """Return how many partitions ``topic`` has; None until metadata tells. Raises ApiError for a refused topic."""
+    count = metadata.partition_count(checked_topic(topic))
+    if count is None:
+        metadata.want_also(topic)
+        code = metadata.error(topic)
+        if code is not None and not code.retriable:
+            metadata.request_refresh()  # the right may be given by the time of the next call
+            raise refused_topic(config, code, topic)
+    return count
 
 
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, CloseTimeout
+from kohort.client.consumer import ALONE_MS, CLOSE_MS, CloseTimeout
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
 from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest

@@ -16,9 +16,8 @@ from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, 
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded, RebalanceListener
-from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import TopicPartition

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from kohort.aio.calls import Call, WaitFor, WaitLast, Waits, WaitUntil, leave_group
 from kohort.aio.other_names import OF_CONSUMERS, OtherNames
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.group.commits import Offsets
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.reading.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.reading.subscription import Position, Reset
-from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms, checked_partition, checked_partitions, whole_number
 from kohort.config.client import ConsumerConfig

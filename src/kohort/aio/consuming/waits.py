@@ -15,9 +15,8 @@ from typing import Any, Final, TypeVar
 from kohort.aio.calls import Call, ListenerRuns, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
 from kohort.aio.driver import CONSUMER_LOG, Driver, log_notes
 from kohort.aio.io_thread import Closeable, IoThread
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.group.membership import CallbackNeeded, RebalanceListener
-from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup
 

@@ -17,8 +17,7 @@ from kohort.aio.calls import Call, PollUntil, Run, Waits, leave_group
 from kohort.aio.consuming.consumer_calls import topics_of
 from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng
-from kohort.client.consumer import ConsumerMachine
-from kohort.client.requests.close_timeout import CloseTimeout
+from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError

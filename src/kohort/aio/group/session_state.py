@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from kohort.aio.calls import Call, WaitFor, WaitLast, Waits
 from kohort.aio.consuming.consumer_calls import COMMIT_TOO_LATE
+from kohort.client.consumer import CloseTimeout
 from kohort.client.group.commits import Offsets
 from kohort.client.partition_claims import Claims, ClaimState
 from kohort.client.reading.fetched import Fetched
-from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms
 from kohort.config.client import ConsumerConfig
