@@ -1,1 +1,0 @@
-"""Metrics of a client by the names of Kafka's Java clients."""
