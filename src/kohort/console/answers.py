@@ -41,7 +41,6 @@ DAY_MS: Final = 86_400_000
 MOST_OFFENDERS: Final = 20
 MOST_EVENTS: Final = 5_000
 MOST_REBALANCES: Final = 500
-"""The youngest of a time are told."""
 
 
 class ConsoleAnswers:

@@ -45,7 +45,7 @@ API: Final = "/api/v1"
 THREADS: Final = 8
 BODY_S: Final = 10.0
 ROWS_AT_ONCE: Final = 200
-"""More groups that changed at once are loaded anew."""
+"""With more changed groups the page reloads all."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 

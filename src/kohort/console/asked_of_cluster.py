@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 100
 CAUSES_BACK_MS: Final = 3_600_000
-"""What clients pushed is looked for so far back where software is behind rebalances."""
+"""Age of pushed client metrics to consider."""
 
 
 class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

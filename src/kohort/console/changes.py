@@ -62,9 +62,8 @@ TO: Final = {
     "file": "from-file",
     "group": "",
 }
-"""What ``to`` may be, and its option; ``group`` is ``kohort group clone``."""
+"""Values of ``to`` and their options; ``group`` is ``kohort group clone``."""
 FILE: Final = "offsets.csv"
-"""What the command calls the file whose lines were given."""
 Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
 

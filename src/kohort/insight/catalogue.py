@@ -20,7 +20,6 @@ class ErrorEntry:
     meaning: str
     advice: str
     causes: tuple[str, ...] = ()
-    """Causes of rebalances that it comes with."""
 
 
 GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
@@ -171,7 +170,6 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         "The group could not be deleted, though it is empty.", "try again; read the broker's log if it stays so"
     ),
 }
-"""What each means for a group; all others say nothing about groups (``explain_error``)."""
 
 
 CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: entry for entry in PATTERNS}}

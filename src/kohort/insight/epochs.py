@@ -24,7 +24,7 @@ from kohort.insight.holdings import GONE, Gap, JournaledGroup, JournaledMember, 
 from kohort.insight.rebalances import REMEMBERED_MS
 
 FIRST_EPOCHS: Final = 2
-"""A group begins with epoch 1; with 2 where its first member subscribes by an expression, which is resolved first."""
+"""First epoch of a group; 2 if its first member subscribes by an expression."""
 REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
@@ -37,9 +37,9 @@ class MemberRow:
     epoch: int | None
     state: str
     known: bool
-    """Whether the journal told all that it has."""
+    """Whether the journal has the whole assignment."""
     had: tuple[Place, ...]
-    """When the epoch rose."""
+    """Assignment when the epoch rose."""
     has: tuple[Place, ...]
     target: tuple[Place, ...] | None
     revoking: tuple[Place, ...]
@@ -63,26 +63,25 @@ class EpochRebalance:
     group: str
     raises: list[EpochRaised]
     converted: GroupConverted | None = None
-    """The conversion from the classic protocol that the first raise came with."""
+    """Conversion from the classic protocol with the first raise."""
     removed_before: EpochRaised | None = None
-    """How the member that joins, or another of its client, had gone, a while before."""
+    """Earlier departure of the joining member, or of its client."""
     removed_from: EpochRebalance | None = None
-    """The rebalance in which that was."""
+    """Rebalance of that departure."""
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
-    """Of members that it took out, by their ids: whom the same client came back as, and when."""
+    """By id of a removed member: the member as which its client rejoined, and when."""
     left_revoking: tuple[Place, ...] = ()
-    """What the member that the first raise took out had been told to give up, and had not."""
+    """Pending revocations of the removed member."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
-    """Whether there was no member before."""
     target: TargetComputed | None = None
     moves: tuple[Move, ...] = ()
-    """Of the target, with those who have gone as owners before."""
+    """Moves to the target; departed members are earlier owners."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Topics of whose partitions another number is to be had than before: before and after."""
+    """Partition counts of changed topics in the target: before and after."""
     steps: list[MemberReconciled] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    """Those that began with it; one may end later."""
+    """Gaps that began with it."""
     fenced: list[RequestFenced] = field(default_factory=list)
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
@@ -177,7 +176,6 @@ class _History:
         self.had: dict[str, tuple[Place, ...]] = {}
         self.converted: GroupConverted | None = None
         self.went: list[EpochRaised] = []
-        """Raises that took a member out, the latest last."""
 
     @property
     def under_way(self) -> EpochRebalance | None:

@@ -109,7 +109,6 @@ EVENTS: Final = (
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 SHOWN: Final = 5
 GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
-"""Error of a join that a full group refuses."""
 
 
 @dataclass(slots=True)
@@ -316,7 +315,7 @@ class Takeover:
     who: Who
     old_member_id: str
     observed: bool = False
-    """Nobody but a watcher saw it: whether the process before still runs is not known."""
+    """Seen by a watcher only."""
     refused: list[RequestFenced] = field(default_factory=list)
 
     @property

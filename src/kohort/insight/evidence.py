@@ -13,7 +13,7 @@ from kohort.insight.names import count, name_and_place, printable
 from kohort.insight.rebalances import Rebalance
 
 AUTO_COMMIT_MS: Final = 5000
-"""How long after its last poll a member may still commit by itself: the usual ``auto.commit.interval.ms``."""
+"""Default of ``auto.commit.interval.ms``: a member commits this long after its last poll."""
 Confidence = Literal["proof", "high", "medium", "low"]
 
 
@@ -27,13 +27,11 @@ class CauseEntry:
     code: str
     sentence: str
     proof: str
-    """Observations that prove it."""
     look_alikes: tuple[tuple[str, str], ...] = ()
     """Similar causes, and what distinguishes each."""
     advice: str | None = None
     """None: nothing needs to be done."""
     kafka_log: str | None = None
-    """Log line of Apache Kafka's broker."""
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"
 
 

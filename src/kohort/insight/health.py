@@ -35,12 +35,12 @@ MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewindin
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 
 SURE_AFTER_MS: Final = 150_000
-"""Half of the default of ``max.poll.interval.ms``: who made no progress for longer is hardly busy with one batch."""
+"""Half of the default of ``max.poll.interval.ms``: no progress for longer is hardly one batch."""
 STORM: Final = 10
-"""So many rebalances within ``STORM_MS`` are a storm; the second round of a cooperative one is not counted."""
+"""Number of rebalances within ``STORM_MS``, without second rounds."""
 STORM_MS: Final = 600_000
 HOT: Final = 3
-"""So many times what the other members have on average is hot."""
+"""Multiple of the other members' average lag."""
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
 
 
@@ -62,7 +62,6 @@ class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
     group: HealthVerdict
     partitions: tuple[HealthVerdict, ...]
-    """In the order of the lag's."""
     members: dict[str, HealthVerdict]
 
 

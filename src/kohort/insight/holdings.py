@@ -27,7 +27,6 @@ from kohort.coordinator.journal import (
 )
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
 GONE: Final = (
     "member_left",
     "session_expired",
@@ -36,7 +35,7 @@ GONE: Final = (
     "resync_timeout",
     "member_gone",
 )
-"""Events that take the members they name out of the group."""
+"""Events of departures."""
 
 
 @dataclass(slots=True)
@@ -62,7 +61,7 @@ class Gap:
     partition: int
     since_ms: int
     before: str | None
-    """A member id."""
+    """Member id."""
     until_ms: int | None = None
     after: str | None = None
 
@@ -76,10 +75,10 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.gaps: list[Gap] = []
         self.planned: dict[Place, str] = {}
-        """Who is to have a partition, by the target computed last: a member id, maybe of one that has gone since."""
+        """Owner of each partition in the last target: a member id, maybe of a departed member."""
         self._open: dict[Place, Gap] = {}
         self._names: dict[str, str] = {}
-        """The name of a topic that is gone, by its id in hexadecimal."""
+        """Names of deleted topics by id, in hexadecimal."""
 
     def take(self, entry: JournalEntry) -> None:
         if isinstance(entry, EpochRaised):

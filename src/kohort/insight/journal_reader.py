@@ -10,7 +10,7 @@ from typing import Final
 from kohort.coordinator.journal import JournalEntry, parse_entry
 
 JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
-"""Options of a consumer that reads it: a watcher writes it in transactions, and what was aborted is not of it."""
+"""Options of its consumer: watchers write in transactions."""
 
 
 class JournalReader:
@@ -20,7 +20,7 @@ class JournalReader:
         self._key = None if group is None else group.encode("utf-8", "surrogatepass")
         self.entries: list[JournalEntry] = []
         self.unread = 0
-        """Records of the group that are of a kind yet unknown, or no entries at all."""
+        """Number of unreadable records."""
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         if value is None or (self._key is not None and key != self._key):

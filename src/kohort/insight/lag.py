@@ -30,18 +30,18 @@ Blame = Literal[
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
-"""What becomes of a lag: nothing is left, it is read in ``eta_ms``, it will never be read as it goes, not known."""
+"""Future of a lag: none, read within ``eta_ms``, never read at this rate, or unknown."""
 
 USUAL_COMMIT_MS: Final = 5_000
-"""The default of ``auto.commit.interval.ms``; how often a group really commits cannot be asked."""
+"""Default of ``auto.commit.interval.ms``."""
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
-"""What waits for no longer may lie between two commits of a group that keeps up."""
+"""Longest wait between two commits of a group that keeps up."""
 JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
-"""How long one must have looked before no progress means anything."""
+"""Shortest time in which missing progress means anything."""
 SKEWED: Final = 3
-"""So many times what the other partitions get on average is skew."""
+"""Multiple of the other partitions' average rate."""
 IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""States in which partitions without an owner are what is meant to be."""
+"""States with intended unowned partitions."""
 
 
 class Look(NamedTuple):
@@ -68,13 +68,12 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stable_records: int | None = None
     """To the last stable offset: for readers of committed records."""
     time_ms: int | None = None
-    """The lag time: for how long the next record has waited; 0 where none does."""
+    """Wait of the next record; 0 without one."""
     lead: int | None = None
-    """How far the next record is from the start of the log: what retention takes next."""
+    """Distance of the next record from the log start."""
     lost: int = 0
-    """Records that were deleted before they were read."""
+    """Unread records that retention deleted."""
     looks: tuple[Look, ...] = ()
-    """Those that count, oldest first."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
@@ -112,13 +111,11 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     records: int | None = None
     stable_records: int | None = None
     time_ms: int | None = None
-    """The longest."""
     time_complete: bool = True
-    """False where partitions that lag were not looked into: it may be longer."""
+    """False: partitions with unknown wait may have a longer one."""
     unknown: int = 0
-    """Partitions of which no lag is known, though records are in them: ``records`` is the least that waits."""
+    """Partitions with records and unknown lag: ``records`` is a lower bound."""
     eta_ms: int | None = None
-    """The longest, so that skew counts."""
     draining: Draining = "unknown"
 
 
@@ -127,17 +124,15 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[LagOfPartition, ...]
     total: LagSum
     members: dict[str, LagSum]
-    """By member id; only what each has now."""
     topics: dict[str, LagSum]
     shared: tuple[int, int]
-    """How many members have partitions, and how many records wait for all of them."""
+    """Number of members with partitions, and records that wait for them."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """The highest offset that was seen committed for each partition, and when last."""
+    """Highest committed offset of each partition, and when it was last seen."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """By how many records each partition whose lag is not known grew under its owner of now, and in what time
-    (milliseconds)."""
+    """Growth of each partition of unknown lag under its present owner: records, milliseconds."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
@@ -233,7 +228,7 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
 
 
 History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, str]]]
-"""Looks, oldest first: when, the partitions, and the ids of the members that had them."""
+"""Looks, oldest first: time, partitions, and owners by member id."""
 
 
 def _history_of(window: Sequence[GroupSnapshot]) -> History:

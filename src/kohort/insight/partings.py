@@ -19,7 +19,6 @@ from kohort.insight.observed.generations import seen_rebalances
 from kohort.insight.rebalances import stopped_polling
 
 BY_ITSELF: Final = ("left", "pending_left")
-"""Ways to go that a member chose itself."""
 SEEN: Final = {
     "MEMBER_LEFT": "left",
     "ADMIN_REMOVED": "removed",
@@ -29,7 +28,7 @@ SEEN: Final = {
     "JOIN_TIMEOUT": "join_timeout",
     "REVOCATION_TIMEOUT": "revocation_timeout",
 }
-"""How a member went, by why it seems to be gone; of others it is not known."""
+"""Departure by inferred cause; of others it is unknown."""
 WORDS: Final = {
     "new_member_expired": "put out: it waited five minutes for its first generation",
     "sync_timeout": "put out: it did not ask for its assignment in time",

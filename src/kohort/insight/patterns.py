@@ -96,26 +96,23 @@ PATTERNS: Final = (
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
 TURN_MS: Final = 120_000
-"""Within which a member is replaced in a deploy."""
+"""Longest replacement of a member in a deploy."""
 SCALING_MS: Final = 300_000
-"""Within which members that come, or go, do so together."""
+"""Longest time between joins, or leaves, of one scaling."""
 CRASHES: Final = 3
 CRASHES_WITHIN_MS: Final = 600_000
 STORM: Final = 10
 STORM_WITHIN_MS: Final = 600_000
 RESTLESS_OVER_MS: Final = 300_000
-"""The shortest time over which a share of stable time says something."""
+"""Shortest time with a meaningful share of stable time."""
 FLAPS: Final = 3
 PERIODS: Final = 4
-"""Rebalances of one cause that make a period."""
 PERIOD_SPREAD: Final = 0.1
 TURNS: Final = 3
 CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
-"""Causes that a member which came is the trigger of."""
 LEFT: Final = "left"
-"""How a member goes in order (``RebalanceFinding.gone``)."""
 NOT_FALLEN: Final = (LEFT, "removed", "gone")
-"""How members go that do not fall out, or of whom that is not known."""
+"""Departures that are no failures, or unknown."""
 
 
 class MemberStep(NamedTuple):

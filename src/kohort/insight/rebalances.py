@@ -34,7 +34,6 @@ LATELY_MS: Final = 60_000
 connect, librdkafka for up to ten seconds."""
 """How far back a stale request or a removal still says something about a member that joins."""
 _PUT_OUT: Final = ("session_expired", "join_timeout", "sync_timeout")
-"""Removals that the member did not ask for."""
 
 
 @dataclass(slots=True)
@@ -66,32 +65,30 @@ class Rebalance:
     last_to_sync: Who | None = None
     error: str | None = None
     parent: int | None = None
-    """The generation whose rebalance this one completes, as the second half of a cooperative one."""
+    """Generation that this second round of a cooperative rebalance completes."""
     returned: MemberRemoved | RequestFenced | None = None
-    """Why the member that joins had to: it was removed, or refused, a while before."""
+    """Earlier removal or refusal of the joining client."""
     returned_from: Rebalance | None = None
-    """The rebalance in which that was."""
+    """Rebalance of that removal."""
     left_in: Rebalance | None = None
-    """The rebalance in which the client of the member that joins had left before, if it had."""
+    """Rebalance in which the joining client left last."""
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
-    """Members of the group whose sessions ended, by their ids: as whom the same client joined anew, and when."""
+    """By id of an expired member: the member as which its client rejoined, and when."""
     grown_before: bool = False
-    """The rebalance before began as topics had other numbers of partitions, which others may see only now."""
+    """Partition counts began the previous rebalance; others may see them only now."""
     made_lately: frozenset[str] = frozenset()
-    """Topics that were made, or deleted, a while before, since when members find that out one by one."""
+    """Topics created or deleted lately: members discover them one by one."""
     loaded: GroupLoaded | None = None
-    """When the group was read from its log, if that was since the rebalance before."""
+    """Load of the group since the previous rebalance."""
     loaded_lately: GroupLoaded | None = None
-    """When the group was read from its log, if that was a short while before."""
+    """Recent load of the group."""
     interrupted: Rebalance | None = None
-    """The rebalance before, if it ended with its coordinator."""
+    """Previous rebalance, if it ended with its coordinator."""
     newer: RequestFenced | None = None
-    """A member that knew a later generation than the one that was read."""
+    """Refusal of a member that knew a later generation than the loaded one."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
-    """Members that left, once their connections had closed."""
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[RequestFenced] = field(default_factory=list)
-    """Stale requests since, until the next rebalance."""
 
     @property
     def join_ms(self) -> int | None:
@@ -168,9 +165,7 @@ class _History:
     rebalances: list[Rebalance] = field(default_factory=list)
     removed: deque[MemberRemoved] = field(default_factory=deque)
     fenced: deque[RequestFenced] = field(default_factory=deque)
-    """Of the last ``REMEMBERED_MS``, as ``removed``."""
     loaded: GroupLoaded | None = None
-    """Since the latest rebalance opened."""
     loaded_last: GroupLoaded | None = None
     newer: RequestFenced | None = None
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)

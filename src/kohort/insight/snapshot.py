@@ -18,28 +18,26 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     partition: TopicPartition
     committed: int | None = None
-    """The next offset to read, as the group has committed it."""
+    """Next offset to read."""
     committed_at_ms: int | None = None
-    """When it was committed, where that is known: commits are seen in ``__consumer_offsets``, not by asking."""
+    """Time of the commit, known from ``__consumer_offsets`` only."""
     log_start: int | None = None
     log_end: int | None = None
-    """The high watermark: the next offset that a record will have, for readers that read uncommitted."""
+    """High watermark: end for readers of uncommitted records."""
     last_stable: int | None = None
-    """The end for readers that read committed: before the oldest open transaction."""
+    """End for readers of committed records."""
     committed_record_at_ms: int | None = None
     """The time stamp of the record at ``committed``, or of the first after it: what waits for longest."""
     waiting: bool | None = None
     """Whether a record waits there at all. False where there is none up to the end, only markers of transactions,
     aborted records, or what compaction took out; None where nobody looked."""
     last_record_at_ms: int | None = None
-    """The time stamp of the last record."""
     metadata: str = ""
     leader_epoch: int | None = None
     """The leader epoch that the commit names."""
     error: str | None = None
-    """Why offsets are missing: the topic is gone, or must not be described."""
     gone: bool = False
-    """Whether the cluster has no such partition (any more): an offset of it is but left over."""
+    """False for a present partition; True for a leftover offset."""
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -58,12 +56,11 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rack: str | None = None
     regex: str | None = None
     matched: tuple[str, ...] | None = None
-    """The topics that ``regex`` matches; None where that was not looked up."""
+    """Topics that ``regex`` matches; None if not looked up."""
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_ms: int
-    """By the clock of who looked."""
     group: str
     state: str
     protocol: Literal["classic", "consumer"]
@@ -75,8 +72,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     members: tuple[MemberSnapshot, ...] = ()
     partitions: tuple[PartitionSnapshot, ...] = ()
     error: str | None = None
-    """Why members or offsets are missing: the group must not be described, or its coordinator does not answer."""
     partition_counts: dict[str, int] = {}
-    """Of every topic that is read or subscribed to: how many partitions it has."""
+    """Of every assigned or subscribed topic."""
     topic_ids: dict[str, bytes] = {}
-    """Of those topics, where the cluster tells them: 16 bytes. Assignors of modern groups go by them."""
+    """Server-side assignors sort by these 16 bytes."""

@@ -14,15 +14,15 @@ from kohort.model import Record
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 NO_SUCH_CONFIG: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_CONFIG)
-"""How brokers answer that know no options of groups."""
+"""Errors of brokers without group options."""
 CONFIG_AGAIN_MS: Final = 10_000
 MAX_ASKED: Final = 100_000
 ADMIN_MS: Final = 15_000
 NAMES_AGAIN_MS: Final = 10_000
 _OF_MEMBER: Final = b"\x00\x05"
-"""How the keys of records begin that say what a member of a modern group said of itself."""
+"""Key prefix of records of member metadata."""
 _HOLD_IDS: Final = (b"\x00\x07", b"\x00\x08")
-"""How the keys of records begin that name topics by their ids: shares of targets, and what members have."""
+"""Key prefixes of records with topic ids: targets and assignments."""
 
 
 class AskedOfCluster:
@@ -31,7 +31,7 @@ class AskedOfCluster:
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
         self.node_id = 0
-        """A broker to ask where groups have no options."""
+        """Broker to ask where groups have no options."""
         self._asked: dict[str, int] = {}
         self._broker_asked = self._noted = False
         self._broker_ms: int | None = None

@@ -24,11 +24,11 @@ from kohort.watch.watcher import GroupWatcher
 
 UNDER_WAY: Final = ("open", "assigning", "reconciling")
 LAST: Final = 300
-"""How many entries of a group are looked back at when it is heard of first."""
+"""Entries of a group to read on its first event."""
 MOST: Final = 2_000
-"""How many of one group are looked at at a time."""
+"""Entries of one group to examine at once."""
 FINDINGS_KEPT: Final = 3
-"""So many rebalances back entries are kept, so that what comes next is understood."""
+"""Rebalances whose entries are kept to explain the next one."""
 GROUPS_KEPT: Final = 200
 
 
@@ -92,14 +92,14 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 TOLD_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""How long the end of a step is waited for; what is cut off then was not kept, and is read again."""
+"""Wait for the end of a step; an interrupted step is read again."""
 AT_ONCE: Final = {"max.poll.records": 500}
-"""Less than alone: beside it others work."""
+"""Fewer than alone, for the program beside it."""
 UNHEARD_MS: Final = 60_000
-"""A cluster of which nothing was heard for so long is not watched."""
+"""Silence after which a cluster counts as unwatched."""
 BREATH_S: Final = 0.002
 COUNTED_MOST: Final = 20_000
-"""Pairs of group and cause that are counted."""
+"""Counted pairs of group and cause."""
 
 
 class BackgroundWatch:
@@ -120,7 +120,7 @@ class BackgroundWatch:
         self._ending = threading.Event()
         self._counts: Counter[tuple[str, str]] = Counter()
         self._before = (0, 0, 0)
-        """Records, those left out and those unread, of watchers that failed."""
+        """Records, left-out and unread ones, of failed watchers."""
         self._silent_until: dict[str, float] = {}
         self._view = WatchedCluster(address)
         self._thread = threading.Thread(target=self._run, name="kohort-watch", daemon=True)

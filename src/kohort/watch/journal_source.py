@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
-"""What its consumer needs: nothing that it fetches lets others wait for long."""
+"""Options of its consumer, with short fetch waits."""
 LOOK_S: Final = 0.2
-"""How often a file is looked at while one waits for what comes."""
+"""Interval of looks at a file."""
 SLACK_MS: Final = 60_000
-"""An entry is written a moment after what it tells, by a clock that may not be ours."""
+"""Delay of an entry after its event, with clock differences."""
 STALE_MS: Final = 120_000
-"""A watcher that has written nothing for so long does not run any more."""
+"""Silence after which a watcher counts as stopped."""
 
 
 class JournalSource(Protocol):

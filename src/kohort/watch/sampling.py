@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 
 ENDS_AT_ONCE: Final = 10_000
-"""Ends of logs that are asked for at once."""
 PLACES_AT_ONCE: Final = 500
-"""After so many append times the clock is looked at."""
+"""Lookups between two checks of the deadline."""
 READABLE: Final = ("", "classic", "consumer")
-"""Types of groups that have offsets here; share and streams groups (KIP-932, KIP-1071) are told otherwise."""
+"""Group types with offsets; share and streams groups (KIP-932, KIP-1071) have none here."""
 GONE: Final = "the topic or partition does not exist (any more)"
 REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: GONE,
@@ -61,8 +60,7 @@ class GroupSample:
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
     """The others, as their coordinators described them."""
     not_looked_into: int = 0
-    """At how many offsets something may wait for longer than is told: the limits were reached, or the log did not
-    answer."""
+    """Number of offsets whose wait is unknown: limits reached, or no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def heard_groups(admin: Admin, timeout_ms: int) -> HeardGroups:
 
 
 Places = dict[TopicPartition, TopicPartition]
-"""Partitions by themselves: whoever keeps many snapshots has each of their names once."""
+"""Interned partitions, for many snapshots."""
 
 
 def sample_groups(
@@ -164,9 +162,8 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
 
 
 Matched = Mapping[str, tuple[str, ...] | None]
-"""The topics that expressions of members match."""
 KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
-"""Numbers of partitions, ids, and what expressions match."""
+"""Partition counts, ids, and matches of expressions."""
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
@@ -372,7 +369,7 @@ NO_NODE = -1
 class ClusterLook:
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Of groups, by name; of brokers that did not tell their groups, as ``broker 3``."""
+    """By group, or by ``broker 3``."""
 
 
 def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:

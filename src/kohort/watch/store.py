@@ -25,18 +25,18 @@ from kohort.insight.observed.watching import ChangedState, CommitKept
 
 VERSION: Final = "2"
 OLDER: Final = ("1",)
-"""Formats whose entries are the same; what they remember of groups is not, and all is read again."""
+"""Formats with the same entries but other state: all is read again."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""Of a journal that is too large this part goes, the oldest entries first: one tenth."""
+"""One tenth of an oversized journal is deleted at once."""
 ENTRY_BYTES: Final = 100
-"""What an entry takes in the file besides its group's name and its value, about."""
+"""Overhead of an entry."""
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
-"""Of a value: what is remembered of the largest group is a tenth of it. A damaged file says any length."""
+"""Largest value; a damaged file may name any length."""
 DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
-"""What comes of a damaged file: SQLite cannot even tell the names, or asks for as much memory as it says."""
+"""Errors of a damaged file."""
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -316,7 +316,7 @@ def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
-"""A time has fewer digits, and any number of fewer has 64 bits."""
+"""Numbers with fewer digits fit into 64 bits."""
 
 
 class StoreReader:

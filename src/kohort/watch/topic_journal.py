@@ -26,14 +26,13 @@ from kohort.watch.asking import ADMIN_MS
 from kohort.watch.store import DIGITS_END, PlacedEntry, WatchStore
 
 HEADER: Final = "kohort-watch"
-"""Names the store and the entry in it that a record is of: ``STORE/ID``."""
+"""Store and entry of a record: ``STORE/ID``."""
 TOLD_HEADER: Final = "kohort-watch-told"
 """Says up to where all is told, as JSON: the id of ``__consumer_offsets``, and for each partition of it an offset and
 how many of the entries of that record."""
 WHOLE: Final = 1 << 31
-"""More entries than a record makes."""
 BEAT_MS: Final = 30_000
-"""How often it is said that somebody watches, where there is nothing else to say."""
+"""Interval of heartbeat records."""
 MESSAGE_BYTES: Final = 1 << 24
 TOPIC_OPTIONS: Final = {"cleanup.policy": "delete", "max.message.bytes": str(MESSAGE_BYTES)}
 PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
@@ -41,12 +40,12 @@ PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
     "max.request.size": MESSAGE_BYTES,
     "buffer.memory": 4 * MESSAGE_BYTES,
 }
-"""What the producer needs: one transactional id for the cluster, since its journal has one writer."""
+"""One transactional id for the cluster, since its journal has one writer."""
 A_BROKERS_OWN: Final = "group.coordinator.max.bytes"
-"""An option that only kohort's broker has, which keeps a journal itself."""
+"""Option of kohort brokers only, which write their own journal."""
 SHIPPED_AT_ONCE: Final = 500
 LOOK_BACK: Final = 50
-"""So many offsets before the end the last record is looked for: markers of transactions stand between."""
+"""Offsets before the end to search for the last record, between transaction markers."""
 
 
 class Told(NamedTuple):
@@ -56,7 +55,7 @@ class Told(NamedTuple):
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """By partition, the last record that is told of, and how many of its entries."""
+    """By partition: offset of the last record, and its number of entries."""
     at_ms: int
 
 
@@ -67,7 +66,6 @@ class TopicJournal:
         self._producer, self._store, self._topic = producer, store, topic
         self._shipped, self._beat_at = 0, 0
         self._name: str | None = None
-        """The store that is shipped from, once that has begun."""
         self._last: Told | None = None
         self._until: dict[int, tuple[int, int]] = {}
 

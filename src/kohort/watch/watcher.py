@@ -59,7 +59,7 @@ class Lateness:
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 FETCH_WAIT_MS: Final = 500
-"""So much later than it could be a record is read at most, where records are few: brokers gather them for so long."""
+"""Longest delay of a record in fetches of few records."""
 CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -71,24 +71,23 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "fetch.max.bytes": 4 << 20,
     "max.partition.fetch.bytes": 256 << 10,
 }
-"""What the consumer of a watcher needs: it commits nothing, reads from the beginning what it has not read, rather many
-records a little later than each at once, and never so many that they fill the memory."""
+"""Options of its consumer: no commits, from the earliest offset, bounded fetches."""
 DESCRIBED_AT_ONCE: Final = 200
 LOOK_AGAIN_MS: Final = 10_000
-"""After a look that failed."""
+"""Interval after a failed poll."""
 LOOKS_TELL_MS: Final = 30_000
-"""Looks that come so often tell whether the cluster is there; where they are rarer, nothing does."""
+"""Longest poll interval that shows whether the cluster is reachable."""
 PRUNE_MS: Final = 60_000
 TOLD_AGAIN_MS: Final = 3_600_000
-"""So often it is said anew that something is left out, or cannot be asked, while that is so."""
+"""Interval of repeated reports of losses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     look_ms: int = 2_000
-    """How often the states of groups are asked for: what bounds how long rebalances took. 0 is never."""
+    """Interval of state polls, which bound durations of rebalances. 0: none."""
     save_ms: int = 5_000
-    """How often is kept how far it is, where there is nothing else to keep."""
+    """Longest interval between two saves."""
     limits: WatchLimits = field(default_factory=WatchLimits)
 
 
@@ -105,7 +104,7 @@ class GroupWatcher:
         self.is_caught_up = False
         self.asking = AskedOfCluster(admin, self.groups)
         self.notes = self.asking.notes
-        """What went wrong and was gone on from, in sentences; the caller takes them."""
+        """Survived errors, in sentences, for the caller to take."""
         self.records = 0
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
@@ -114,10 +113,10 @@ class GroupWatcher:
         self._losses: tuple[int, int] = (0, 0)
         self._losses_at = self._look_failed_at = 0
         self.heard_ms = _now_ms()
-        """When the cluster was last heard of: until then it is watched."""
+        """Last time of contact with the cluster."""
         self._look_at = self._save_at = self._prune_at = 0
         self._is_whole = False
-        """Whether entries, groups and positions tell the same; what is cut short between them is not to be kept."""
+        """Whether entries, groups and positions agree: an interrupted step is not persisted."""
 
     def open(self) -> bool:
         """Continue where the store ends; return False if the topic does not exist yet.

@@ -263,15 +263,15 @@ LIBRARY_WORDS: Final = (
     "timeout",
     "kafka server",
 )
-"""What is in the reasons that client libraries give by themselves; another reason is the application's."""
+"""Parts of reasons that client libraries give; another reason is the application's."""
 
 
 _VIEW: Final = "cached metadata has changed"
-"""What Java's leader says where it sees other topics, or other numbers of partitions, than when it assigned them."""
+"""Reason of Java's leader after a change of topics or partition counts."""
 USERS_WORDS: Final = ("enforced by user", "from forcerebalance")
-"""What client libraries say where the application asked, and gave no reason of its own: Java's and ours; franz-go's."""
+"""Reasons of client libraries for the application: Java's and ours; franz-go's."""
 REVOKED_WORDS: Final = ("need to revoke", "partitions were revoked", "after revoking what we lost")
-"""What clients say that have given up what others are to have: Java's, ours, franz-go's."""
+"""Reasons after a revocation: Java's, ours, franz-go's."""
 
 
 def _gave_up(said: str) -> bool:
@@ -318,7 +318,7 @@ REJOINS: Final[tuple[tuple[Applies, str, Confidence, Tell], ...]] = (
     (lambda r, _c, s: _VIEW in s and r.grown_before, "PARTITIONS_CHANGED", "high", _tell_partitions),
     (lambda _r, _c, s: _VIEW in s, "LEADER_REJOIN", "medium", _tell_view),
 )
-"""A rejoin, by what differs and what the client said; the first that applies."""
+"""Causes of a rejoin; the first that applies."""
 
 
 def subscription_changed(this: EpochRebalance, raised: EpochRaised) -> Finding:

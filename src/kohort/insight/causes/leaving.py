@@ -44,7 +44,7 @@ LEAVING: Final = (
     ),
 )
 HANG_UP_MS: Final = 10_000
-"""Within which a client that is closed has closed its connection, too."""
+"""Time in which a closed client disconnects."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:

@@ -135,25 +135,6 @@ def _closed(entry: RoundClosed) -> str:
     )
 
 
-def _assigned(entry: AssignmentWritten) -> str:
-    return (
-        f"generation {entry.generation} is assigned after {seconds(entry.took_ms)}; "
-        f"{count(len(entry.moves), 'partition')} changed hands"
-    )
-
-
-def _settled(entry: RoundSettled) -> str:
-    return f"generation {entry.generation} works: the last, {name_of(entry.last)}, after {seconds(entry.took_ms)}"
-
-
-def _dropped(entry: RoundDropped) -> str:
-    return f"the rebalance after generation {entry.generation} was dropped: {printable(entry.error)}"
-
-
-def _replaced(entry: StaticReplaced) -> str:
-    return f"{name_of(entry.who)} came back under a new id and kept its partitions"
-
-
 def _fenced(entry: RequestFenced) -> str:
     which = f", generation {entry.generation} at {entry.current}" if entry.generation != entry.current else ""
     return f"{printable(entry.api)} of {name_of(entry.who)} refused: {printable(entry.error)}{which}"
@@ -188,19 +169,11 @@ def _reconciled(entry: MemberReconciled) -> str:
     return f"{name_of(entry.who)} at epoch {entry.epoch} of {entry.target_epoch}{': ' if steps else ''}{steps}"
 
 
-def _away(entry: StaticAway) -> str:
-    return f"{name_of(entry.who)} left and keeps its place until its session ends"
-
-
 def _loaded(entry: GroupLoaded) -> str:
     members = count(len(entry.members), "member")
     if entry.observed and entry.partitions is not None:
         return f"the group stood at epoch {entry.generation}: {members}"
     return f"the group was read from the log: generation {entry.generation}, {members}"
-
-
-def _unloaded(entry: GroupUnloaded) -> str:
-    return f"the group went to another coordinator at generation {entry.generation}"
 
 
 def _converted(entry: GroupConverted) -> str:
@@ -215,22 +188,10 @@ GONE: Final[dict[str, str]] = {
 }
 
 
-def _deleted(entry: GroupDeleted) -> str:
-    return GONE[entry.why]
-
-
-def _seen(entry: GenerationSeen) -> str:
-    return f"generation {entry.generation} was seen: {count(len(entry.members), 'member')}"
-
-
 def _turned_away(entry: MemberTurnedAway) -> str:
     if entry.error == GROUP_FULL:
         return f"{name_of(entry.who)} was not let in: the group is full with {count(entry.members, 'member')}"
     return f"the join of {name_of(entry.who)} was refused ({printable(entry.error)}): {assignors_text(entry)}"
-
-
-def _disconnected(entry: MemberDisconnected) -> str:
-    return f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"
 
 
 def _unfenced(entry: CommitUnfenced) -> str:
@@ -252,13 +213,6 @@ def _option(value: int | None) -> str:
     return "the broker's" if value is None else str(value)
 
 
-def _resumed(entry: PartitionsResumed) -> str:
-    return (
-        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'partition')} of what it was given "
-        f"(generation {entry.generation})"
-    )
-
-
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
@@ -272,24 +226,36 @@ SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
     MemberArrived: _arrived,
     MemberRemoved: _removed,
     RoundClosed: _closed,
-    AssignmentWritten: _assigned,
-    RoundSettled: _settled,
-    RoundDropped: _dropped,
-    StaticReplaced: _replaced,
+    AssignmentWritten: lambda entry: (
+        f"generation {entry.generation} is assigned after {seconds(entry.took_ms)}; "
+        f"{count(len(entry.moves), 'partition')} changed hands"
+    ),
+    RoundSettled: lambda entry: (
+        f"generation {entry.generation} works: the last, {name_of(entry.last)}, after {seconds(entry.took_ms)}"
+    ),
+    RoundDropped: lambda entry: (
+        f"the rebalance after generation {entry.generation} was dropped: {printable(entry.error)}"
+    ),
+    StaticReplaced: lambda entry: f"{name_of(entry.who)} came back under a new id and kept its partitions",
     RequestFenced: _fenced,
     EpochRaised: _raised,
     TargetComputed: _computed,
     MemberReconciled: _reconciled,
-    StaticAway: _away,
+    StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its place until its session ends",
     GroupLoaded: _loaded,
-    GroupUnloaded: _unloaded,
+    GroupUnloaded: lambda entry: f"the group went to another coordinator at generation {entry.generation}",
     GroupConverted: _converted,
-    GroupDeleted: _deleted,
-    GenerationSeen: _seen,
+    GroupDeleted: lambda entry: GONE[entry.why],
+    GenerationSeen: lambda entry: f"generation {entry.generation} was seen: {count(len(entry.members), 'member')}",
     MemberTurnedAway: _turned_away,
-    MemberDisconnected: _disconnected,
+    MemberDisconnected: lambda entry: (
+        f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"
+    ),
     CommitUnfenced: _unfenced,
     OptionsChanged: _options,
-    PartitionsResumed: _resumed,
+    PartitionsResumed: lambda entry: (
+        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'partition')} of what it was given "
+        f"(generation {entry.generation})"
+    ),
 }
 """How each kind is told. A kind that is not here, of a later version, is told by its name."""

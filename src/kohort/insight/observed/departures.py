@@ -35,11 +35,11 @@ PUT_OUT: Final = (
     "ADMIN_REMOVED",
     "REVOCATION_TIMEOUT",
 )
-"""Causes after which a client that still runs comes back as a new member."""
+"""Causes after which a running client rejoins as a new member."""
 CLOCK_MS: Final = 250
-"""By how much times of looks, brought to another clock, and times of records, may be off."""
+"""Error of times on another clock."""
 REJOIN_MS: Final = 3_000
-"""How long the members that stay usually take to hear of a rebalance: the usual ``heartbeat.interval.ms``."""
+"""Default of ``heartbeat.interval.ms``: members hear of a rebalance within it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,8 @@ class Departure:
     back_after_ms: int = 0
     alike: int = 0
     is_modern: bool = False
-    """Of a group of KIP-848."""
     revoking_since_ms: int | None = None
-    """Since when it had been told to give something up, and had not (KIP-848)."""
+    """Start of a pending revocation (KIP-848)."""
 
     @property
     def sign_ms(self) -> int:

@@ -31,7 +31,7 @@ from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 LOOKS_KEPT: Final = 15
-"""So many looks before a generation is read it may have been written, if a look is to tell of it."""
+"""Number of polls before the record of a generation is read."""
 
 
 class Look(NamedTuple):
@@ -110,7 +110,7 @@ class LooksKept:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""After so long an entry repeats what was before it: a journal forgets, and readers begin somewhere."""
+"""An entry repeats the earlier state after this time: journals expire."""
 
 
 class GenerationRecords:

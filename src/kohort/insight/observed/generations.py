@@ -30,22 +30,19 @@ class SeenRebalance:
     before: GenerationSeen | None
     after: GenerationSeen
     converted: GroupConverted | None = None
-    """The end of the modern group that it was."""
+    """End of the consumer group before."""
     new: tuple[SeenMember, ...] = ()
     gone: tuple[SeenMember, ...] = ()
     restarted: tuple[tuple[SeenMember, SeenMember], ...] = ()
-    """Static members under another member id: before, after."""
+    """Static members with another member id: before, after."""
     departed: list[Departure] = field(default_factory=list)
-    """What is known of each of those who are gone; more, once one is back."""
     moves: tuple[Move, ...] = ()
     parent: int | None = None
-    """The generation whose rebalance this one completes."""
     returned: tuple[Who, str, int] | None = None
-    """A member that went in an earlier generation and whose client now comes anew: who, the cause, when."""
+    """An earlier departed member whose client rejoins: member, cause, time."""
     is_moved_before: bool = False
-    """Whether it is known when its coordinator moved."""
     loaded: GroupLoaded | None = None
-    """When it was read from its log by another coordinator, if that was a short while before."""
+    """Recent load by another coordinator."""
 
     @property
     def group(self) -> str:
@@ -127,7 +124,7 @@ class _History:
     converted: GroupConverted | None = None
     loaded: GroupLoaded | None = None
     went: list[tuple[SeenRebalance, int]] = field(default_factory=list)
-    """Members that are gone: the rebalance, and which of its departures."""
+    """Departed members: rebalance, and index of the departure."""
 
     def take(self, entry: JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, GroupConverted):

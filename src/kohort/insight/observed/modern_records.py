@@ -48,9 +48,8 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Ids = dict[str, list[int]]
-"""Partitions by topic id in hexadecimal."""
 Place = tuple[str, int]
-"""A topic id in hexadecimal, and a partition."""
+"""Topic id in hexadecimal, and partition."""
 Planned = dict[str, dict[int, str]]
 
 
@@ -157,9 +156,9 @@ def _owner(told: Planned, place: Place) -> str | None:
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
 STATES: Final[dict[int, State]] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
 FIRST_EPOCH: Final = 2
-"""The highest that a new group begins with: 1 as of Kafka 3.7, 2 as of 4.4."""
+"""Highest first epoch of a group: 1 as of Kafka 3.7, 2 as of 4.4."""
 AWAY_EPOCH: Final = -2
-"""Of a static member that said that it will be back."""
+"""Epoch of a static member that will return."""
 
 
 class ModernRecords:

@@ -9,7 +9,6 @@ import msgspec
 from kohort.coordinator.journal import GenerationSeen, SignsOfLife, Who
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
-"""States of classic groups between two generations; Kafka's names."""
 
 
 class CommitSeen(msgspec.Struct, gc=False, array_like=True):
@@ -35,32 +34,32 @@ class WatchedMember(msgspec.Struct):
     pending: dict[str, list[int]] = {}
     pending_since_ms: int | None = None
     heard_ms: int = 0
-    """When a heartbeat of it last was written: it joined, or came nearer to its target."""
+    """Time of the last record of a heartbeat: join, or progress to the target."""
 
 
 class WatchedModernGroup(msgspec.Struct):
     """A group of KIP-848, as its records have it."""
 
     is_whole: bool = False
-    """All its records since its beginning were read, or all that there are: from here on its steps can be told."""
+    """All records were read: later changes are steps from a known state."""
     epoch: int | None = None
     metadata_hash: int = 0
     raised_ms: int | None = None
     baseline_ms: int | None = None
-    """When an entry last told all of it."""
+    """Time of the last entry with the whole state."""
     target_epoch: int | None = None
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
     planned: dict[str, dict[int, str]] = {}
-    """By topic id and partition, whose it is to be by the target computed last."""
+    """Owners in the last target, by topic id and partition."""
     released: dict[str, dict[int, int]] = {}
-    """By topic id and partition, when it was let go of."""
+    """Release times by topic id and partition."""
     regexes: dict[str, tuple[str, ...]] = {}
     # What was written since the epoch rose last:
     joined: list[Who] = []
     gone: list[tuple[Who, SignsOfLife]] = []
     subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
-    """Members whose topics are others: who, added, removed."""
+    """Members with changed topics: member, added, removed."""
     preferred: list[tuple[Who, str]] = []
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
@@ -75,13 +74,12 @@ class RoundSeen(msgspec.Struct):
 
     asked_ms: int
     until_ms: int
-    """It was seen to rebalance at some time between these two."""
+    """The group rebalanced at a time between these two."""
     settled_ms: int | None = None
-    """When the look was begun that last saw it settled before."""
+    """Start of the last poll that saw it settled before."""
     present: tuple[str, ...] | None = None
-    """The member ids that it had then."""
     over_ms: int | None = None
-    """When it was first seen settled again."""
+    """First poll that saw it settled again."""
 
 
 class WatchedGroup(msgspec.Struct):
@@ -89,16 +87,14 @@ class WatchedGroup(msgspec.Struct):
 
     group: str
     seen: GenerationSeen | None = None
-    """The generation written last, of a classic group."""
     round: RoundSeen | None = None
-    """The round that was seen since the generation written last."""
     converting: GenerationSeen | None = None
-    """The classic generation whose end was just written while it had members: a modern group goes on with them."""
+    """Last classic generation of a group in conversion."""
     modern: WatchedModernGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Kept apart from all else: most records change one of these and nothing besides."""
+    """Persisted separately: most records change only this."""
     leader_epoch: int = -1
-    """Of the record of it that was read last: another one is another coordinator's, or that of one started anew."""
+    """Of its last record; another one is another coordinator's, or a restarted one's."""
 
     @property
     def is_blank(self) -> bool:

@@ -61,9 +61,9 @@ class ObservedGroups:
         self._classic = GenerationRecords(self._looks)
         self._modern = ModernRecords()
         self.unread = 0
-        """Records that are none, or of a kind or version yet unknown."""
+        """Number of unreadable records."""
         self.left_out = 0
-        """Records of groups and partitions beyond the limits."""
+        """Number of records beyond the limits."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
         """Take topic names by id; a topic without a name appears by its id, in hexadecimal."""

@@ -17,7 +17,7 @@ from kohort.insight.what_if.scenario import WhatIfMember
 from kohort.model import TopicPartition
 
 MOST_ROUNDS: Final = 10
-"""A cooperative group settles in two; an assignor that never stops is stopped here."""
+"""Bound for assignors that never settle; cooperative ones need two."""
 
 
 class DealingWay(NamedTuple):

@@ -22,7 +22,6 @@ class FlowRates(NamedTuple):
     handled_least: float
     handled_most: float
     words: str
-    """Where they come from."""
 
 
 def flow_of(

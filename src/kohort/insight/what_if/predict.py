@@ -33,7 +33,7 @@ class Surroundings(NamedTuple):
 
     racks: Racks = {}
     rates: Callable[[Mapping[str, int]], FlowRates | None] | None = None
-    """From how many partitions topics have then to what is written and read."""
+    """Rates by the future partition counts."""
 
 
 def what_if(

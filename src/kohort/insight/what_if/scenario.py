@@ -9,7 +9,7 @@ import msgspec
 from kohort.model import TopicPartition
 
 KillHow = Literal["poll", "sigkill", "close"]
-"""How a member ends: it polls no more, its process is gone without a word, or it closes."""
+"""End of a member: without polls, killed, or closed."""
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,14 +19,13 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
-    """All that it reads: by name, and those that its expression matches."""
+    """Named topics, and those that its expression matches."""
     names: tuple[str, ...] = ()
-    """Those that it names."""
     regex: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     rack: str | None = None
     eager: bool = False
-    """It offers an eager assignor beside, so it gives all up in each rebalance."""
+    """It also offers an eager assignor, so it revokes everything in each rebalance."""
     is_new: bool = False
 
 
@@ -35,35 +34,32 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     newcomers: tuple[tuple[str, str | None], ...] = ()
     remove: tuple[str, ...] = ()
-    """Member ids that an administrator takes out."""
     kill: tuple[tuple[str, KillHow], ...] = ()
     assignor: str | None = None
     partitions: dict[str, int] = {}
-    """Topics and how many partitions they have then."""
+    """Future partition counts."""
     rolling_restart: bool = False
     """All members in their order, one after the other; together with another assignor or protocol each comes back with
     that."""
     all_static: bool = False
-    """As if each member had an instance id."""
     to_consumer: bool = False
     again: dict[str, str] = {}
-    """The ids under which members come back, where they are known: they decide who has one more."""
+    """Known ids of restarted members: they decide which member has one more."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """Clients' settings that a snapshot lacks: Kafka's defaults, in milliseconds."""
 
     heartbeat_ms: int = 3000
-    """Of classic members; they hear of a rebalance with it."""
+    """Of classic members."""
     modern_heartbeat_ms: int = 5000
-    """Which the coordinator tells members of modern groups."""
+    """Of consumer groups."""
     session_timeout_ms: int = 45_000
     max_poll_interval_ms: int = 300_000
     answer_ms: int = 100
-    """The least that a round takes: callbacks, a join and a sync."""
+    """Shortest round: callbacks, a join and a sync."""
     restart_from_ms: int = 5_000
     restart_to_ms: int = 30_000
-    """How long a process is away that is restarted."""
 
 
 class PauseRange(NamedTuple):

@@ -25,7 +25,7 @@ from kohort.model import TopicPartition
 
 DEFAULT_SERVER_ASSIGNOR: Final = "uniform"
 AGAIN: Final = " (again)"
-"""Behind the id of a member that was restarted, where the new one is not known."""
+"""Suffix of the id of a restarted member with unknown new id."""
 
 
 class GroupStep(NamedTuple):
