@@ -79,7 +79,7 @@ from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
 WARNED_MS: Final = 1_000
-"""A wall clock that is set by less is no warning."""
+"""Smaller changes of the wall clock are no warning."""
 
 
 class Broker:
@@ -491,7 +491,7 @@ class Broker:
 
 
 def _follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
-    """Take note of what is in ``inbox``, in order; whether there was something."""
+    """Handle the messages in ``inbox``, in order; return whether there were any."""
     messages = list(inbox)
     inbox.clear()
     for one in messages:

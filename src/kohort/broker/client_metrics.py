@@ -29,7 +29,6 @@ OVERRIDES: Final = {
     "max.message.bytes": str(4 << 20),
 }
 NAME_MOST: Final = 256
-"""Characters that are remembered of a client's id, of the name of its software, and of its version."""
 
 
 class ClientMetrics:
@@ -68,7 +67,7 @@ class ClientMetrics:
         self.instances.forget_connection(connection)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; it is made now if it is not there yet. Raises KohortError if that fails."""
+        """Return the topic; create it if it is missing. Raises KohortError if that fails."""
         topic = self._cluster.topics.get(TOPIC)
         return topic or self._cluster.topics.create(TOPIC, 1, OVERRIDES, now_ms, internal=True)
 

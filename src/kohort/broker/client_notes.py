@@ -30,14 +30,12 @@ NAMES: Final = {
     ResourceType.USER: "User",
 }
 REMEMBERED: Final = 100
-"""Clients that are told of: after so many nothing more is told, whatever names a stranger makes up."""
+"""Clients with a line in the log; later ones have none."""
 NAME_LENGTH: Final = 100
 """Letters of a client id that are kept and shown."""
 
 
 class Audit:
-    """The lines that are not written yet."""
-
     def __init__(self) -> None:
         self._notes: list[Note] = []
         self._more = 0
@@ -59,7 +57,6 @@ class Audit:
         self._notes.append(info(text, ("denied", caller.principal, operation, resource)))
 
     def take_notes(self) -> list[Note]:
-        """Return what is to be told, each given once."""
         notes, self._notes = self._notes, []
         if self._more:
             notes.append(info(f"{self._more} more denials are not told one by one", "denials"))
@@ -88,6 +85,5 @@ class TrailingBytes:
             self._notes.append(debug("more clients that write bytes behind the end of their requests are not told of"))
 
     def take_notes(self) -> list[Note]:
-        """Return what is to be told, each given once."""
         notes, self._notes = self._notes, []
         return notes

@@ -30,13 +30,13 @@ from kohort.wire.schema import Message
 NS_PER_PERCENT: Final = 10_000_000
 """A hundredth of a second of one thread, in nanoseconds."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
-"""What brokers ask of each other."""
+"""Requests between brokers."""
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
 
 
 class HeldUp(NamedTuple):
-    """For how long somebody is held up, and by which of its quotas."""
+    """Throttle time, and the quota behind it."""
 
     ms: int = 0
     quota: Quota = Quota.REQUEST_TIME
@@ -48,17 +48,15 @@ NOT_HELD_UP: Final = HeldUp()
 
 @dataclass(slots=True, eq=False)
 class Charge:
-    """A request under way: whose it is, its size, and what it has cost so far."""
+    """A request in flight: user, client id, size, cost so far."""
 
     user: str
     client_id: str
     size: int
     spent_ns: int = 0
     since_ns: int | None = None
-    """When it was taken up, as long as it is being served."""
     held_up: HeldUp = NOT_HELD_UP
     is_measured: bool = False
-    """Whether its time has been counted already."""
 
 
 def no_time() -> int:
@@ -67,8 +65,6 @@ def no_time() -> int:
 
 
 class ClientQuotas:
-    """What is measured for each quota, and the requests that are measured."""
-
     def __init__(self, config: BrokerConfig, kept: KeptQuotas) -> None:
         self.kept = kept
         window = QuotaWindow(config.quota_window_num, config.quota_window_size_seconds * 1000)
@@ -79,7 +75,6 @@ class ClientQuotas:
             QuotaWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000),
         )
         self.under_way: dict[ConnectionId, Charge] = {}
-        """By the connection that each came on."""
         self.thread_time_ns: Callable[[], int] = no_time
         """What says how long the thread has worked; given by whoever runs the broker."""
         self.throttled_ms: dict[Quota, int] = dict.fromkeys(Quota, 0)
@@ -92,7 +87,6 @@ class ClientQuotas:
         self.under_way[connection] = Charge(user, client_id, size, since_ns=self.thread_time_ns())
 
     def work(self, connection: ConnectionId) -> None:
-        """Note that the request of a connection is taken up again."""
         charge = self.under_way.get(connection)
         if charge is not None:
             charge.since_ns = self.thread_time_ns()

@@ -28,7 +28,7 @@ ENTRIES_KEPT: Final = 20_000
 ENTRIES_KEPT_BYTES: Final = 32 << 20
 """The same of about how many bytes they hold: one of a large group holds megabytes."""
 LOOK_US: Final = 0.2
-"""What it costs to look at one part."""
+"""Cost of one part."""
 CODE: Final = "error_code"
 
 
@@ -57,7 +57,6 @@ class Durations:
         return sum(self.by_size)
 
     def copy(self) -> Durations:
-        """Return them as they are now."""
         copied = Durations()
         copied.by_size, copied.total_ns = self.by_size.copy(), self.total_ns
         return copied
@@ -85,7 +84,7 @@ class ApiCounts:
 
 
 class HowLate:
-    """How late a loop was: the most since it started, and lately."""
+    """Delay of a loop: the longest since its start, and the longest lately."""
 
     EVERY_MS: Final = 60_000
 
@@ -137,9 +136,8 @@ class BrokerCounters:
         self.journal: Counter[type[JournalEntry]] = Counter()
         """Entries that were written, by kind."""
         self.wants_entries = False
-        """Whether somebody takes the entries; else they are not kept."""
+        """True if a reader takes the entries; else they are not kept."""
         self._entries: deque[tuple[JournalEntry, int]] = deque()
-        """Each with about how many bytes it holds."""
         self._entries_bytes = 0
         self.entries_forgotten = 0
         self.loads = 0

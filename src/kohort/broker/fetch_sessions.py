@@ -18,7 +18,7 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
-"""How many partitions sessions may have, on the average of all slots."""
+"""Mean number of partitions of a session, over all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
 TELL_US: Final = 0.8

@@ -25,14 +25,13 @@ OF_GROUPS_MOST: Final = 100_000
 LAGS_MOST: Final = 1_000
 """Committed partitions of a group whose lag is looked up when it begins to rebalance; of a larger one it is not."""
 LOOKED_AT_MOST: Final = 5_000
-"""Partitions of one fetch that are looked at."""
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
 """Topic, partition, and the offset that is fetched."""
 
 
 class AwaitedFetch(NamedTuple):
-    """A partition of a member that has not fetched it yet."""
+    """A partition that its member has not fetched yet."""
 
     group: str
     who: Who

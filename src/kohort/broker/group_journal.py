@@ -46,10 +46,10 @@ class GroupJournal:
         self._waiting: list[JournalEntry] = []
         self._waiting_bytes = 0
         self._untold: list[Note] = []
-        """What could not be written when somebody asked for the topic."""
+        """Problems of writes that a reader of the topic triggered."""
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; it is made now if it is not there yet. Raises KohortError if that fails."""
+        """Return the topic; create it if it is missing. Raises KohortError if that fails."""
         topic = self._cluster.topics.get(TOPIC)
         if topic is not None:
             return topic

@@ -54,7 +54,7 @@ def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
 
 
 def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
-    """Release ``replies``, at once or as soon as their records are on the disk."""
+    """Release ``replies``, at once or after the flush of their records."""
     needs = state.offsets_topic.take_unflushed()
     if not needs:
         state.released.extend(replies)

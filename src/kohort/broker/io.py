@@ -53,8 +53,6 @@ class Received:
 
 @_event
 class Disconnected:
-    """The peer is gone; nothing more is sent there."""
-
     connection: ConnectionId
 
 

@@ -54,7 +54,7 @@ def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: 
 
 
 def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int, int]:
-    """Return who leads, and in which epoch; (-1, -1) where there is no such partition."""
+    """Return leader and leader epoch; (-1, -1) without such a partition."""
     if topic is None or not 0 <= index < len(topic.partitions):
         return NO_LEADER, -1
     return state.cluster.leader_of(topic, index), topic.partitions[index].leader_epoch
@@ -89,7 +89,7 @@ class TransactionalWrite:
     producer: ProducerIdAndEpoch
     partition: TopicPartition
     adds: bool
-    """Whether the write makes the partition part of the transaction, if it is not yet."""
+    """True if the write adds the partition to the transaction."""
     knows_abortable: bool
     """Whether the writer knows the error TRANSACTION_ABORTABLE."""
 

@@ -36,7 +36,7 @@ class Offer(NamedTuple):
 
     begin: Callable[[], ServerExchange]
     max_reauth_ms: int
-    """How long a login is good for at most; 0: for ever."""
+    """Longest validity of a login; 0: no limit."""
 
 
 class ListenerOffers(NamedTuple):
@@ -123,7 +123,6 @@ class LoginOffers:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When keys are to be fetched."""
         return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
 
     def wishes(self, now_ms: int) -> list[str]:

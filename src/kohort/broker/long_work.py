@@ -43,8 +43,6 @@ NOTHING_YET: Final = None
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One request that is not done yet."""
-
     request: Request
     steps: AnswerInSteps
 
@@ -73,7 +71,7 @@ class LongWork:
         self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
-        """Take a step of the request whose turn it is; whom there is something to tell, and what."""
+        """Take one step of the next request; return where an answer goes, and the answer, if there is one."""
         if not self._tasks:
             return None
         request, steps = self._tasks.popleft()
@@ -138,7 +136,6 @@ class Cutting:
     parts: Parts
 
     def is_large(self, message: Message) -> bool:
-        """Tell whether ``message`` is more than one part."""
         items = getattr(message, self.parts.asked[0]) or ()
         weight = 0
         for item in items:
@@ -192,7 +189,7 @@ class Cutting:
 
 
 def cutting_of(state: BrokerState, request: Request, cost: Cost) -> Cutting | None:
-    """Return how to cut ``request``; None where it is served as it is."""
+    """Return the cutting of ``request``; None if it is served whole."""
     parts = cost.parts_of(request.version)
     if parts is not None:
         cutting = Cutting(state, cost, parts)

@@ -53,7 +53,7 @@ class OffsetsTopic:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has, or will have; groups are placed by this number."""
+        """Partitions of the topic, now or once it exists; groups are placed by this number."""
         topic = self._cluster.topics.get(NAME)
         return len(topic.partitions) if topic is not None else self._config.offsets_topic_num_partitions
 
@@ -73,7 +73,7 @@ class OffsetsTopic:
         assert not replies, "nobody has asked anything yet"
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; made now if it is not there yet."""
+        """Return the topic; create it if it is missing."""
         topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic

@@ -39,7 +39,7 @@ class Parked:
     missing_bytes: int
     context: Any
     committed_only: bool = False
-    """Whether bytes of an open transaction are of no use to it."""
+    """True for a reader of committed records."""
     serial: int = -1
 
 
@@ -52,10 +52,9 @@ class Purgatory:
         self._by_connection: dict[ConnectionId, int] = {}
         self._timers: Timers[int] = Timers()
         self.woken: dict[int, Parked] = {}
-        """Who is to be answered now, and is no longer parked."""
+        """Requests to be answered now; they are no longer parked."""
         self._serial = 0
         self.parked = 0
-        """How many waited, and how many of them until their time was up."""
         self.expired = 0
 
     def __len__(self) -> int:
@@ -67,7 +66,7 @@ class Purgatory:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When somebody's time is up; 0 while somebody is woken and not yet taken."""
+        """Time of the next expiry; 0 while woken requests wait to be taken."""
         if self.woken:
             return 0
         return self._timers.wake_at_ms

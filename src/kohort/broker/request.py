@@ -60,7 +60,6 @@ class Request:
     client_id: str
     caller: Caller
     now_ms: int
-    """The time of the step that is being taken."""
 
     @property
     def client_host(self) -> str:

@@ -26,7 +26,7 @@ class ServedApis:
     by_key: Mapping[int, Api]
     features: Mapping[str, Feature]
     features_epoch: int
-    """-1 where there are none: so ApiVersions leaves them out."""
+    """-1 without features: ApiVersions leaves them out."""
     names_its_versions: bool
     """Whether who asks for too high a version of ApiVersions is told which there are (KIP-511)."""
 

@@ -107,7 +107,6 @@ def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Sett
 
 
 def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
-    """Return what holds for all brokers and can be changed while they run."""
     value = ",".join(map(str, stopped))
     doc = "Ids of the nodes that are stopped: append one to stop a node, subtract it to start it."
     return [Setting(STOPPED_NODES, value, DYNAMIC_DEFAULT_BROKER_CONFIG, 7, doc, ())]

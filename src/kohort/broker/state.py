@@ -42,7 +42,7 @@ class BrokerState:
     rng: Rng
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
-    """Where it listens, by the names of the listeners, with the ports that were taken."""
+    """Listeners by name, with the ports that were taken."""
     apis: ServedApis
     cluster: Cluster
     topics: Topics
@@ -61,10 +61,10 @@ class BrokerState:
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
     access: AccessControl | None = None
-    """Who decides what clients may do; None where everybody may do everything."""
+    """The authorizer; None if any client may do anything."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """What is added to an answer that comes later, before it is sent: what was refused of its request at once."""
+    """Refused entries of a request whose answer comes later; they are added before it is sent."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 
@@ -76,7 +76,6 @@ class BrokerState:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When the time has come for any of the parts."""
         return earliest(
             self.purgatory.wake_at_ms,
             self.coordinator.wake_at_ms,

@@ -23,7 +23,7 @@ from kohort.wire.messages.topics import (
 
 CHECK_US: Final = 20
 FIRST_VERSION_REFUSED: Final = 3
-"""From which on a client is told that it changes too much (KIP-599)."""
+"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 LOOK_US: Final = 1
 
 

@@ -33,7 +33,7 @@ from kohort.wire.schema import Message
 
 DEFAULT: Final = -1
 FIRST_VERSION_REFUSED: Final = 6
-"""From which on a client is told that it changes too much (KIP-599)."""
+"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 TELL_US: Final = 500
@@ -97,7 +97,7 @@ def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> Steps[boo
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A topic that may be made, and where its partitions shall live."""
+    """A topic that may be created, and the nodes of its partitions."""
 
     new: NewTopic
     factor: int

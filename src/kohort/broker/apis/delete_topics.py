@@ -25,7 +25,7 @@ from kohort.wire.messages.topics import (
 )
 
 FIRST_VERSION_REFUSED: Final = 5
-"""From which on a client is told that it changes too much (KIP-599)."""
+"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 NAME_US: Final = 0.6
 FIND_US: Final = 5
 TELL_US: Final = 1.5

@@ -160,7 +160,6 @@ def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfig
 
 
 def node_facts(counters: BrokerCounters, now_ms: int) -> list[Setting]:
-    """Return them, as settings that nobody can change."""
     values = {
         LOADS: counters.loads,
         LOAD_AVG: round(counters.load_ms_total / counters.loads) if counters.loads else "",

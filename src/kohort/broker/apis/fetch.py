@@ -49,7 +49,7 @@ FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
-"""A fetch of more partitions that waits is woken by these, or by its time."""
+"""Partitions whose appends wake a parked fetch; others wait for its time."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 TELL_US: Final = 0.3
@@ -63,17 +63,17 @@ class OpenFetch:
     request: Request
     plan: FetchPlan
     denied: frozenset[TopicKey] = frozenset()
-    """The topics that the caller might not read when it asked."""
+    """Topics that the caller may not read."""
 
 
 @dataclass(slots=True, eq=False)
 class ResponseBudget:
-    """How many bytes an answer may still have, and how many of them may be read before it is sent."""
+    """Bytes left for an answer, and how many of them may be read before it is sent."""
 
     bytes: int
     at_hand: int
     is_empty: bool = True
-    """Whether it has none yet: then the first batch fits, whatever its size (KIP-74)."""
+    """True until the first batch, which fits whatever its size (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
         """Return ``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their

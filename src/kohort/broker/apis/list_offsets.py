@@ -37,7 +37,7 @@ FIRST_VERSION_WITH_EPOCHS: Final = 4
 TOPIC_US: Final = 2
 FIND_US: Final = 5
 LOOK_UP_US: Final = 300
-"""By time: what is found in an index and in a batch."""
+"""Lookup by time, in an index and a batch."""
 
 
 def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:

@@ -102,7 +102,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Filters:
-    """What is asked of a transaction that is listed. What is not named lets all through."""
+    """Filters of listed transactions; None lets all through."""
 
     states: frozenset[str] | None
     producers: frozenset[int] | None

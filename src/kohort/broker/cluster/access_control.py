@@ -29,14 +29,12 @@ SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000
 """So many are read and written as a whole within a moment."""
 REMEMBERED: Final = 20_000
-"""Decisions that are kept, at most; then they are forgotten."""
+"""Decisions kept at most; then all are dropped."""
 NAME_MAX: Final = 300
 """Decisions about longer names are not kept: strangers make them up."""
 
 
 class AccessControl:
-    """The ACLs of a cluster, and what they allow."""
-
     def __init__(self, config: BrokerConfig, store: SecurityStore) -> None:
         """Read the ACLs. Raises StorageError for what is none, and ConfigError for odd super users."""
         self._store = store
@@ -47,7 +45,6 @@ class AccessControl:
         self._decided: dict[tuple[Principal, str, Operation, ResourceType, str | None], Decision] = {}
 
     def __iter__(self) -> Iterator[Acl]:
-        """Yield the ACLs, in the order in which they were made."""
         return iter(tuple(self._acls))
 
     def __len__(self) -> int:

@@ -68,7 +68,7 @@ class Cluster:
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
-        """The nodes that shall be up; whoever runs them makes it so."""
+        """Nodes that shall be up; the server starts and stops them."""
         self.broker_options = KeptBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None
@@ -95,7 +95,6 @@ class Cluster:
     # ---------------------------------------------------------------- nodes
 
     def add_only(self, node: AdvertisedNode) -> None:
-        """Set the one node of a cluster of one."""
         assert self.is_alone, "a cluster of several is given its nodes at once"
         self.nodes = {node.node_id: node}
         self._only = node.node_id
@@ -117,7 +116,6 @@ class Cluster:
         return {node_id for node_id in self.live if listener in self.nodes[node_id].at}
 
     def inbox(self, node_id: int) -> deque[NodeMessage]:
-        """Return what the node has not looked at yet."""
         return self._inboxes[node_id]
 
     @property

@@ -98,7 +98,6 @@ class KeptGroupOptions:
         self._held_bytes = sum(_bytes_of(group_id, options) for group_id, options in self.by_group.items())
 
     def of(self, group_id: str) -> GroupOptions:
-        """Return what a group has of its own, whether it is there or not."""
         return self.by_group.get(group_id, NO_OPTIONS)
 
     def replace(self, group_id: str, options: GroupOptions) -> None:

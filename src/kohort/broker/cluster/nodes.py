@@ -22,7 +22,7 @@ class AdvertisedNode(NamedTuple):
 
     @property
     def first(self) -> Node:
-        """What is told of it on its first listener."""
+        """The address of its first listener."""
         return next(iter(self.at.values()))
 
 

@@ -122,7 +122,6 @@ def completed(placement: Placement, live: Collection[int]) -> Placement:
 
 
 def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placement]]) -> None:
-    """Write them, and return when they are on the disk."""
     topics = {
         uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
         for topic_id, partitions in placements.items()

@@ -86,8 +86,6 @@ class KeptQuotas:
 
 
 class UserAndMechanism(NamedTuple):
-    """What a credential is of."""
-
     user: str
     mechanism: str
 

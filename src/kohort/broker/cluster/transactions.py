@@ -86,7 +86,7 @@ class TransactionCoordinator:
         return partition_of(transactional_id, self.partition_count)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; made now if it is not there yet."""
+        """Return the topic; create it if it is missing."""
         topic = self._topics.get(NAME)
         if topic is None:
             overrides = {
@@ -351,17 +351,15 @@ class TransactionRoom:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """How many bytes there may be; -1 for no limit."""
+        """Bytes; -1 for no limit."""
         self.used = 0
         self.refused = 0
         self._looked_ms: int | None = None
 
     def changed(self, before: Transaction | None, after: Transaction | None) -> None:
-        """Count what is written of an id in place of what was."""
         self.used += size_of(after) - size_of(before)
 
     def takes(self, before: Transaction | None, after: Transaction) -> bool:
-        """Tell whether there is room for a change."""
         added = size_of(after) - size_of(before)
         most = self.limit if before is None else THOSE_THERE * self.limit
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most

@@ -48,7 +48,7 @@ class _Lane:
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Who has room, and until when while others wait."""
+    """Deadline of each request that arrives, while others wait."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
     """Who waits for how much, longest first."""
 
@@ -77,12 +77,11 @@ class FrameBudget:
 
     @property
     def waiting(self) -> int:
-        """How many connections are not read because there is no room."""
         return sum(len(lane.waiting) for lane in self._lanes)
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When somebody is too slow who keeps others waiting."""
+        """Time of the next deadline of a request that keeps others waiting."""
         if not self._sizes:
             return None
         return min((min(lane.due_ms.values()) for lane in self._lanes if lane.waiting), default=None)
@@ -138,7 +137,7 @@ class FrameBudget:
 
 
 class Outbox:
-    """What is still to be handed to one connection, in order."""
+    """Answers of one connection that are not sent yet, in order."""
 
     __slots__ = ("_sent_of_first", "held_bytes", "parts")
 
@@ -146,7 +145,6 @@ class Outbox:
         self.parts: deque[Buffer | LogSlice] = deque()
         self._sent_of_first = 0
         self.held_bytes = 0
-        """What of it is in memory."""
 
     def add(self, parts: Sequence[Buffer | LogSlice]) -> None:
         self.parts.extend(parts)
@@ -198,7 +196,7 @@ class UnreadAnswers:
 
     @property
     def limit(self) -> int:
-        """How much all together may hold; -1 for no limit."""
+        """Bytes of all connections together; -1 for no limit."""
         return self._limit
 
     @property
@@ -208,7 +206,6 @@ class UnreadAnswers:
 
     @property
     def piece_bytes(self) -> int:
-        """How much a connection is handed at once."""
         scarce = self._limit != NO_LIMIT and self.held_bytes > self._limit // 2
         return SMALL_PIECE_BYTES if scarce else PIECE_BYTES
 

@@ -67,7 +67,7 @@ class Connection:
         """A large request of its own has begun, and there is no room for the rest of it."""
         self.congested = False
         self.burst_bytes = 0
-        """What it was handed since it was last known to read all of that."""
+        """Bytes sent since the peer was last known to have read everything."""
         self.closed = False
         self.muted_until_ms: int | None = None
         """Until when no request of it is served (OpenConnections.mute)."""
@@ -100,12 +100,11 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """The address that it comes from."""
         return self.caller.host
 
     @property
     def is_behind(self) -> bool:
-        """Whether something has to happen before the next request is served."""
+        """True if something must happen before the next request is served."""
         return (
             self.in_flight is not None or self.congested or bool(self.outbox.parts) or self.muted_until_ms is not None
         )
@@ -122,19 +121,19 @@ class Connection:
 
     @property
     def must_pause(self) -> bool:
-        """Whether the peer has sent enough ahead of its answers, or more than there is room for."""
+        """True if the peer sent enough ahead of its answers, or more than there is room for."""
         held = self.waiting_bytes + self.reader.pending_bytes
         return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))
 
 
 @dataclass(frozen=True, slots=True)
 class LoginStep:
-    """What follows from one frame of a login."""
+    """Result of one frame of a login."""
 
     buffers: Sequence[Buffer] = ()
     """What is answered now."""
     principal: Principal | None = None
-    """As whom the connection is logged in from now on."""
+    """Principal of the connection from now on."""
     closing: Note | None = None
     """Why the connection is closed, once that is answered."""
     wait_ms: int = 0
@@ -147,17 +146,17 @@ class Login:
     __slots__ = ("awaits_keys", "max_frame_bytes")
 
     max_frame_bytes: int
-    """Of a frame that comes before it is complete."""
+    """Bytes of a frame before the login is complete."""
     awaits_keys: bool
-    """Whether it waits for keys that are being fetched; it is resumed when they come."""
+    """True while the login waits for signing keys."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is complete, and no new one has begun."""
+        """True if the login is complete and no renewal has begun."""
         raise NotImplementedError
 
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
-        """Tell whether a frame is the login's business: all are until it is complete."""
+        """Tell whether the login takes a frame: any frame until it is complete."""
         raise NotImplementedError
 
     def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
@@ -165,5 +164,5 @@ class Login:
         raise NotImplementedError
 
     def resume(self, now_ms: int) -> LoginStep | None:
-        """Go on after a wait, with what was held back; None where the wait was not for the login."""
+        """Continue after a wait; None if the wait was not for the login."""
         raise NotImplementedError

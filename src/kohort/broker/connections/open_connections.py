@@ -30,7 +30,7 @@ NO_LIMITS: Final = ListenerLimits()
 
 
 class OpenConnections:
-    """Those of one broker, by their numbers, each of which is used once."""
+    """Open connections of a broker by id; an id is not reused."""
 
     def __init__(self, config: BrokerConfig, quotas: KeptQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
@@ -40,7 +40,6 @@ class OpenConnections:
         self._muted: Timers[ConnectionId] = Timers()
         self._quotas = ConnectionQuotas(config, quotas)
         self.opened = 0
-        """How many were let in."""
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
     def reconfigure(self, config: BrokerConfig) -> None:
@@ -61,7 +60,6 @@ class OpenConnections:
 
     @property
     def refused(self) -> int:
-        """How many were not let in."""
         return self._quotas.refused
 
     @property

@@ -16,7 +16,7 @@ from kohort.wire.codec import Buffer
 
 
 class AnswerSender:
-    """What is handed out within an event, and who goes on with the next."""
+    """Answers handed to connections within one event."""
 
     def __init__(self, unread: UnreadAnswers, counters: BrokerCounters) -> None:
         self._unread = unread
@@ -24,7 +24,7 @@ class AnswerSender:
         self._handed: list[Connection] = []
         """Who was sent something within this event."""
         self.later: dict[ConnectionId, Connection] = {}
-        """Who was sent as much as fits into one, and has more to be sent, or to be served."""
+        """Connections whose next answers or requests wait for the next event."""
 
     def next_event(self) -> list[Connection]:
         """Begin an event: whoever did not turn out congested has read what it was sent. Returns who goes on."""
