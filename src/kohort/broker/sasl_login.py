@@ -94,10 +94,6 @@ class SaslLogin(Login):
         self._expires_ms: int | None = None
         self._renewed_ms: int | None = None
 
-    @property
-    def is_complete(self) -> bool:
-        return self._phase is LoginPhase.COMPLETE
-
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
         if self._phase is not LoginPhase.COMPLETE:
             return True

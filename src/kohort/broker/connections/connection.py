@@ -150,11 +150,6 @@ class Login:
     awaits_keys: bool
     """True while the login waits for signing keys."""
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the login is complete and no renewal has begun."""
-        raise NotImplementedError
-
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
         """Tell whether the login takes a frame: any frame until it is complete."""
         raise NotImplementedError
