@@ -112,8 +112,7 @@ def _free_label(client_id: str, taken: set[str]) -> str:
 
 
 def _page_name(kind: str, name: MetricName) -> str:
-    """Return the name on the page. As with the JMX exporter, series of a client as a whole and of its topics may stand
-    in one family: the latter have the label ``topic``."""
+    # as with the JMX exporter, series of a client and of its topics share a family: the latter have the label topic
     group = name.group.replace("-", "_")
     whose, ours = "kafka", group.removeprefix("kohort_")
     if ours != group:

@@ -42,7 +42,6 @@ class WatchedCluster:
 
 
 def add_watched(page: Page, watched: WatchedCluster) -> None:
-    """Add the rows of a watcher."""
     where = watched.address
     page.add("kohort_watch_up", int(watched.is_up), where)
     page.add(
@@ -179,7 +178,6 @@ def _budgets(broker: Broker) -> dict[str, tuple[float, float]]:
 
 
 def _tag(kind: type) -> str:
-    """Return the name that the journal's JSON has for a kind of entry."""
     return str(kind.__struct_config__.tag)  # type: ignore[attr-defined]  # msgspec's
 
 
@@ -200,7 +198,6 @@ LOG: Final = {
 
 
 def add_brokers(page: Page, brokers: Sequence[BrokerCopy], cluster_id: str) -> None:
-    """Add what each broker counts."""
     for one in brokers:
         node = one.node
         page.add("kohort_broker_info", 1, node, VERSION, cluster_id)
@@ -220,7 +217,6 @@ def add_brokers(page: Page, brokers: Sequence[BrokerCopy], cluster_id: str) -> N
 
 
 def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
-    """Add the refused requests, group by group; a group that moved has some at several brokers."""
     counted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for one in brokers:
         for name, kinds in one.fenced_in.items():
@@ -232,7 +228,6 @@ def add_fenced(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
 
 
 def add_clients(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
-    """Add what clients pushed, in steps; only what has no labels of its own, such as a topic."""
     for one in brokers:
         for many, report in enumerate(one.reports):
             about = report.client_instance_id, report.client_id, report.host, report.group or ""
@@ -244,7 +239,6 @@ def add_clients(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
 
 
 def _add_counted(page: Page, one: BrokerCopy) -> None:
-    """Add what is a number for each of some words."""
     by_word: dict[str, Mapping[str, int]] = {
         "kohort_broker_connections_ended_total": one.ended,
         "kohort_broker_waiting_requests": one.waiting,
@@ -265,7 +259,6 @@ def _add_counted(page: Page, one: BrokerCopy) -> None:
 
 
 def add_process(page: Page, process: ProcessCopy) -> None:
-    """Add what is one for all brokers: the logs, and the loop."""
     page.add("kohort_log_topics", process.topics)
     page.add("kohort_log_partitions", process.partitions)
     page.add("kohort_log_segments", process.segments)
@@ -298,7 +291,6 @@ CLASSIC_STATES: Final = ("Stable", "Empty", "Dead", "PreparingRebalance", "Compl
 
 
 def add_jmx(page: Page, brokers: Sequence[BrokerCopy]) -> None:
-    """Add what Kafka's coordinator tells, of each broker."""
     for one in brokers:
         node = one.node
         count = {

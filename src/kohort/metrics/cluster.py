@@ -57,7 +57,6 @@ NONE = -1
 
 
 def add_cluster(page: Page, cluster: ClusterSnapshot) -> Iterator[None]:
-    """Add the brokers, then topics and groups as a whole, group by group."""
     page.add("kafka_brokers", len(cluster.brokers))
     for broker in cluster.brokers:
         page.add("kafka_broker_info", 1, broker.node_id, broker.address)
@@ -80,7 +79,6 @@ def partition_counts(cluster: ClusterSnapshot) -> dict[str, int]:
 
 
 def add_committed(page: Page, group: GroupSnapshot, counts: Mapping[str, int], most: int) -> None:
-    """Add the offsets and lags of a group's partitions, of ``most`` of them."""
     left = most
     for topic, committed in sorted(_by_topic(group, counts).items()):
         for partition in range(min(left, counts[topic])):

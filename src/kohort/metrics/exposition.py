@@ -104,7 +104,6 @@ def text_of(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tupl
 
 
 def _without_head(written: bytes) -> bytes:
-    """Return the lines of a metric without those that say what it is."""
     at = 0
     while written.startswith(b"# ", at):
         at = written.index(b"\n", at) + 1
@@ -122,7 +121,6 @@ class _Piece:
 
 
 def _samples(known: Known, rows: Mapping[Row, float], exemplars: Mapping[Row, Exemplar]) -> Iterator[list[Any]]:
-    """Yield the samples of one metric, in pieces that take half a millisecond to write."""
     from prometheus_client.samples import Exemplar as Written
     from prometheus_client.samples import Sample
 

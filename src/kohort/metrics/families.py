@@ -85,7 +85,6 @@ def _rows_of_groups(
     options: PageOptions,
     rebalances: RebalanceCounts | None,
 ) -> Iterator[None]:
-    """Add groups as a whole, by all sets of names."""
     if "kafka_exporter" in options.sets:
         yield from add_cluster(page, cluster)
     for view in views:

@@ -76,7 +76,6 @@ STUCK: Final = "stuck"
 
 
 def add_group(page: Page, view: GroupView) -> None:
-    """Add what is of a group as a whole."""
     group, total = view.now, view.lag.total
     name = group.group
     about = (group.protocol, group.protocol_type, group.assignor or "", group.coordinator_id)

@@ -79,12 +79,10 @@ class OwnState:
                 yield moved_entry(entry, ahead_ms)
 
     def _hear(self, server: Server) -> None:
-        """Have the entries of a node kept from now on."""
         server.broker.state.counters.wants_entries = True
         self._heard.append(server)
 
     def _live(self) -> list[Server]:
-        """Return the nodes that are up."""
         return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
 
     def _collect(self, live: Collection[Server], ahead_ms: int) -> None:
@@ -149,7 +147,6 @@ class OwnState:
         return Looked(snapshot, copies, process)
 
     def _topics(self, cluster: Cluster, process: ProcessCopy) -> Steps[list[TopicState]]:
-        """Return the topics, and count their logs."""
         made: list[TopicState] = []
         for topic in list(cluster.topics):
             process.topics += 1

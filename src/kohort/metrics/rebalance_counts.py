@@ -160,7 +160,6 @@ class GroupCounts:
         return Counted(len(one.moves), one.unowned_partition_ms or 0)
 
     def _complete(self, one: RebalanceFinding, counted: Counted) -> None:
-        """Count what new owners have told since."""
         counted.is_whole = True
         if RESUME in one.phases_ms:
             self._count_phase(one, RESUME, one.phases_ms[RESUME])
@@ -203,10 +202,7 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
-    """Return when a rebalance was over; None while it is not.
-
-    A classic one is over with its last member's assignment, or with the next one.
-    """
+    """Return the end of a rebalance: of a classic one its last member's assignment, or the next rebalance."""
     if one.end in UNDER_WAY:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
@@ -277,7 +273,6 @@ class RebalanceCounts:
         self._changed.pop(name, None)
 
     def add_to(self, page: Page) -> Iterator[None]:
-        """Add what was counted, group by group, in the order of their names."""
         for name, counts in sorted(self._groups.items()):
             for (cause, which), times in sorted(counts.rebalances.items()):
                 page.add("kohort_group_rebalances_total", times, name, cause, which)
@@ -291,7 +286,6 @@ class RebalanceCounts:
             yield
 
     def add_durations(self, page: Page) -> Iterator[None]:
-        """Add how long rebalances took, group by group: many rows, which is why they come later."""
         for name, counts in sorted(self._groups.items()):
             for phase, by_size in counts.phases.items():
                 sums, total = bounded(by_size, BOUNDS_S), counts.phase_ms[phase] / 1000

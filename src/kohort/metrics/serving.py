@@ -117,8 +117,7 @@ class Pages:
             return made.packed, made.content_type
 
     def _look(self, form: str) -> Made:
-        """Make a page. Why that could not be done is told for as long as a page to all who waited: else each of them
-        would try it again."""
+        # an error is kept as long as a page: else each waiting scrape would try again
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:

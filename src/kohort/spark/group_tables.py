@@ -71,7 +71,6 @@ def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.Reco
 
 
 def _row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """Return what one record says. One that cannot be read, or of a kind yet unknown, is there as other."""
     try:
         record = None if key is None else parse_record(bytes(key), None if value is None else bytes(value))
     except CorruptLog:

@@ -223,7 +223,6 @@ class ClientInstances:
 
 
 def _room_for(report: ClientReport) -> int:
-    """Return as how many values a report counts."""
     own = _letters(report.labels) // LETTERS_OF_VALUE
     return own + sum(1 + (len(one.name) + _letters(one.labels)) // LETTERS_OF_VALUE for one in report.values)
 

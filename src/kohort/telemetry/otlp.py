@@ -181,7 +181,6 @@ def _text(data: bytes, at: int, end: int) -> str:
 
 
 def _leaf(data: bytes, at: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message that is read at once, which must be few."""
     for count, found in enumerate(_fields(data, at, end)):
         if count >= FIELDS_MOST:
             raise BadTelemetry(f"a message at byte {at} of more than {FIELDS_MOST} fields")

@@ -80,10 +80,7 @@ def _decoder(schema: pa.Schema) -> Any:
 
 
 def _row_type(kinds: dict[str, Any]) -> Any:
-    """Return msgspec's type of objects with these fields; None if msgspec cannot read one of them exactly.
-
-    msgspec 0.22 passes over fields of a TypedDict whose names are not ASCII.
-    """
+    # msgspec 0.22 skips fields of a TypedDict whose names are not ASCII
     if None in kinds.values() or not kinds or not "".join(kinds).isascii():
         return None
     fields = {name: Optional[kind] for name, kind in kinds.items()}  # noqa: UP045 - of a type in a variable
@@ -137,7 +134,6 @@ def read_json(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
 
 def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, ways: tuple[Way, ...]) -> Decoded:
-    """Read values by the first of ``ways``, the remaining rows by the next, and the last rows one by one."""
     if not ways:
         return read_records(values, schema, zone)
     sure = ways[0](values, schema, zone)

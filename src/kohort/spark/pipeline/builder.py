@@ -188,7 +188,6 @@ class PipelineBuilder:
 
 
 def _caller() -> tuple[str, int]:
-    """Return the file and line outside of this module that is being run."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

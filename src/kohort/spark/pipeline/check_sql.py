@@ -171,7 +171,6 @@ def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: boo
 
 
 def _unresolved(said: str, tree: exp.Query, columns: Iterable[str]) -> SqlProblem:
-    """Return the problem behind an error of sqlglot's, in our words and with the nearest name."""
     from sqlglot import exp
 
     found = _UNRESOLVED.search(said)

@@ -205,7 +205,7 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Return a value of Spark's as the file would say it. Spark hands times over in the zone of this machine."""
+    # Spark returns times in the zone of this machine
     from datetime import datetime
 
     from pyspark.sql import Row

@@ -152,7 +152,6 @@ def decoded_schema(how: Decode, record_columns: Sequence[str]) -> StructType:
 
 
 def _nullable(kind: Any) -> Any:
-    """Return a type whose parts may all be NULL, with text of any length."""
     from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
 
     if isinstance(kind, StructType):

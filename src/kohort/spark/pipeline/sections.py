@@ -137,7 +137,6 @@ class YamlSection:
                 raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
 
     def _there_is(self, key: str) -> str:
-        """Return what may be said here, or that it may be said one level above."""
         if key in self._beside:
             return f"; it stands beside {self.name.rpartition('.')[2]}, not in it"
         return f"; there is {', '.join(dict.fromkeys(self._asked))}" if self._asked else ""
@@ -189,10 +188,7 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSect
 
 
 def _by_fastest(work: str, text: str) -> Any:
-    """Have a YAML text composed or loaded by libyaml, which is eight times as fast, where it is there.
-
-    What libyaml refuses is read again without it, which takes more of YAML and has better words for what it refuses.
-    """
+    # libyaml is eight times as fast; the Python reader accepts more of YAML, and its errors are clearer
     import yaml
 
     if yaml.__with_libyaml__:

@@ -67,8 +67,7 @@ def _resolve_given(
 def _resolve_times(
     cluster: SourceCluster, partitions: list[TopicPartition], given: ByTime, option: str
 ) -> PartitionOffsets:
-    """Return the first record at or after the time. Where there is none: the end of the log, or an error if it is
-    strict."""
+    """Return the first record at or after the time; else the end of the log, or an error if ``given`` is strict."""
     if isinstance(given.times, int):
         times = dict.fromkeys(partitions, given.times)
     else:

@@ -205,10 +205,9 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return what this query was given: partitions that go on from its own offsets, and those that now come in.
+        """Return the new partitions that go on from the query's own offsets, and those that enter.
 
-        One that is to go on elsewhere than its offsets say must first leave them, and comes in with the micro-batch
-        after.
+        A partition whose start differs from the query's offset leaves these first, and enters one micro-batch later.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
@@ -275,7 +274,6 @@ class MemberStreamReader(KohortStreamReader):
         return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._again)
 
     def _not_taken_over(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
-        """Return the partitions of a repeated micro-batch that no other query has had since, and so reads itself."""
         held = self._cluster.committed(partitions) if partitions else {}
         marks = {tp: parse_mark(o.metadata) for tp, o in held.items()}
         taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}

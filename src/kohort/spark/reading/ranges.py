@@ -57,7 +57,6 @@ def read_ranges(
 
 
 def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
-    """Return the batch with a column that says which rows may have been delivered before."""
     import pyarrow.compute as pc
 
     return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), again_below))

@@ -197,7 +197,6 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def _starts_of_replaced(
         self, begin: PartitionOffsets, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> PartitionOffsets:
-        """Return the beginning of topics that were created again between two micro-batches."""
         replaced = other_topics(ids_of(start), ids_of(end))
         partitions = [tp for tp in begin if tp.topic in replaced]
         return self._cluster.earliest(partitions) if partitions else {}

@@ -107,7 +107,6 @@ def _parsed(text: str) -> Any:
 
 
 def _why(error: Exception, at: int, size: int) -> str:
-    """Say in a sentence why a value could not be read, where fastavro says it in terms of its own code."""
     if isinstance(error, RecursionError):
         return "records nested too deep"
     if isinstance(error, EOFError) or (isinstance(error, IndexError) and at >= size):
@@ -202,7 +201,6 @@ class _Checked:
             raise ConfigError("value.avro.schema: a list of items that take no bytes, of which any number could come")
 
     def _is_empty(self, schema: Any, seen: tuple[str, ...]) -> bool:
-        """Tell whether values of a type take no bytes at all."""
         if isinstance(schema, str):
             named = self._types.get(schema)
             return schema == "null" if named is None else schema in seen or self._is_empty(named, (*seen, schema))

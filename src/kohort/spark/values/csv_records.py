@@ -145,7 +145,6 @@ class CsvReader:
 
 
 def _converter(kind: pa.DataType, zone: tzinfo) -> Callable[[str], Any]:
-    """Return the converter of a field's text. A binary column holds the bytes of the text, as in Spark."""
     from kohort.columns.conversions.scalars import is_binary, scalar_of
 
     if is_binary(kind):

@@ -94,7 +94,6 @@ def _has_timestamp(kind: pa.DataType) -> bool:
 
 
 def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:
-    """Return a value whose plain numbers in columns of timestamps are milliseconds, as for Spark's ``from_avro``."""
     import pyarrow.types as is_type
 
     if isinstance(value, int) and is_type.is_timestamp(kind):

@@ -101,8 +101,7 @@ class BatchRunner:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
     def _begin_sinks(self, batch: int) -> None:
-        """Begin the micro-batch in each sink. Those below it are complete: Spark notes one before it begins the
-        next."""
+        # micro-batches below this one are complete: Spark notes one before it begins the next
         for writer in self._writers.values():
             writer.begin(batch)
 

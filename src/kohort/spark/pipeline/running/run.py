@@ -182,7 +182,6 @@ class PipelineRun:
                 raise as_stopped(self._runner.error) from None
 
     def _take_in_the_last(self) -> None:
-        """Wait for what Spark says of the last micro-batch."""
         if self._events is not None and self.query is not None:
             self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
 
@@ -250,8 +249,7 @@ class PipelineRun:
         return rows_in(written)
 
     def _lag(self, source: Source) -> int:
-        """Return how far the group is behind the end of the log. A table's offsets are committed here, once all is
-        written."""
+        """Return the lag of the group; commit the offsets of a table, since all of its rows are written now."""
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
@@ -332,7 +330,6 @@ def as_stopped(error: Exception) -> Exception:
 
 
 def _last_line(text: str) -> str:
-    """Return what a Spark error says, without the stack traces it carries."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("kohort.", "KohortError", "Caused by"))]
     return (causes or lines or ["the query ended with an error"])[0 if not causes else -1]

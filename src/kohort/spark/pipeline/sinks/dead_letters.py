@@ -54,7 +54,6 @@ def _letters_of(pipeline: Pipeline) -> DeadLetters:
 
 
 def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[str, Column]) -> DataFrame:
-    """Return the original key, value and headers, and headers ``kohort-error.*`` that say ``why`` and from where."""
     from pyspark.sql import functions as f
 
     if SOURCE not in rows.columns:

@@ -289,7 +289,6 @@ class ParquetFolder:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Tell whether this process is the only one that compacts."""
         self._work.mkdir(parents=True, exist_ok=True)
         with (self._work / "lock").open("a") as held:
             try:
@@ -347,5 +346,4 @@ def _of_one_schema(group: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def _device(path: Path) -> int:
-    """Return the file system of a path, or of what it will be made in."""
     return next(p.stat().st_dev for p in (path, *path.absolute().parents) if p.exists())
