@@ -1,7 +1,7 @@
-"""The command ``kohort``: its commands by name, and how an error or an interrupt ends one.
+"""The command ``kohort``: a table of commands by name; an error or an interrupt ends one with an exit code.
 
-Commands are imported when they are called, so that ``kohort --help`` answers at once. What the exit codes mean is said
-in the file ``exits`` beside this one.
+Commands are imported when they are called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` has the exit
+codes.
 """
 
 from __future__ import annotations
