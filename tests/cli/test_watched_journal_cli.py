@@ -138,12 +138,6 @@ def test_a_file_is_followed_as_a_topic_is(broker, watched, now_ms):
         following.communicate()
 
 
-def test_a_live_picture_has_the_events_of_the_file(run, watched, now_ms):
-    watched.keep(generation(watched.group, 3, now_ms + 60_000, "one"), until_ms=now_ms)
-    lines = run("group", "watch", watched.group, "--looks", "1", "--every", "1s", "--store", str(watched.path)).stdout
-    assert [event["kind"] for event in json.loads(lines)["events"]] == ["generation_seen"]
-
-
 def test_a_file_of_another_cluster_is_refused(run, watched):
     watched.cluster = "another"
     watched.keep(until_ms=0)
