@@ -72,7 +72,6 @@ def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]
 
 
 def emptied(held: list[Any], pace: Pace) -> Steps[None]:
-    """Empty a list in steps."""
     while held:
         del held[-FREED_AT_ONCE:]
         if pace.is_due(FREE_US * FREED_AT_ONCE):

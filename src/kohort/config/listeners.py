@@ -207,8 +207,6 @@ def check_limits(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """Connection limits of a listener."""
-
     most: int = INT_MAX
     rate: int = INT_MAX
 

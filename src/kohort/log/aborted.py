@@ -31,8 +31,6 @@ PAGE_ITSELF: Final = 2
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: its first offset, the offset of its marker, and the last stable offset behind it."""
-
     producer_id: int
     first_offset: int
     last_offset: int

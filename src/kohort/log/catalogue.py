@@ -52,8 +52,6 @@ class TopicEntry:
 
 @dataclass(slots=True)
 class Catalogue:
-    """All topics of a data folder, and the ids that survive them."""
-
     topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
     """Ids of deleted topics whose folders may still exist."""

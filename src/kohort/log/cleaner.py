@@ -27,8 +27,6 @@ RETRY_MS: Final = 60_000
 
 
 class Cleaner:
-    """Compaction of all logs of a broker."""
-
     def __init__(
         self,
         storage: Storage,

@@ -51,7 +51,6 @@ class Dirty(NamedTuple):
 
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
-    """Return the dirty part of a log that is compacted up to ``clean_until``."""
     start = log.log_start_offset
     if start < clean_until <= log.log_end_offset:  # beyond the end: the tail was lost, and nothing is sure
         start = clean_until

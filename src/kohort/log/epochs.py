@@ -83,7 +83,6 @@ class LeaderEpochs:
 
     @classmethod
     def parse(cls, data: bytes) -> LeaderEpochs:
-        """Parse a checkpoint file. Raises ValueError."""
         lines = data.decode("ascii").split("\n")
         if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
             raise ValueError("its lines are not a version, a count, and as many entries")

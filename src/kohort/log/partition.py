@@ -78,8 +78,6 @@ class LogCounters:
 
 
 class KnownAtStart(NamedTuple):
-    """Checkpoints of a log, read before it is opened."""
-
     clean: bool = False
     recovery_point: int = 0
     """All records before this offset are flushed."""
@@ -87,8 +85,6 @@ class KnownAtStart(NamedTuple):
 
 
 class LogListener(NamedTuple):
-    """Callbacks and shared limits of a log."""
-
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
     """Schedules ``flush_if_due``."""
     tell: Callable[[Note], None] | None = None
@@ -117,8 +113,6 @@ class AppendResult(NamedTuple):
 
 
 class GroupCommit:
-    """The flush of a log in flight, if any."""
-
     def __init__(self) -> None:
         self._under_way: list[tuple[Segment, int]] = []
         self._end_offset = 0

@@ -155,7 +155,6 @@ class Producers:
             producer.batches = (*batches, *producer.batches)[-RETAINED_BATCHES:]
 
     def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
-        """Return the transaction that a marker at ``offset`` aborts, if any."""
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.committed:
             return None

@@ -27,8 +27,6 @@ OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """The topic options that bound a segment."""
-
     segment_bytes: int
     segment_ms: int
     index_interval_bytes: int

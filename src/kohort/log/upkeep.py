@@ -35,8 +35,6 @@ LOOK_US: Final = 3
 
 
 class Upkeep:
-    """Timers of all logs of a broker."""
-
     def __init__(
         self,
         storage: Storage,

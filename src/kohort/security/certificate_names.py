@@ -34,8 +34,6 @@ class NameRule(NamedTuple):
 
 
 class NameRules:
-    """The mapping rules of a listener. Raises ConfigError for malformed text."""
-
     def __init__(self, text: str) -> None:
         self._rules: list[NameRule] = []
         self._text = text

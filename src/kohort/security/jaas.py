@@ -34,8 +34,6 @@ ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class JaasEntry:
-    """One login module: the simple class name and its options."""
-
     module: str
     options: Mapping[str, Secret] = field(default_factory=dict)
 

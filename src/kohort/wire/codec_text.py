@@ -32,8 +32,6 @@ _functions: dict[str, list[CodeLine]] = {}
 
 
 class CodeText:
-    """The source text of one generated function, and its globals."""
-
     def __init__(self, name: str, signature: str, scope: dict[str, Any]) -> None:
         self.name = name
         self.lines = [CodeLine(f"def {name}({signature}):", "")]

@@ -48,8 +48,6 @@ LENGTH_BYTES: Final = 2
 
 @dataclass(slots=True)
 class Subscription:
-    """A member's subscription and owned partitions."""
-
     topics: list[str]
     user_data: bytes | None = None
     owned_partitions: list[TopicPartition] = field(default_factory=list)
@@ -59,8 +57,6 @@ class Subscription:
 
 @dataclass(slots=True)
 class Assignment:
-    """A member's assignment by the leader."""
-
     partitions: list[TopicPartition] = field(default_factory=list)
     user_data: bytes | None = None
 

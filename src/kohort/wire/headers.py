@@ -30,8 +30,6 @@ NO_TAGS: Final = b"\x00"
 
 @dataclass(slots=True)
 class RequestHeader:
-    """API key, version, correlation id and client id of a request."""
-
     api_key: int
     api_version: int
     correlation_id: int

@@ -85,8 +85,6 @@ def _invalid(words: str) -> ApiError:
 
 
 class Match(IntEnum):
-    """Kinds of match of a filter's component."""
-
     EXACT = 0
     DEFAULT = 1
     ANY = 2

@@ -16,8 +16,6 @@ THROTTLE_MAX_MS: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
-    """The window of a rate: ``samples`` of ``sample_ms`` each."""
-
     samples: int
     sample_ms: int
 

@@ -267,8 +267,6 @@ EXPECTED: Final = "expected SCRAM-SHA-256=[name=USER,password=PASSWORD], also wi
 
 
 class NamedCredential(NamedTuple):
-    """A user, a mechanism, and the credential."""
-
     user: str
     mechanism: str
     credential: ScramCredential

@@ -88,8 +88,6 @@ class TargetTopicPartition(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
-    """Target partitions of a member."""
-
     topic_partitions: list[TargetTopicPartition] = array(TargetTopicPartition)
 
 
