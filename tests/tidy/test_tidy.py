@@ -14,7 +14,6 @@ LONGEST = 700
 ONE_THOUGHT = {
     "kohort/broker/broker.py": "the broker as a machine: what goes in, what comes out",
     "kohort/config/broker.py": "the table of a broker's options",
-    "kohort/insight/why.py": "the sentence of each cause",
     "kohort/log/partition.py": "one partition's log, from append to retention",
     "kohort/log/topics.py": "the topics of a data folder, and each change of them",
 }
