@@ -15,7 +15,6 @@ ONE_THOUGHT = {
     "kohort/broker/broker.py": "the broker as a machine: what goes in, what comes out",
     "kohort/config/broker.py": "the table of a broker's options",
     "kohort/log/partition.py": "one partition's log, from append to retention",
-    "kohort/log/topics.py": "the topics of a data folder, and each change of them",
 }
 """Files with more than ``LINES`` lines, and their one thought."""
 

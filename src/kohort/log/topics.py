@@ -40,8 +40,6 @@ CONFIGS_KEPT: Final = 100
 
 
 class TopicConfigs:
-    """Configurations by overrides; equal overrides share one object."""
-
     def __init__(self, broker: BrokerConfig) -> None:
         self._broker = broker
         self._by_overrides: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
@@ -108,7 +106,6 @@ class Topics:
         self._names = TakenNames()
         self._configs = TopicConfigs(config)
         self._making: dict[str, Topic] = {}
-        """Persisted topics without all partitions; invisible to clients."""
         self._growing: dict[str, list[PartitionLog]] = {}
         self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
         self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
@@ -214,7 +211,6 @@ class Topics:
     # ---------------------------------------------------------------- changes
 
     def check_new(self, new: NewTopic) -> TopicConfig:
-        """Return the options of a new topic. Raises what ``create`` raises (``validate_only``)."""
         self._names.check_new(new.name)
         _check_partitions(new.partitions)
         return self.check_config(new.overrides)
@@ -301,7 +297,6 @@ class Topics:
             log.drop()
 
     def _give_back(self, topic: Topic, error: StorageError) -> ApiError:
-        """Undo a topic in the catalogue whose folders the disk refused."""
         self._unmake(topic)
         del self._catalogue.topics[topic.name]
         self._catalogue.deleted.append(topic.topic_id)
