@@ -121,7 +121,7 @@ class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
-    """ListConfigResources: what a client asks; no type means every type."""
+    """No type means every type."""
 
     resource_types: list[int] = array(int8(), "1+")
 

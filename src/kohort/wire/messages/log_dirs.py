@@ -52,7 +52,7 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
-    """DescribeLogDirs: what a client asks; None asks for all partitions."""
+    """None asks for all partitions."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 

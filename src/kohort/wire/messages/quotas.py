@@ -18,7 +18,7 @@ class QuotaFilterComponent(Message):
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotas: what a client asks; all components must match, and no component means everything."""
+    """All components must match, and no component means everything."""
 
     components: list[QuotaFilterComponent] = array(QuotaFilterComponent)
     strict: bool = boolean()
@@ -40,7 +40,7 @@ class DescribedQuotas(Message):
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotas: what a broker answers; no entries at all with an error."""
+    """No entries at all with an error."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -37,7 +37,7 @@ class UserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentials: what a client asks; no users means all."""
+    """No users means all."""
 
     users: list[UserName] | None = array(UserName, nullable="0+")
 

@@ -9,13 +9,13 @@ from kohort.wire.schema import Message, array, boolean, data, int8, int16, int32
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """GetTelemetrySubscriptions: what a client asks; the id of zeros asks for one."""
+    """The id of zeros asks for one."""
 
     client_instance_id: bytes = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """GetTelemetrySubscriptions: what a broker answers; no requested metrics: push none, and ask again later."""
+    """No requested metrics: push none, and ask again later."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

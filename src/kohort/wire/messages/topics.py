@@ -160,7 +160,7 @@ class TopicPartitionsCursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitions: what a client asks; no topics mean all of them."""
+    """No topics mean all of them."""
 
     topics: list[DescribedTopicName] = array(DescribedTopicName)
     response_partition_limit: int = int32(default=2000)
@@ -189,7 +189,7 @@ class DescribedTopicPartitions(Message):
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitions: what a broker answers; ``next_cursor`` where there is more."""
+    """``next_cursor`` where there is more."""
 
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[DescribedTopicPartitions] = array(DescribedTopicPartitions)

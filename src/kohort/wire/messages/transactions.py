@@ -85,7 +85,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """EndTxn: what a broker answers; the id and epoch to go on with."""
+    """The id and epoch to go on with."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -198,7 +198,7 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """ListTransactions: what a client asks; empty filters let everything through."""
+    """Empty filters let everything through."""
 
     state_filters: list[str] = array(string())
     producer_id_filters: list[int] = array(int64())
