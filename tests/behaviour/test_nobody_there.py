@@ -159,9 +159,9 @@ def test_a_transactional_producer_says_what_kept_it(stranger):
         producer.init_transactions(timeout_ms=500)
 
 
-def test_who_is_silent_is_told_by_its_silence(stranger):
+def test_silent_listener_is_named_in_the_timeout(stranger):
     address = stranger(b"")
-    words = "connected, but ApiVersions was not answered within 300 ms"
+    words = r"connected, but ApiVersions was not answered within \d+ ms"
     with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.ApiTimeout, match=words):
         admin.list_topics(timeout_ms=300)
     with Producer(bootstrap_servers=address, max_block_ms=300) as producer:  # noqa: SIM117 - its end is not awaited
