@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from kohort.aio.admin import Admin
 from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Step
 from kohort.spark.pipeline.file_tests import run_test
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.batches import ExpectationFailed
@@ -262,10 +264,11 @@ def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
     outcome = run_test(pipeline, pipeline.tests[0], spark)
     assert outcome.passed, outcome.problems
 
-    (tmp_path / "out").write_text("in the way")
-    with pytest.raises(Exception, match="out"):
-        run_pipeline(pipeline, spark, once=True)
-    (tmp_path / "out").unlink()
+    def broken(_rows: Any) -> Any:
+        raise KohortError("the step is broken")
+
+    with pytest.raises(KohortError, match="the step is broken"):
+        run_pipeline(replace(pipeline, steps=(Step("function", "broken", function=broken),)), spark, once=True)
     cluster.produce(orders, [as_json(id=n) for n in range(9, 12)])
     report = run_pipeline(pipeline, spark, once=True)
 

@@ -44,7 +44,7 @@ Examples:
     metavar="NAMES",
     default=",".join(DEFAULTS),
     show_default=True,
-    help="By whose names, beside our own: kafka_exporter, kminion, lag_exporter.",
+    help="Sets of names beside our own: kafka_exporter.",
 )
 @click.option(
     "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to other computers, by any name."

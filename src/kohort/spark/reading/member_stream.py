@@ -4,7 +4,7 @@ The offsets of such a query hold exactly the partitions that it has. A partition
 nothing of it, and goes out with one; what a micro-batch reads is what its start and its end both hold. So a micro-batch
 that Spark repeats reads the same, no matter which query has the partitions by then.
 
-Before a micro-batch begins, its starts and its ends are committed by the member, in its generation (commit_marks.py);
+Before a micro-batch begins, its starts and its ends are committed by the member, in its generation (group_commits.py);
 nothing else is read. A query that the group has gone on without is refused there, and plans nothing
 until it has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
 """

@@ -1,7 +1,7 @@
 """``format("kohort")`` as a sink, batch and stream: rows of key, value, headers, topic, partition to topics.
 
 At least once. Brokers drop what an idempotent producer repeats; what Spark repeats (a task, or a micro-batch after a
-restart) is sent again, under the headers of delivery_headers.py, by which a reader can tell.
+restart) is sent again, under the headers of send.py, by which a reader can tell.
 """
 
 from __future__ import annotations
