@@ -43,7 +43,7 @@ class SearchTurns:
         self._next_ms = 0
 
     def takes(self, group_id: str, now_ms: int) -> bool:
-        """Tell whether the group may take a step; it has the turn from then on, until it is done or not heard of."""
+        """Tell whether the group may take a step; it then has the turn until it is done or idle."""
         if self._stepped_ms == now_ms or (
             self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
         ):

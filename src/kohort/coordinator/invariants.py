@@ -1,4 +1,4 @@
-"""What must hold after every event. Off in a server, on in every test and in the simulator.
+"""Invariants of the coordinator, checked after every event in tests and in the simulator, not in a server.
 
 1. What was acknowledged is written: ``check_acknowledged``.
 2. Nothing waits without a timer that ends the wait: ``check_waits``.
@@ -142,7 +142,7 @@ def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: Sha
 
 
 def check_counts(group: ClassicGroup) -> None:
-    """Check that what is counted is what is there."""
+    """Check the counters against the members."""
     this = group.round
     members = this.members
     awaiting_join = 0
@@ -185,7 +185,7 @@ def check_state(group: ClassicGroup) -> None:
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
-    """Check that whoever waits, and whatever is waited for, has a timer."""
+    """Check that every wait has a timer."""
     this, group_id = group.round, group.group_id
 
     def is_set(key: TimerKey) -> bool:
@@ -229,7 +229,7 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(asked, SyncGroupRequest)
         if asked.group_id in groups.consumer:
-            return  # what a member of a modern group is told is what is written of it
+            return  # the answer of a consumer group is its persisted state
         group = groups.by_id[asked.group_id]
         assigned = {m.member_id: m.assignment for m in group.written.members} if group.written else {}
         require(assigned.get(asked.member_id) == message.assignment, "an assignment that is not written", group)

@@ -56,7 +56,7 @@ NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """What a request adds, at most, in bytes: by what is new, and to what is there."""
+    """Upper bound of the bytes that a request adds: for new groups and members, and to existing ones."""
 
     new: int = 0
     grown: int = 0
@@ -87,7 +87,7 @@ class MemoryBudget:
 
     @property
     def limit(self) -> int:
-        """How many they may; -1 for no limit."""
+        """Limit in bytes; -1: none."""
         return self._limit
 
     def takes(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
@@ -190,7 +190,7 @@ def _bytes_there(offsets: GroupOffsets | None, record: OffsetCommitted, producer
 
 
 def _bytes_of_text(text: str | None) -> int:
-    """Return what the text with an offset takes. Most have none, and most of the others little."""
+    """Return the size of an offset's metadata."""
     return 0 if not text else len(text) if text.isascii() else LETTER_BYTES * len(text)
 
 

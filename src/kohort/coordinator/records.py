@@ -281,7 +281,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 
 
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
-    """Return what a record of the topic says, or None for a type that is not known here.
+    """Parse a record of the topic; None for an unknown type.
 
     Raises CorruptLog for bytes that are not such a record and for a value of a version yet unknown.
     """

@@ -166,7 +166,7 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return for how many milliseconds the broker has stood still from ``from_ms`` on, and since when."""
+        """Return the stalled milliseconds since ``from_ms``, and when the first stall began."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
@@ -201,7 +201,7 @@ class OutsideCommitters:
         self._told_ms: dict[tuple[str, str, str], int] = {}
 
     def is_news(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
-        """Tell whether a commit is to be told of, and take it that it is."""
+        """Tell whether to journal a commit, and note that it was journaled."""
         key = beginning_of(group), beginning_of(who.client_id), who.client_host
         told_ms = self._told_ms.get(key)
         if told_ms is not None and now_ms - told_ms < (TOLD_BACK_MS if backwards else TOLD_AGAIN_MS):

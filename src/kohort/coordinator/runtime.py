@@ -380,7 +380,7 @@ class Coordinator:
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         """Return what is left of an outcome whose records could not be appended."""
         code = append_error(error)
-        if any(isinstance(record, RegexResolved) for record in outcome.records):  # nobody waits for an answer to it
+        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for it
             self._notes.append(
                 warning(f"what expressions match cannot be written, and is tried again: {error}", "regex")
             )

@@ -135,7 +135,7 @@ class Shards:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the groups of some partition are still being read."""
+        """Whether some partition is loading."""
         return any(shard.availability is Availability.LOADING for shard in self)
 
     def of_group(self, group_id: str) -> Shard:

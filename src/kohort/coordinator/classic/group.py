@@ -62,7 +62,7 @@ class ClassicGroup:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing is written of it, nobody is in it and nobody is on the way: it need not be remembered."""
+        """True without records, members and pending member ids: the group can be dropped."""
         return self.written is None and not self.round.members and not self.round.pending_join
 
 

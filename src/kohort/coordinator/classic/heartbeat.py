@@ -58,7 +58,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Forget an id that was handed out and did not come back: a round that waited for it need wait no longer."""
+    """Forget an assigned member id that did not join; the round stops waiting for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = Who(member_id)

@@ -78,7 +78,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """What is known of a member; at most one JoinGroup and one SyncGroup of it are parked here."""
+    """A member with its parked requests: at most one JoinGroup and one SyncGroup."""
 
     member_id: str
     instance_id: str | None
@@ -108,7 +108,7 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Begin the session anew. A timer that fires before its end finds out and waits on."""
+        """Restart the session; a timer that fires earlier is set again."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property

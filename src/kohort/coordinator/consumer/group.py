@@ -144,7 +144,7 @@ class ModernGroup:
         return ConsumerGroupState.STABLE
 
     def is_settled(self, member: ConsumerMember) -> bool:
-        """Tell whether a member has all that it is to have, and nothing else."""
+        """Tell whether the assignment of a member is its target."""
         return member.current.state is ReconciliationState.STABLE and member.epoch == self.target_epoch
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
@@ -153,7 +153,7 @@ class ModernGroup:
         return NO_OWNER if member_id is None else self.members[member_id].epoch
 
     def target(self, member_id: str) -> Target:
-        """Return what a member is to have."""
+        """Return the target assignment of a member."""
         return self.targets.get(member_id, NO_TARGET)
 
     def subscribes_to(self, topic: str) -> bool:
@@ -222,7 +222,7 @@ def check_consumer_group(groups: ConsumerGroups, group_id: str) -> ModernGroup:
 
 
 def other_kind(group_id: str) -> str:
-    """Return the words for a group that is there, and a classic one."""
+    """Return the message for a classic group."""
     return f"Group {group_id} is not a consumer group."
 
 

@@ -27,7 +27,7 @@ class GroupSettings(NamedTuple):
 
 
 def settings_of(group_id: str, ctx: Context) -> GroupSettings:
-    """Return what holds for a group, whether it is there or not. Whoever asks for one of these asks here."""
+    """Return the settings in force for a group, existing or not."""
     config = ctx.config
     if own := ctx.options_of_group(group_id):
         return GroupSettings(

@@ -60,7 +60,7 @@ def _remove(
 
 
 def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
-    """Have a group live on from what is written, after the log is read."""
+    """Begin the sessions of a group after its log is read."""
     members = group.members.values()
     loaded = GroupLoaded(
         at_ms=ctx.now_ms,
@@ -73,7 +73,7 @@ def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
 
 
 def resign_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
-    """Wait for nobody of the group any more. Nobody's request is left without an answer: none ever waits."""
+    """Cancel the timers of the group. No request of a consumer group is ever parked."""
     out = Outcome(timers=[CancelTimer(key) for key in timers_of(group)], round_changed=False)
     out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group.group_id, generation=group.epoch))
     return out

@@ -120,7 +120,7 @@ IsFree = Callable[[bytes, int], bool]
 
 
 class Goal(NamedTuple):
-    """What a member is to come to."""
+    """Target of a member's reconciliation."""
 
     epoch: int
     target: Target
@@ -198,7 +198,7 @@ def _without_others(current: Current, goal: Goal, owned: Owned | None) -> Curren
     """Revoke topics that the member does not subscribe to any more, ahead of the next target."""
     gone = {topic: of for topic, of in current.assigned.items() if topic not in goal.topics}
     if not gone:
-        # Kafka begins such an epoch anew where nothing is subscribed to, and nothing is to be given up.
+        # Kafka repeats such an epoch if nothing is subscribed to and nothing is to be revoked.
         begins = goal.names_none and not current.pending
         return _same_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in goal.topics}

@@ -125,7 +125,7 @@ def awaits_revocation(member: ConsumerMember) -> bool:
 
 
 def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, ctx: Context) -> SetTimer:
-    """Wait for a member to say that it gave up what it was told to."""
+    """Wait for a member to report that it revoked."""
     return SetTimer(revocation_timer(group_id, member_id), ctx.now_ms + max(0, rebalance_timeout_ms))
 
 

@@ -94,7 +94,7 @@ WORDS_OF_RE2J: Final = {
 
 
 def said_after(before: Said | None, request: GroupRequest) -> Said:
-    """Return what is known of a member after its heartbeat; the very ``before`` where that is nothing new."""
+    """Return the member's metadata after its heartbeat; ``before`` itself if nothing changed."""
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     if before is not None and _says_nothing(message) and _comes_as_before(before, request):

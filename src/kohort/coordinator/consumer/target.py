@@ -1,4 +1,4 @@
-"""What everybody in a consumer group is to have: when that is computed, and the records of it.
+"""Target assignment of a consumer group: when it is due, its computation at once or in steps, and its records.
 
 The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the interval).
 """
@@ -114,7 +114,7 @@ RECORD_US: Final = 15
 
 
 class Newcomer(NamedTuple):
-    """The member whose heartbeat it is, as it is after that heartbeat."""
+    """The sender of the heartbeat, with its metadata after it."""
 
     member_id: str
     said: Said

@@ -97,7 +97,7 @@ def sync_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> O
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not the protocol that the member was told when it joined"
         )
     out = Outcome(round_changed=False)
-    # Whoever has something to revoke has joined again already; what else is to be done comes with its next join.
+    # A member that has to revoke has rejoined already; the rest comes with its next join.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -163,7 +163,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Tell whether a member is behind, has something to give up, or can have what it waits for."""
+    """Tell whether a member is behind, has to revoke, or can get partitions that it waits for."""
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True
@@ -272,7 +272,7 @@ def _arrive(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Ar
 
 
 def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription) -> Said:
-    """Return what is known of the member from now on; the very ``before`` where that is nothing new."""
+    """Return the member's metadata after its JoinGroup; ``before`` itself if nothing changed."""
     instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
     if before is not None:
         instance_id = before.instance_id if instance_id is None else instance_id

@@ -74,7 +74,7 @@ def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, 
     id. What it says, in ``out``, is written before the end of the modern group, as Kafka does."""
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # Nobody tells the others any more what they are to have, once the group is a classic one.
+    # A classic group has no targets: members that are not settled must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     instead = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in instead.records if isinstance(record, GroupWritten)]

@@ -17,7 +17,7 @@ class Pending(NamedTuple):
 
 
 class PendingOffsets:
-    """Those of one group, by producer."""
+    """Pending offsets of one group, by producer."""
 
     __slots__ = ("_by_producer", "_written")
 

@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """The epoch before, for whoever did not hear of this one; not written, as in Kafka."""
+    """Previous epoch, for a producer that missed the answer with this one; not persisted, as in Kafka."""
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
