@@ -30,7 +30,6 @@ from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -38,7 +37,6 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -171,41 +169,35 @@ def _commit_topics(
     by_id = request.api_version >= api.first_with_topic_ids
     topics = []
     for topic in message.topics:
-        if topic.partitions:
-            name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
-            codes = _commit_topic(message.group_id, topic, name, group_code, retention_ms, ctx, out)
-            results = [
-                api.partition(partition_index=topic.partitions[i].partition_index, error_code=code)
-                for i, code in enumerate(codes)
-            ]
-            topics.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=results))
+        if not topic.partitions:
+            continue
+        name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
+        count = None if name is None else ctx.topics.partition_count(name)
+        results = []
+        for p in topic.partitions:
+            if name is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            else:
+                code = _partition_error(p, count, group_code, ctx)
+                if code is ErrorCode.NONE:
+                    value = value_of(p, name, retention_ms, ctx.topics, ctx.now_ms)
+                    out.records.append(OffsetCommitted(message.group_id, name, p.partition_index, value))
+            results.append(api.partition(partition_index=p.partition_index, error_code=code))
+        topics.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=results))
     return Reply(request, api.response(topics=topics))
 
 
-def _commit_topic(
-    group_id: str,
-    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
-    name: str | None,
+def _partition_error(
+    p: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    count: int | None,
     group_code: ErrorCode,
-    retention_ms: int,
     ctx: Context,
-    out: Outcome,
-) -> list[ErrorCode]:
-    count = None if name is None else ctx.topics.partition_count(name)
-    missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    codes = []
-    for p in topic.partitions:
-        code = group_code
-        if count is None or not 0 <= p.partition_index < count:
-            code = missing
-        elif code is ErrorCode.NONE and is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
-            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        elif code is ErrorCode.NONE:
-            assert name is not None
-            value = value_of(p, name, retention_ms, ctx.topics, ctx.now_ms)
-            out.records.append(OffsetCommitted(group_id, name, p.partition_index, value))
-        codes.append(code)
-    return codes
+) -> ErrorCode:
+    if count is None or not 0 <= p.partition_index < count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if group_code is ErrorCode.NONE and is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return group_code
 
 
 def value_of(
