@@ -103,7 +103,8 @@ class Shard:
             yield group_id, decide_expiry_in_consumer(consumer, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
 
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        for group_id, offsets in list(self.groups.offsets.items()):
+        holding = [(g, offsets) for g, offsets in self.groups.offsets.items() if offsets.may_hold(names)]
+        for group_id, offsets in holding:
             yield group_id, decide_topics_deleted(group_id, offsets, names, ctx.topics)
 
 

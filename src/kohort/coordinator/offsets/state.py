@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from kohort.coordinator.records import read_plain_offset
@@ -95,6 +95,10 @@ class GroupOffsets:
 
     def is_pending(self, topic: str, partition: int) -> bool:
         return self.pending is not None and self.pending.holds(topic, partition)
+
+    def may_hold(self, topics: Collection[str]) -> bool:
+        """False if no offset of these topics is committed or pending; pending ones are not searched."""
+        return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
         """Return every partition of which something is on the log that its tombstone must take away."""
