@@ -35,7 +35,7 @@ from kohort.wire.record_batch import Marker, NewRecord, build_batch
 
 NAME: Final = "__transaction_state"
 MARKERS_RETRY_MS: Final = 1_000
-MARKED_AT_ONCE: Final = 200
+MARKED_AT_ONCE: Final = 50
 TransactionTimer = Literal["deadline", "markers", "expiry"]
 ID_BYTES: Final = 800
 """What an id takes, about, beside its name; with its timers."""
