@@ -7,6 +7,7 @@ from pathlib import Path
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.parse_steps import time_ms
 from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sinks.registry import KINDS
 
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
@@ -14,7 +15,7 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     if not pipeline.streams:
         raise top.error("no source is a stream: leave read: table out of the one that drives the pipeline")
     if not pipeline.sinks:
-        raise top.error("sinks is empty: give parquet, topic, console or noop")
+        raise top.error(f"sinks is empty: expected one of {', '.join(KINDS)}")
     names = [s.name for s in pipeline.sinks]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:

@@ -22,6 +22,7 @@ from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
 from kohort.spark.pipeline.sections import PipelineError
 from kohort.spark.pipeline.sinks.console import NoopSink
 from kohort.spark.pipeline.sinks.parquet import ParquetSink
+from kohort.spark.pipeline.sinks.registry import KINDS
 from kohort.spark.pipeline.sinks.topic import TopicSink
 from kohort.spark.pipeline.sources import lookup_options, stream_options
 
@@ -130,7 +131,7 @@ sinks: [{noop: }]
         (
             "  - noop:",
             "  - delta: {path: x}",
-            "line 15: unknown key 'delta' in sinks[2]; there is parquet, topic, console, noop",
+            f"line 15: unknown key 'delta' in sinks[2]; there is {', '.join(KINDS)}",
         ),
         (
             "partition_by: [country]}",

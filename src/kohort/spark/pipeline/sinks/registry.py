@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from kohort.spark.pipeline.definition import Pipeline, Sink
 from kohort.spark.pipeline.parse_sources import KafkaCluster
@@ -14,7 +14,16 @@ from kohort.spark.pipeline.sinks.folder_claim import claim_summary
 from kohort.spark.pipeline.sinks.parquet import ParquetSink
 from kohort.spark.pipeline.sinks.topic import TopicSink, ensure_topic
 
-SinkKind = type[ParquetSink] | type[TopicSink] | type[ConsoleSink] | type[NoopSink]
+
+class SinkKind(Protocol):
+    """Class of a sink: its name in a pipeline file, and the reader of its keys."""
+
+    kind: str
+    has_keys: bool
+
+    def parse(self, body: YamlSection, root: Path, cluster: KafkaCluster, beside: Sink, /) -> Sink: ...
+
+
 KINDS: Final[dict[str, SinkKind]] = {kind.kind: kind for kind in (ParquetSink, TopicSink, ConsoleSink, NoopSink)}
 
 
@@ -32,7 +41,7 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
     if body is None:
         raise PipelineError(section.file, line, f"{kind}: expected keys and values")
     body.beside("name", "counts")
-    sink: Sink = KINDS[kind].parse(body, root, cluster, beside)
+    sink = KINDS[kind].parse(body, root, cluster, beside)
     body.close()
     return replace(sink, line=section.line)
 
