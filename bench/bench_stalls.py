@@ -7,7 +7,7 @@ The bodies come from the declared cost of each API (``stall_bodies.py``), and fu
 table in this file. A request is given to the machine in process, in pieces as a socket gives them, with its data on files
 and heavy contents (``stall_house.py``): groups of 5,000 members, a topic and a transaction of 10,000 partitions. The
 figure is the longest single event until the answer is there and everything is freed: processor time, and wall time
-beside it for what waits for the disk. Memory is the peak of the process without the request and the answer that the
+beside it for what waits for the disk. Memory is the growth of the process, without the request and the answer that the
 bench holds. The highest version of an API has ``--elements`` elements, the others a tenth. With ``--denied`` there is an
 authorizer with a thousand ACLs of others. The table of docs/limits.md is the output of
 ``python bench/bench_stalls.py --table``.
@@ -285,10 +285,10 @@ def main() -> None:
     if args.table:
         print("\n".join(_rows(results)))
     worst = max(results, key=lambda name: results[name].worst_cpu_ms)
-    largest = max(results, key=lambda name: results[name].peak_mb)
+    largest = max(results, key=lambda name: results[name].grown_mb)
     print(
         f"worst event: {worst}, {results[worst].worst_cpu_ms:.1f} ms; "
-        f"most memory: {largest}, {results[largest].peak_mb:.0f} MB",
+        f"most memory: {largest}, {results[largest].grown_mb:.0f} MB",
         file=sys.stderr,
     )
 
@@ -302,14 +302,14 @@ def _rows(results: dict[str, Cost]) -> Iterator[str]:
             worst[request] = name, cost
     for name, cost in worst.values():
         size = f"{cost.body_bytes / 1e6:.1f} MB" if cost.body_bytes > 50_000 else f"{cost.body_bytes} B"
-        yield f"| {name} | {size} | {cost.worst_cpu_ms:.0f} | {cost.cpu_ms / 1e3:.2f} | {cost.peak_mb:.0f} |"
+        yield f"| {name} | {size} | {cost.worst_cpu_ms:.0f} | {cost.cpu_ms / 1e3:.2f} | {cost.grown_mb:.0f} |"
 
 
 def _line(name: str, cost: Cost) -> str:
     return (
         f"{name:48s} {cost.body_bytes:>11,} in {cost.answer_bytes:>11,} out  worst {cost.worst_cpu_ms:7.1f} ms cpu"
         f" {cost.worst_wall_ms:7.1f} wall  sum {cost.cpu_ms / 1e3:7.2f} s in {cost.events:5d} ({cost.worst_event:5d})"
-        f"  {cost.peak_mb:5.0f} MB  {cost.outcome}"
+        f"  {cost.grown_mb:+5.0f} MB  {cost.outcome}"
     )
 
 

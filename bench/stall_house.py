@@ -81,8 +81,8 @@ class Cost:
     cpu_ms: float = 0.0
     events: int = 0
     worst_event: int = 0
-    peak_mb: float = 0.0
-    """Resident memory of the process at most, without the request and the answer that the bench holds."""
+    grown_mb: float = 0.0
+    """Growth of resident memory at most, without the request and the answer that the bench holds."""
     body_bytes: int = 0
     answer_bytes: int = 0
     outcome: str = "no answer"
@@ -137,9 +137,10 @@ class House:
             frame = _FrameLength(answers)
             if not looks:
                 _forget_peak()
+            before = _memory("VmRSS")
             for event in self._events(data, frame):
                 self._give(event, cost, frame)
-            cost.peak_mb = (_memory("VmHWM") - len(data)) / 1e6
+            cost.grown_mb = (_memory("VmHWM") - before) / 1e6
             cost.answer_bytes = frame.size
             answer: Any = None
             if frame.is_whole and (looks or frame.size < LOOKED_INTO):
