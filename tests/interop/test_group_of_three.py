@@ -3,7 +3,7 @@
 import pytest
 
 from kohort import Admin
-from support.peers.client_programs import PYTHON_CLIENTS, as_line, program, run
+from support.peers.client_programs import PYTHON_CLIENTS, STALLING_MEMBERS, as_line, program, run
 from support.processes.member_process import Member, end_all, eventually
 from support.processes.member_process import share_everything as shared
 from support.processes.served_broker import Served
@@ -24,7 +24,10 @@ def share_everything(members):
     return shared(members, PARTITIONS)
 
 
-@pytest.mark.parametrize("client", PYTHON_CLIENTS)
+@pytest.mark.parametrize(
+    "client",
+    [pytest.param(c, marks=[pytest.mark.campaign] if c in STALLING_MEMBERS else []) for c in PYTHON_CLIENTS],
+)
 def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
     command = program(client)
     served = Served(*SETTINGS, data=tmp_path / "data")

@@ -14,7 +14,7 @@ from kohort.console.routes import AskedRoute, Route
 from kohort.console.sources import ConsoleSource
 from kohort.verbs.refusals import NothingThere
 
-ROUTES: Final = (*ANSWERS, *CLUSTER, *CHANGES)
+ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER, *CHANGES)
 
 
 class ConsoleView:

@@ -38,6 +38,9 @@ NEWEST_JAVA = "4.4.0"
 LIBRDKAFKA = {"confluent-oldest": "2.0.2", "confluent-newest": "2.16.0"}
 """The librdkafka of each: its program refuses to run on another. The newest stands in the project's own lock."""
 BOTH_CONFLUENTS = tuple(LIBRDKAFKA)
+STALLING_MEMBERS = ("kafka-python",)
+"""Clients whose members can stop for no fault of the broker: kafka-python 3.0.12 may miss the wakeup of its heartbeat
+loop on a busy machine; then the member sends no heartbeats and its poll spins. Their groups belong to campaigns."""
 PYTHON_CLIENTS = (*BOTH_CONFLUENTS, "kafka-python", "aiokafka", "kohort")
 TOOLCHAIN_CLIENTS = ("java-oldest", "java-newest", "go-sarama", "go-franz", "node-kafkajs", "node-rdkafka")
 COMPILED = ("node-rdkafka",)
