@@ -226,14 +226,14 @@ def console_beside(listen: str, config_file: Path | None, bootstrap: str) -> Ite
 
 def watch_of(address: str | None, config_file: Path | None, store: Path | None) -> BackgroundWatch | None:
     """Return a watcher that has not started. Raises UsageError without an address, ConfigError for bad options."""
+    if address is None and config_file is None:
+        return None
     import logging
 
     from kohort.config.client_files import read_client_file
     from kohort.watch.background import BackgroundWatch
     from kohort.watch.opening import WatchClients, WatchSettings
 
-    if address is None and config_file is None:
-        return None
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
     if address is not None:
         options[SERVERS] = address
