@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from kohort.broker.api import PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun, Parts
 from kohort.broker.authorization import (
@@ -26,8 +27,11 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kohort.wire.schema import Message
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
+"""``refuse(topics, code)``: the topics of an answer, each partition with the code."""
 
 
 def guard_commit(checking: Checking) -> Steps[Guarded]:
@@ -36,14 +40,21 @@ def guard_commit(checking: Checking) -> Steps[Guarded]:
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return Guarded(OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
     by_id = checking.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    return (yield from guard_committed_topics(checking, _not_committed, OffsetCommitResponse, by_id=by_id))
+
+
+def guard_committed_topics(
+    checking: Checking, not_committed: Refuse, response: type[Message], *, by_id: bool
+) -> Steps[Guarded]:
+    """READ on each topic of an OffsetCommit or TxnOffsetCommit."""
     allowed, denied = yield from checking.authorized(
         Operation.READ,
         ResourceType.TOPIC,
-        message.topics,
+        checking.request.message.topics,
         (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
-    refused = yield from _not_committed(denied, TOPIC_DENIED)
-    return without(checking, allowed, Denials("topics", "topics", refused), OffsetCommitResponse)
+    refused = yield from not_committed(denied, TOPIC_DENIED)
+    return without(checking, allowed, Denials("topics", "topics", refused), response)
 
 
 def _not_committed(topics: list[OffsetCommitRequestTopic], code: ErrorCode) -> Steps[list[OffsetCommitResponseTopic]]:

@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import Final
 
 from kohort.broker.api import ONE_NAME, PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.apis.offset_commit import guard_committed_topics
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     GROUP_DENIED,
     ID_DENIED,
     PASSED,
-    TOPIC_DENIED,
     Checking,
-    Denials,
     Guarded,
     refused_by_topic,
-    without,
 )
 from kohort.broker.group_requests import group_request
 from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
@@ -266,14 +264,7 @@ def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
     by_id = checking.request.version >= FIRST_COMMIT_BY_TOPIC_ID
-    allowed, denied = yield from checking.authorized(
-        Operation.READ,
-        ResourceType.TOPIC,
-        message.topics,
-        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
-    )
-    refused = yield from _not_committed(denied, TOPIC_DENIED)
-    return without(checking, allowed, Denials("topics", "topics", refused), TxnOffsetCommitResponse)
+    return (yield from guard_committed_topics(checking, _not_committed, TxnOffsetCommitResponse, by_id=by_id))
 
 
 def _not_committed(
