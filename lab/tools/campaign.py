@@ -23,13 +23,13 @@ import msgspec
 ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.campaign import results  # noqa: E402
-from support.campaign.campaign import run_campaign  # noqa: E402
-from support.campaign.ground import apache_ground, our_ground  # noqa: E402
-from support.campaign.plan import draw  # noqa: E402
-from support.campaign.results import CampaignResult  # noqa: E402
-from support.campaign.truths import APACHE, GROUNDS, OURS  # noqa: E402
-from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # noqa: E402
+from support.campaign import results  # noqa: E402 - after sys.path is set
+from support.campaign.campaign import run_campaign  # noqa: E402 - after sys.path is set
+from support.campaign.ground import apache_ground, our_ground  # noqa: E402 - after sys.path is set
+from support.campaign.plan import draw  # noqa: E402 - after sys.path is set
+from support.campaign.results import CampaignResult  # noqa: E402 - after sys.path is set
+from support.campaign.truths import APACHE, GROUNDS, OURS  # noqa: E402 - after sys.path is set
+from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # noqa: E402 - after sys.path is set
 
 PAGE: Final = ROOT / "docs" / "lab" / "campaign.md"
 STORED: Final = ROOT / "docs" / "lab" / "campaign.json"

@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 from kohort import Admin, Broker, Consumer, NewTopic  # noqa: E402 - behind importorskip
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError  # noqa: E402 - behind importorskip
 from kohort.model import Record, TopicPartition  # noqa: E402 - behind importorskip
-from kohort.spark.sending.send import (  # noqa: E402
+from kohort.spark.sending.send import (  # noqa: E402 - behind importorskip
     LetterSender,
     RowSender,
     drop_producer,

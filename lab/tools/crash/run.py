@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]
 
-from crash.nodes import start_all, stop_one  # noqa: E402
-from crash.trials import try_damages  # noqa: E402
-from kohort import KohortError  # noqa: E402
-from kohort_lab.history.checker import CheckedHistory  # noqa: E402
+from crash.nodes import start_all, stop_one  # noqa: E402 - after sys.path is set
+from crash.trials import try_damages  # noqa: E402 - after sys.path is set
+from kohort import KohortError  # noqa: E402 - after sys.path is set
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402 - after sys.path is set
 
 if TYPE_CHECKING:
     from crash.drivers import Drivers

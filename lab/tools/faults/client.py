@@ -9,8 +9,8 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]
 
-from faults.injected import inject_clock, inject_resolver, token_source  # noqa: E402
-from faults.report import Report, Task, until_told  # noqa: E402
+from faults.injected import inject_clock, inject_resolver, token_source  # noqa: E402 - after sys.path is set
+from faults.report import Report, Task, until_told  # noqa: E402 - after sys.path is set
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]
 
-from faults.campaign import FACES, Bounds, Campaign, Cell  # noqa: E402
-from faults.catalogue import FAULTS, Fault  # noqa: E402
-from faults.world import World  # noqa: E402
-from kohort_lab.history.checker import CheckedHistory  # noqa: E402
+from faults.campaign import FACES, Bounds, Campaign, Cell  # noqa: E402 - after sys.path is set
+from faults.catalogue import FAULTS, Fault  # noqa: E402 - after sys.path is set
+from faults.world import World  # noqa: E402 - after sys.path is set
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402 - after sys.path is set
 
 
 def main() -> int:

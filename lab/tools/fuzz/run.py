@@ -26,13 +26,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 sys.path[:1] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]  # this folder's files are no modules of their own
 
-from code_state import code_of  # noqa: E402
+from code_state import code_of  # noqa: E402 - after sys.path is set
 
-from fuzz import summary  # noqa: E402
-from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402
-from fuzz.entrances import PLACES, entrance_of  # noqa: E402
-from fuzz.measure import Judge  # noqa: E402
-from fuzz.summary import Done  # noqa: E402
+from fuzz import summary  # noqa: E402 - after sys.path is set
+from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402 - after sys.path is set
+from fuzz.entrances import PLACES, entrance_of  # noqa: E402 - after sys.path is set
+from fuzz.measure import Judge  # noqa: E402 - after sys.path is set
+from fuzz.summary import Done  # noqa: E402 - after sys.path is set
 
 FOUND = ROOT / "build" / "fuzz"
 COLUMNS = ("entrance", "runs", "inputs", "a second", "slowest ms", "memory MB", "found", "in all")

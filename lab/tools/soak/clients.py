@@ -15,10 +15,10 @@ from pathlib import Path
 TOOLS = Path(__file__).parents[1]
 sys.path[:0] = [str(TOOLS / "history")]
 
-import recording  # noqa: E402
-import with_kohort  # noqa: E402
+import recording  # noqa: E402 - after sys.path is set
+import with_kohort  # noqa: E402 - after sys.path is set
 
-from kohort import Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition  # noqa: E402
+from kohort import Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition  # noqa: E402 - after sys.path is set
 
 GROUPS = 10
 STAYS_S = (5.0, 30.0)

@@ -24,10 +24,10 @@ from typing import Any, Final
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools")]
 
-from faults.process import sample  # noqa: E402
+from faults.process import sample  # noqa: E402 - after sys.path is set
 
-from soak.tabs import Tab, chromium, resident_of_children  # noqa: E402
-from soak.verdict import judge, table  # noqa: E402
+from soak.tabs import Tab, chromium, resident_of_children  # noqa: E402 - after sys.path is set
+from soak.verdict import judge, table  # noqa: E402 - after sys.path is set
 
 INTERVAL_S: Final = 5.0
 """How often a console looks."""

@@ -24,9 +24,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools")]
 
-from kohort_lab.history.checker import CheckedHistory  # noqa: E402
-from soak.crowd import Soak  # noqa: E402
-from soak.verdict import judge, table  # noqa: E402
+from kohort_lab.history.checker import CheckedHistory  # noqa: E402 - after sys.path is set
+from soak.crowd import Soak  # noqa: E402 - after sys.path is set
+from soak.verdict import judge, table  # noqa: E402 - after sys.path is set
 
 BUILD = ROOT / "build" / "soak"
 

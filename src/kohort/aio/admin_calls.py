@@ -187,7 +187,7 @@ T = TypeVar("T")
 
 
 class SecurityCalls:
-    """What ``AsyncAdmin`` can say and change about who may do what, and how much of it."""
+    """Calls of ``AsyncAdmin`` about ACLs, SCRAM users and quotas."""
 
     _metadata: Metadata
 

@@ -39,9 +39,9 @@ NOTED: Final[dict[str, tuple[int, ...]]] = {
     "value": (kernels.VALUE_AT, kernels.VALUE_LENGTH),
     "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
 }
-"""What a walk has to note for each column."""
+"""Arrays that a walk over records fills for each column."""
 COLUMN_ARRAYS: Final = frozenset({kernels.OFFSETS, kernels.TIMES})
-"""What is noted in the layout of a column already."""
+"""Arrays that a walk writes in the layout of an Arrow column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,9 +28,9 @@ class WatchedCluster:
 
     address: str
     is_up: bool = False
-    """Whether it reads, and has read all that was there when it began."""
+    """True once the watcher has read to the ends that it found at its start."""
     until_ms: int | None = None
-    """Until when it watched; None before it did."""
+    """Time of the last sample; None before the first."""
     groups: int = 0
     partitions: int = 0
     records: int = 0
@@ -96,12 +96,12 @@ class BrokerCopy:
     """By protocol and state."""
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)
-    """What clients pushed last, where it is to be on the page."""
+    """Last metrics that each client pushed, if the page shows them."""
 
 
 @dataclass(slots=True)
 class ProcessCopy:
-    """What is one for all brokers of a process."""
+    """Metrics that all brokers of a process share."""
 
     log: LogCounters
     topics: int = 0

@@ -36,8 +36,7 @@ ENTRIES_MOST: Final = 5_000
 """Entries that are kept of one group: one that rebalances without end is told of by its last ones."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 READ_AGAIN_MOST: Final = 100_000
-"""Entries that are read again in one go, to know what they told by then. A group that rebalances all the time may have
-more: the others are counted by what is known when somebody looks."""
+"""Entries that one scrape reads again. Rebalances of a group with more are counted by the entries at that scrape."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 PUT_OUT: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})

@@ -43,7 +43,7 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     allow_changes: bool
     journal: JournalTold
     unseen: list[str]
-    """What could not be sampled, in sentences."""
+    """Failed samples, a sentence each."""
     unreachable: UnreachableCluster | None = None
     """Null while the cluster answers. Otherwise health, lag and members of all groups are unknown."""
     user: str | None

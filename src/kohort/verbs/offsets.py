@@ -167,7 +167,7 @@ class Moved:
     gone: Sequence[TopicPartition] = ()
     """Partitions that stay where they are, since they do not exist any more."""
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """Of what is another group's: ``after`` as that group has committed it."""
+    """``after`` with the metadata of the group that offsets are cloned from."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:

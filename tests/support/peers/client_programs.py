@@ -130,7 +130,10 @@ class Talk:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         line = self._process.stdout.readline()
-        assert line, f"{self._process.args}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"  # type: ignore[str-bytes-safe]
+        if not line:
+            raise AssertionError(
+                f"{self._process.args!r}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"
+            )
         heard: dict[str, Any] = json.loads(line)
         return heard
 

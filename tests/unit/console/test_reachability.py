@@ -67,7 +67,7 @@ def test_overdue_sample_is_an_outage(watched):
     watched.answered(1_001 + 5 + 3 + OVERDUE_S)
     assert watched.reach.unreachable is None
     watched.answered(1_001 + 5 + 3 + OVERDUE_S + 1)
-    assert "not sampled in time" in watched.reach.unreachable.error  # type: ignore[attr-defined]
+    assert "not sampled in time" in watched.reach.unreachable.error  # type: ignore[attr-defined]  # None before
 
 
 def test_outage_is_found_and_ended_within_ten_seconds_by_its_intervals():

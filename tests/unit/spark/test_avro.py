@@ -15,9 +15,9 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from kohort.errors import ConfigError, MissingExtra  # noqa: E402
-from kohort.spark.values.avro import AvroError, compile_schema  # noqa: E402
-from kohort.spark.values.value_format import ValueFormat  # noqa: E402
+from kohort.errors import ConfigError, MissingExtra  # noqa: E402 - behind importorskip
+from kohort.spark.values.avro import AvroError, compile_schema  # noqa: E402 - behind importorskip
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402 - behind importorskip
 
 
 def read(schema: Any, data: bytes) -> Any:

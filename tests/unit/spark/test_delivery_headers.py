@@ -9,7 +9,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
-from kohort.spark.sending.send import Origin, add_headers, delivery_headers  # noqa: E402
+from kohort.spark.sending.send import Origin, add_headers, delivery_headers  # noqa: E402 - behind importorskip
 
 ORIGIN = Origin("q", "7", 3)
 OWN = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

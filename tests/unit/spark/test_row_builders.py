@@ -9,12 +9,12 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from kohort.spark.values.row_builders import (  # noqa: E402
+from kohort.spark.values.row_builders import (  # noqa: E402 - behind importorskip
     ERROR,
     BadRecords,
     ValueRowBuilder,
 )
-from kohort.spark.values.value_format import ValueFormat  # noqa: E402
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402 - behind importorskip
 
 VALUE = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 ROWS = pa.schema([*VALUE, (ERROR, pa.string()), ("_key", pa.binary())])

@@ -12,16 +12,16 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402 - behind importorskip
 
-from kohort.errors import ApiError, ConfigError, ConnectionFailed, KohortError  # noqa: E402
-from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
-from kohort.spark.options.offsets import Range  # noqa: E402
-from kohort.spark.options.source import SourceOptions, parse_source_options  # noqa: E402
-from kohort.spark.reading.ranges import DataLost, KohortBatchReader  # noqa: E402
-from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
-from kohort.spark.values.row_builders import RecordRowBuilder  # noqa: E402
-from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402
+from kohort.errors import ApiError, ConfigError, ConnectionFailed, KohortError  # noqa: E402 - behind importorskip
+from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402 - behind importorskip
+from kohort.spark.options.offsets import Range  # noqa: E402 - behind importorskip
+from kohort.spark.options.source import SourceOptions, parse_source_options  # noqa: E402 - behind importorskip
+from kohort.spark.reading.ranges import DataLost, KohortBatchReader  # noqa: E402 - behind importorskip
+from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402 - behind importorskip
+from kohort.spark.values.row_builders import RecordRowBuilder  # noqa: E402 - behind importorskip
+from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402 - behind importorskip
 
 ALL = ReadAllAvailable()
 ROWS = RecordRowBuilder(("partition", "offset"))

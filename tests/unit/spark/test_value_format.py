@@ -10,8 +10,8 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from kohort.errors import ConfigError  # noqa: E402
-from kohort.spark.values.value_format import ValueFormat  # noqa: E402
+from kohort.errors import ConfigError  # noqa: E402 - behind importorskip
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402 - behind importorskip
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
 

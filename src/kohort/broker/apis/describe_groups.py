@@ -33,7 +33,7 @@ UNITS_OF_A_MODERN_MEMBER: Final = 2
 
 
 def guard_describe_groups(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group; what may be done to those is told as it is asked for (KIP-430)."""
+    """DESCRIBE on each group; the answer has authorized operations on request (KIP-430)."""
     message: DescribeGroupsRequest = checking.request.message
     allowed, denied = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group_id: group_id
@@ -62,8 +62,10 @@ def guard_describe_groups(checking: Checking) -> Steps[Guarded]:
 
 
 def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group, and on each topic that its members have or are to have; what may be done to a group is
-    told as it is asked for (KIP-430)."""
+    """DESCRIBE on each group, and on each topic in an assignment or target assignment of its members.
+
+    The answer has authorized operations on request (KIP-430).
+    """
     message: ConsumerGroupDescribeRequest = checking.request.message
     allowed, denied = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.group_ids, lambda group_id: group_id

@@ -89,7 +89,7 @@ class KeptGroupOptions:
     __slots__ = ("_held_bytes", "_storage", "by_group")
 
     def __init__(self, storage: Storage) -> None:
-        """Take what is kept. Raises StorageError where it cannot be read."""
+        """Load the options. Raises StorageError if the file is unreadable."""
         self._storage = storage
         advice = "Mend it, or remove it to begin without options of groups"
         self.by_group: Mapping[str, GroupOptions] = (
@@ -132,12 +132,12 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
 
 
 class KeptSubscriptions:
-    """What was set of each subscription, as text, and what follows from all of them."""
+    """Options of each metrics subscription as text, and the subscriptions in force."""
 
     __slots__ = ("_storage", "by_name", "in_force")
 
     def __init__(self, config: BrokerConfig, storage: Storage) -> None:
-        """Take what is kept. Raises StorageError where it cannot be read."""
+        """Load the options. Raises StorageError if the file is unreadable."""
         self._storage = storage
         self.by_name: Mapping[str, Mapping[str, str]] = (
             load(storage, SUBSCRIPTIONS_FILE, _parse_subscriptions, SUBSCRIPTIONS_ADVICE) or {}

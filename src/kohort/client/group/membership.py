@@ -75,24 +75,24 @@ class Rebalancing(Protocol):
 
     @property
     def callback(self) -> CallbackNeeded | None:
-        """What the listener has to be told now; nothing goes on before ``acknowledge``."""
+        """Listener callback that is due; the membership waits for ``acknowledge``."""
 
     @property
     def is_due(self) -> bool:
-        """Whether ``advance`` would get any further now."""
+        """True if ``advance`` has work now."""
 
     @property
     def is_stable(self) -> bool:
-        """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
+        """True if the assignment is that of the group, and no change is in flight."""
 
     def advance(self, now_ms: int) -> None:
-        """Go as far as is possible without the user and without the broker."""
+        """Advance until the user or the broker has to act."""
 
     def acknowledge(self) -> None:
-        """Note that the listener has been told, or that there is none."""
+        """Note that the listener ran, or that there is none."""
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return what the listener has to hear before the member leaves for good; drop whatever was under way."""
+        """Return the last callback of the listener before the member leaves; drop all that is in flight."""
 
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})

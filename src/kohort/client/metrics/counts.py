@@ -328,13 +328,13 @@ class SentTopicMetrics:
         self.records = Samples(windows)
         self.bytes = Samples(windows)
         self.compression = Samples(windows)
-        """Bytes of each batch as it is sent, by those that it had before."""
+        """Compression ratio of each batch: bytes sent / uncompressed bytes."""
         self.retried = Samples(windows)
         self.lost = Samples(windows)
 
 
 class SendingMetrics(ErrorCounts):
-    """Of one producer. Its errors are those of partitions."""
+    """Metrics of one producer. Its errors are those of partitions."""
 
     def __init__(self, windows: SampleWindows) -> None:
         super().__init__()

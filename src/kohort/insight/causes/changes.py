@@ -397,7 +397,7 @@ def seen_partitions(this: SeenRebalance) -> list[Finding]:
     was, now = _tops(this)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or this.new or this.gone or this.parent is not None:
-        return []  # with other members, or the rest of a rebalance, what nobody had before may just be given out
+        return []  # other members, or the end of a rebalance, may assign partitions that were unowned
     what = ", ".join(grown)
     fact = this.fact("assigned", f"{what}, by the highest that is assigned")
     return [Finding("PARTITIONS_CHANGED", "high", f"topics were given partitions ({what})", (fact,))]

@@ -101,7 +101,7 @@ class LooksKept:
         if found is not None and found.asked_ms <= after.at_ms + late_ms:
             group.round = None
             self._rounds.discard(group.group)
-            if found.over_ms is None or found.over_ms > done_ms:  # else it was given up, and this is another one
+            if found.over_ms is None or found.over_ms > done_ms:  # else this rebalance is a later one
                 rebalancing_ms, settled_ms = found.until_ms - late_ms, found.settled_ms
                 present = found.present if found.until_ms <= after.at_ms + late_ms else None
         settled_ms = None if settled_ms is None else settled_ms - late_ms

@@ -190,7 +190,7 @@ class GroupCourse:
                 self._replace(step)
             if step.deals:
                 self._deal(step)
-            if step.restarts and not self.members:  # nobody takes over from the only member
+            if step.restarts and not self.members:  # no other member takes over
                 self.pause(owned, pause_of_absence(self.assume))
 
     def pause(self, partitions: Iterable[TopicPartition], by: PauseRange) -> None:

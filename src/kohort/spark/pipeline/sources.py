@@ -70,7 +70,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """What the group has not read: all that is there, where it has committed nothing."""
+        """Unread records of the group; the whole partition without a committed offset."""
         return self.latest - (self.earliest if self.committed is None else max(self.committed, self.earliest))
 
 

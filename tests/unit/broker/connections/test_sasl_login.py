@@ -288,7 +288,7 @@ def test_a_login_is_good_for_a_time_and_the_next_request_is_cut_off():
     peer.send(MetadataRequest(topics=[]), 12)
 
     assert peer.take() is None
-    assert "expired" in peer.closed  # type: ignore[attr-defined]
+    assert "expired" in peer.closed  # type: ignore[attr-defined]  # closed since
 
 
 def test_who_was_never_told_of_a_lifetime_is_cut_off_too():

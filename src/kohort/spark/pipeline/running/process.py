@@ -62,7 +62,7 @@ def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
 
 
 def current_run(pipeline: Pipeline) -> CurrentRun | None:
-    """Return the run that goes on, if there is one."""
+    """Return the run of another process, if one is active."""
     try:
         with (pipeline.state / _FILE).open() as found:
             try:
