@@ -24,13 +24,8 @@ from kohort.security.sasl.exchange import KeysWanted, LoggedInAs, Refused, Serve
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.headers import build_response, client_id_of, skip_tags
+from kohort.wire.messages import sasl as wire
 from kohort.wire.messages.api_versions import ApiVersionsResponse
-from kohort.wire.messages.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from kohort.wire.schema import Message
 
 AUTHENTICATE: Final = 36
@@ -148,7 +143,7 @@ class SaslLogin(Login):
             name = f"{APIS[key].name} version {version}" if key in APIS else f"API {key}"
             return self._closed(f"{name} before the login: this listener wants SASL")
         reply_to = ReplyTo(self._connection, correlation_id, key, version)
-        message = self._decoded(SaslHandshakeRequest, frame, version)
+        message = self._decoded(wire.SaslHandshakeRequest, frame, version)
         offer = self._offers.get(message.mechanism)
         if offer is None:
             words = f"Unsupported SASL mechanism {message.mechanism}, enabled are {', '.join(self._offers)}"
@@ -168,8 +163,8 @@ class SaslLogin(Login):
             self._phase = LoginPhase.VERSIONS_TOLD
         return LoginStep(self._built(reply_to, answer))
 
-    def _handshake(self, code: ErrorCode) -> SaslHandshakeResponse:
-        return SaslHandshakeResponse(error_code=code, mechanisms=list(self._offers))
+    def _handshake(self, code: ErrorCode) -> wire.SaslHandshakeResponse:
+        return wire.SaslHandshakeResponse(error_code=code, mechanisms=list(self._offers))
 
     # ------------------------------------------------------------ tokens
 
@@ -183,7 +178,7 @@ class SaslLogin(Login):
         reply_to = ReplyTo(self._connection, correlation_id, key, version)
         if key != AUTHENTICATE:
             return self._fail(self._illegal(reply_to), f"{api.name} in the middle of the login")
-        message = self._decoded(SaslAuthenticateRequest, frame, version)
+        message = self._decoded(wire.SaslAuthenticateRequest, frame, version)
         return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
 
     def _judge(self, token: bytes, reply_to: ReplyTo | None, now_ms: int, until_ms: int | None = None) -> LoginStep:
@@ -223,7 +218,7 @@ class SaslLogin(Login):
             words = (
                 f"Authentication failed during {when} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
-        answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=words)
+        answer = wire.SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=words)
         told = f"{words}; {refused.detail}" if refused.detail else words
         return self._fail(() if reply_to is None else self._built(reply_to, answer), told)
 
@@ -232,7 +227,7 @@ class SaslLogin(Login):
     def _token_answer(self, reply_to: ReplyTo | None, token: bytes, lifetime_ms: int) -> Sequence[Buffer]:
         if reply_to is None:
             return [_length.pack(len(token)) + token]
-        answer = SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        answer = wire.SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms)
         return self._built(reply_to, answer)
 
     def _illegal(self, reply_to: ReplyTo) -> Sequence[Buffer]:

@@ -18,21 +18,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Acl, AclChoice, Operation, PatternType, Permission, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.acls import (
-    AclCreation,
-    AclCreationResult,
-    AclDescription,
-    AclFilter,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
+from kohort.wire.messages import acls as wire
 from kohort.wire.schema import Message
 
 E = TypeVar("E", bound=IntEnum)
@@ -46,38 +32,38 @@ LOOK_US: Final = 1
 
 
 def describe_acls(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeAclsRequest = request.message
+    message: wire.DescribeAclsRequest = request.message
     if state.access is None:
-        return DescribeAclsResponse(error_code=CODE, error_message=WORDS)
+        return wire.DescribeAclsResponse(error_code=CODE, error_message=WORDS)
     choice = _choice(message)
     pace = Pace()
-    found: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    found: dict[tuple[int, str, int], wire.DescribeAclsResource] = {}
     for acl in (yield from _taken(state.access, choice, pace)):
         key = acl.resource_type, acl.name, acl.pattern
         if key not in found:
-            found[key] = DescribeAclsResource(
+            found[key] = wire.DescribeAclsResource(
                 resource_type=acl.resource_type, resource_name=acl.name, pattern_type=acl.pattern
             )
         found[key].acls.append(
-            AclDescription(
+            wire.AclDescription(
                 principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
             )
         )
         if pace.is_due(LOOK_US):
             yield
-    return DescribeAclsResponse(error_message=None, resources=list(found.values()))
+    return wire.DescribeAclsResponse(error_message=None, resources=list(found.values()))
 
 
 def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: CreateAclsRequest = request.message
+    message: wire.CreateAclsRequest = request.message
     pace = Pace()
     if state.access is None:
         if pace.is_due(TELL_US * len(message.creations)):
             yield
-        return CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
-    results: list[AclCreationResult] = []
+        return wire.CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
+    results: list[wire.AclCreationResult] = []
     wanted: list[Acl] = []
-    made = AclCreationResult(error_message=None)
+    made = wire.AclCreationResult(error_message=None)
     for creation in message.creations:
         acl = _acl(creation)
         try:
@@ -94,11 +80,11 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     except ApiError as error:
         refused = _not_made(refusal_of(error))
         results = [refused if result is made else result for result in results]
-    return CreateAclsResponse(results=results)
+    return wire.CreateAclsResponse(results=results)
 
 
 def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DeleteAclsRequest = request.message
+    message: wire.DeleteAclsRequest = request.message
     pace = Pace()
     if state.access is None:
         if pace.is_due(TELL_US * len(message.filters)):
@@ -120,15 +106,15 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         return _none_deleted(message, refusal_of(error))
     results = []
     for acls in taken:
-        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
+        results.append(wire.DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
         if pace.is_due(LOOK_US * len(acls)):
             yield
-    return DeleteAclsResponse(filter_results=results)
+    return wire.DeleteAclsResponse(filter_results=results)
 
 
-def _none_deleted(message: DeleteAclsRequest, refusal: Refusal) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(error_code=refusal.code, error_message=refusal.message)
-    return DeleteAclsResponse(filter_results=[refused] * len(message.filters))
+def _none_deleted(message: wire.DeleteAclsRequest, refusal: Refusal) -> wire.DeleteAclsResponse:
+    refused = wire.DeleteAclsFilterResult(error_code=refusal.code, error_message=refusal.message)
+    return wire.DeleteAclsResponse(filter_results=[refused] * len(message.filters))
 
 
 def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[Acl]]:
@@ -141,12 +127,12 @@ def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[A
     return taken
 
 
-def _not_made(refusal: Refusal) -> AclCreationResult:
-    return AclCreationResult(error_code=refusal.code, error_message=refusal.message)
+def _not_made(refusal: Refusal) -> wire.AclCreationResult:
+    return wire.AclCreationResult(error_code=refusal.code, error_message=refusal.message)
 
 
-def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(
+def _deleted(acl: Acl) -> wire.DeleteAclsMatchingAcl:
+    return wire.DeleteAclsMatchingAcl(
         error_message=None,
         resource_type=acl.resource_type,
         resource_name=acl.name,
@@ -158,7 +144,7 @@ def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-def _acl(creation: AclCreation) -> Acl:
+def _acl(creation: wire.AclCreation) -> Acl:
     return Acl(
         _known(ResourceType, creation.resource_type),
         creation.resource_name,
@@ -170,7 +156,7 @@ def _acl(creation: AclCreation) -> Acl:
     )
 
 
-def _choice(asked: DescribeAclsRequest | AclFilter) -> AclChoice:
+def _choice(asked: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
     return AclChoice(
         _known(ResourceType, asked.resource_type_filter),
         asked.resource_name_filter,
@@ -193,27 +179,27 @@ def _known(of: type[E], value: Any) -> E:
     return found
 
 
-def _no_acls_made(message: CreateAclsRequest, code: int, words: str) -> Steps[Message]:
-    refused = AclCreationResult(error_code=code, error_message=words)
-    return CreateAclsResponse(results=(yield from each(message.creations, lambda _: refused, REFUSE_US)))
+def _no_acls_made(message: wire.CreateAclsRequest, code: int, words: str) -> Steps[Message]:
+    refused = wire.AclCreationResult(error_code=code, error_message=words)
+    return wire.CreateAclsResponse(results=(yield from each(message.creations, lambda _: refused, REFUSE_US)))
 
 
-def _no_acls_deleted(message: DeleteAclsRequest, code: int, words: str) -> Steps[Message]:
-    refused = DeleteAclsFilterResult(error_code=code, error_message=words)
-    return DeleteAclsResponse(filter_results=(yield from each(message.filters, lambda _: refused, REFUSE_US)))
+def _no_acls_deleted(message: wire.DeleteAclsRequest, code: int, words: str) -> Steps[Message]:
+    refused = wire.DeleteAclsFilterResult(error_code=code, error_message=words)
+    return wire.DeleteAclsResponse(filter_results=(yield from each(message.filters, lambda _: refused, REFUSE_US)))
 
 
 DESCRIBE_ACLS = BrokerApi(
-    DescribeAclsRequest,
+    wire.DescribeAclsRequest,
     describe_acls,
     guard_cluster(
-        Operation.DESCRIBE, lambda _message, code, text: DescribeAclsResponse(error_code=code, error_message=text)
+        Operation.DESCRIBE, lambda _message, code, text: wire.DescribeAclsResponse(error_code=code, error_message=text)
     ),
     Cost(AnswerBound.HELD),
 )
 CREATE_ACLS = BrokerApi(
-    CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _no_acls_made), Cost(AnswerBound.REQUEST)
+    wire.CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _no_acls_made), Cost(AnswerBound.REQUEST)
 )
 DELETE_ACLS = BrokerApi(
-    DeleteAclsRequest, delete_acls, guard_cluster(Operation.ALTER, _no_acls_deleted), Cost(AnswerBound.REQUEST)
+    wire.DeleteAclsRequest, delete_acls, guard_cluster(Operation.ALTER, _no_acls_deleted), Cost(AnswerBound.REQUEST)
 )

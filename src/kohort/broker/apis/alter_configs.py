@@ -34,21 +34,14 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-    ConfigResourceType,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from kohort.wire.messages import configs as wire
 
 REFUSE_US: Final = 600
 WRITE_US: Final = 6_000
 
 
 def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: IncrementalAlterConfigsRequest = request.message
+    message: wire.IncrementalAlterConfigsRequest = request.message
     responses = yield from _alter_all(
         state,
         message.resources,
@@ -61,11 +54,11 @@ def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInS
             keep=True,
         ),
     )
-    return IncrementalAlterConfigsResponse(responses=responses)
+    return wire.IncrementalAlterConfigsResponse(responses=responses)
 
 
 def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: AlterConfigsRequest = request.message
+    message: wire.AlterConfigsRequest = request.message
     responses = yield from _alter_all(
         state,
         message.resources,
@@ -73,14 +66,14 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
             state, request, resource, [(c.name, SET, c.value) for c in resource.configs], times, keep=False
         ),
     )
-    return AlterConfigsResponse(responses=responses)
+    return wire.AlterConfigsResponse(responses=responses)
 
 
 def _alter_all(
     state: BrokerState,
     resources: Sequence[Any],
-    alter: Callable[[Any, Counter[tuple[int, str]]], AlterConfigsResourceResponse],
-) -> Steps[list[AlterConfigsResourceResponse]]:
+    alter: Callable[[Any, Counter[tuple[int, str]]], wire.AlterConfigsResourceResponse],
+) -> Steps[list[wire.AlterConfigsResourceResponse]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     pace, kept = Pace(), state.cluster.broker_options.by_name
     responses = []
@@ -102,7 +95,7 @@ def _alter(
     times: Counter[tuple[int, str]],
     *,
     keep: bool,
-) -> AlterConfigsResourceResponse:
+) -> wire.AlterConfigsResourceResponse:
     """Carry out the changes of one resource; ``keep`` leaves the options that are not named as they are."""
     kind, name = resource.resource_type, resource.resource_name
     validate_only = request.message.validate_only
@@ -112,19 +105,19 @@ def _alter(
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
-        if kind == ConfigResourceType.TOPIC:
+        if kind == wire.ConfigResourceType.TOPIC:
             _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
-        elif kind == ConfigResourceType.BROKER:
+        elif kind == wire.ConfigResourceType.BROKER:
             alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
-        elif kind == ConfigResourceType.GROUP:
+        elif kind == wire.ConfigResourceType.GROUP:
             alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
-        elif kind == ConfigResourceType.CLIENT_METRICS:
+        elif kind == wire.ConfigResourceType.CLIENT_METRICS:
             alter_subscription(state, name, changes, keep=keep, validate_only=validate_only)
         else:
             _alter_nothing(state, kind, name, changes)
     except KohortError as error:
         refusal = refusal_of(error)
-    return AlterConfigsResourceResponse(
+    return wire.AlterConfigsResourceResponse(
         error_code=refusal.code if refusal else ErrorCode.NONE,
         error_message=refusal.message or None if refusal else None,
         resource_type=kind,
@@ -134,10 +127,10 @@ def _alter(
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
     """Raise ApiError unless the changes leave all as it is: what these resources are has no options here."""
-    if kind not in list(ConfigResourceType):
+    if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
-    words = ConfigResourceType(kind).name.lower().replace("_", " ")
-    if kind == ConfigResourceType.BROKER_LOGGER:
+    words = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
+    if kind == wire.ConfigResourceType.BROKER_LOGGER:
         check_broker(state, name)
         if changes:  # no logger is known, and Kafka also refuses to unset the level of one that it does not know
             raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {changes[0][0]!r}: no levels are set here")
@@ -174,7 +167,7 @@ def _new_value(topic: Topic, option: Option | None, operation: int, value: str) 
     return ",".join(edited(getattr(topic.config, option.attribute), operation, value))
 
 
-def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterConfigsResponse]) -> Guard:
+def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.IncrementalAlterConfigsResponse]) -> Guard:
     """Return the guard of an API that changes options: ALTER_CONFIGS on each topic and group, and on the cluster."""
 
     def guard(checking: Checking) -> Steps[Guarded]:
@@ -186,8 +179,8 @@ def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterCo
     return guard
 
 
-def _not_altered(one: Any, code: ErrorCode) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
+def _not_altered(one: Any, code: ErrorCode) -> wire.AlterConfigsResourceResponse:
+    return wire.AlterConfigsResourceResponse(
         error_code=code,
         error_message=DENIAL_TEXTS[code],
         resource_type=one.resource_type,
@@ -196,14 +189,14 @@ def _not_altered(one: Any, code: ErrorCode) -> AlterConfigsResourceResponse:
 
 
 ALTER_CONFIGS = BrokerApi(
-    AlterConfigsRequest,
+    wire.AlterConfigsRequest,
     alter_configs,
-    guard_alter_configs(AlterConfigsResponse),
+    guard_alter_configs(wire.AlterConfigsResponse),
     Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
 )
 INCREMENTAL_ALTER_CONFIGS = BrokerApi(
-    IncrementalAlterConfigsRequest,
+    wire.IncrementalAlterConfigsRequest,
     incremental_alter_configs,
-    guard_alter_configs(IncrementalAlterConfigsResponse),
+    guard_alter_configs(wire.IncrementalAlterConfigsResponse),
     Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
 )

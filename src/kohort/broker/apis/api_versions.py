@@ -18,13 +18,7 @@ from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.apis import API_VERSIONS, Api
-from kohort.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from kohort.wire.messages import api_versions as wire
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 FIRST_VERSION_WITH_ZERO: Final = 4
@@ -35,7 +29,7 @@ SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(state: BrokerState, request: Request) -> Answer:
-    message: ApiVersionsRequest = request.message
+    message: wire.ApiVersionsRequest = request.message
     if request.version >= 3:
         for text in (message.client_software_name, message.client_software_version):
             if not SOFTWARE.fullmatch(text):
@@ -46,23 +40,23 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
     _check_is_meant(state, message)
     software = f"{message.client_software_name} {message.client_software_version}"
     asks_for_metrics = state.cluster.subscriptions.in_force.are_for(software)
-    return ApiVersionsResponse(
+    return wire.ApiVersionsResponse(
         api_keys=[_range(api) for key, api in state.apis.by_key.items() if asks_for_metrics or key not in TELEMETRY],
         # Before version 4 a client takes a feature that begins with version 0 for a mistake (KAFKA-17011).
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
+            wire.SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
             for name, feature in state.apis.features.items()
             if feature.lowest > 0 or request.version >= FIRST_VERSION_WITH_ZERO
         ],
         finalized_features_epoch=state.apis.features_epoch,
         finalized_features=[
-            FinalizedFeatureKey(name=name, min_version_level=feature.highest, max_version_level=feature.highest)
+            wire.FinalizedFeatureKey(name=name, min_version_level=feature.highest, max_version_level=feature.highest)
             for name, feature in state.apis.features.items()
         ],
     )
 
 
-def _check_is_meant(state: BrokerState, message: ApiVersionsRequest) -> None:
+def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> None:
     """Refuse who means to reach another node or cluster, such as the one that had this address before (KIP-1242)."""
     if message.cluster_id is None and message.node_id == NO_NODE:
         return
@@ -74,15 +68,15 @@ def _check_is_meant(state: BrokerState, message: ApiVersionsRequest) -> None:
         )
 
 
-def unsupported_version(state: BrokerState) -> ApiVersionsResponse:
+def unsupported_version(state: BrokerState) -> wire.ApiVersionsResponse:
     """Return the answer to a version of ApiVersions that is not served; always in version 0."""
     own = [_range(state.apis.by_key[API_VERSIONS])] if state.apis.names_its_versions else []
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+    return wire.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
 @cache
-def _range(api: Api) -> ApiVersion:
-    return ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
+def _range(api: Api) -> wire.ApiVersion:
+    return wire.ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
 
 
-API = BrokerApi(ApiVersionsRequest, api_versions, unguarded, Cost(AnswerBound.FIXED, one_step="no names"))
+API = BrokerApi(wire.ApiVersionsRequest, api_versions, unguarded, Cost(AnswerBound.FIXED, one_step="no names"))

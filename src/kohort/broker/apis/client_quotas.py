@@ -17,17 +17,7 @@ from kohort.security.acls import Operation
 from kohort.security.quotas.entities import ENTITY_TYPES, Entity, entity_of, filter_of
 from kohort.security.quotas.table import checked_change
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlteredQuotas,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribedQuotas,
-    QuotaAlteration,
-    QuotaEntityPart,
-    QuotaValue,
-)
+from kohort.wire.messages import quotas as wire
 from kohort.wire.schema import Message
 
 LOOK_US: Final = 3
@@ -35,30 +25,30 @@ CHECK_US: Final = 8
 
 
 def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeClientQuotasRequest = request.message
+    message: wire.DescribeClientQuotasRequest = request.message
     try:
         wanted = filter_of(((c.entity_type, c.match_type, c.match) for c in message.components), strict=message.strict)
     except ApiError as error:
         refusal = refusal_of(error)
-        return DescribeClientQuotasResponse(
+        return wire.DescribeClientQuotasResponse(
             error_code=refusal.code, error_message=refusal.message or None, entries=None
         )
     pace = Pace()
     found = []
     for entity, values in list(state.cluster.quotas.table):
         if wanted.takes(entity):
-            told = [QuotaValue(key=str(quota), value=value) for quota, value in sorted(values.items())]
-            found.append(DescribedQuotas(entity=_parts(entity), values=told))
+            told = [wire.QuotaValue(key=str(quota), value=value) for quota, value in sorted(values.items())]
+            found.append(wire.DescribedQuotas(entity=_parts(entity), values=told))
         if pace.is_due(LOOK_US):
             yield
-    return DescribeClientQuotasResponse(error_message="", entries=found)
+    return wire.DescribeClientQuotasResponse(error_message="", entries=found)
 
 
 def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: AlterClientQuotasRequest = request.message
+    message: wire.AlterClientQuotasRequest = request.message
     pace = Pace()
     changes: dict[Entity, dict[str, float | None]] = {}
-    results: dict[Entity, AlteredQuotas] = {}
+    results: dict[Entity, wire.AlteredQuotas] = {}
     """One for each entity, however often it is named."""
     for asked in message.entries:
         refusal: Refusal | None = None
@@ -80,10 +70,10 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
         except ApiError as error:
             refusal = refusal_of(error)
             results.update({entity: _told(entity, refusal) for entity in changes})
-    return AlterClientQuotasResponse(entries=list(results.values()))
+    return wire.AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _change(asked: QuotaAlteration) -> dict[str, float | None]:
+def _change(asked: wire.QuotaAlteration) -> dict[str, float | None]:
     """Return the new values of an entity, None for those that go. Raises ApiError."""
     entity = entity_of((part.entity_type, part.entity_name) for part in asked.entity)
     if len({op.key for op in asked.ops}) < len(asked.ops):
@@ -96,42 +86,46 @@ def _named_twice(entity: Entity) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity ClientQuotaEntity(entries={{{words}}})")
 
 
-def _named(asked: QuotaAlteration) -> Entity:
+def _named(asked: wire.QuotaAlteration) -> Entity:
     named = {part.entity_type: part.entity_name for part in asked.entity}
     known = [(kind, named[kind]) for kind in ENTITY_TYPES if kind in named]
     return (*known, *((kind, name) for kind, name in named.items() if kind not in ENTITY_TYPES))
 
 
-def _told(entity: Entity, refusal: Refusal | None) -> AlteredQuotas:
-    return AlteredQuotas(
+def _told(entity: Entity, refusal: Refusal | None) -> wire.AlteredQuotas:
+    return wire.AlteredQuotas(
         error_code=refusal.code if refusal else ErrorCode.NONE,
         error_message=refusal.message or None if refusal else None,
         entity=_parts(entity),
     )
 
 
-def _parts(entity: Entity) -> list[QuotaEntityPart]:
-    return [QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity]
+def _parts(entity: Entity) -> list[wire.QuotaEntityPart]:
+    return [wire.QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity]
 
 
-def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Steps[Message]:
+def _no_quotas_altered(message: wire.AlterClientQuotasRequest, code: int, words: str) -> Steps[Message]:
     refused = yield from each(
-        message.entries, lambda one: AlteredQuotas(error_code=code, error_message=words, entity=one.entity), REFUSE_US
+        message.entries,
+        lambda one: wire.AlteredQuotas(error_code=code, error_message=words, entity=one.entity),
+        REFUSE_US,
     )
-    return AlterClientQuotasResponse(entries=refused)
+    return wire.AlterClientQuotasResponse(entries=refused)
 
 
 DESCRIBE_CLIENT_QUOTAS = BrokerApi(
-    DescribeClientQuotasRequest,
+    wire.DescribeClientQuotasRequest,
     describe_client_quotas,
     guard_cluster(
         Operation.DESCRIBE_CONFIGS,
-        lambda _message, code, text: DescribeClientQuotasResponse(error_code=code, error_message=text, entries=None),
+        lambda _message, code, text: wire.DescribeClientQuotasResponse(
+            error_code=code, error_message=text, entries=None
+        ),
     ),
     Cost(AnswerBound.HELD),
 )
 ALTER_CLIENT_QUOTAS = BrokerApi(
-    AlterClientQuotasRequest,
+    wire.AlterClientQuotasRequest,
     alter_client_quotas,
     guard_cluster(Operation.ALTER_CONFIGS, _no_quotas_altered),
     Cost(AnswerBound.REQUEST),

@@ -14,12 +14,7 @@ from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
+from kohort.wire.messages import topics as wire
 
 CHECK_US: Final = 20
 FIRST_VERSION_REFUSED: Final = 3
@@ -28,7 +23,7 @@ LOOK_US: Final = 1
 
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: CreatePartitionsRequest = request.message
+    message: wire.CreatePartitionsRequest = request.message
     times = Counter(asked.name for asked in message.topics)
     results = []
     total = 0
@@ -55,16 +50,16 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
         except KohortError as error:
             refusal = refusal_of(error)
         results.append(
-            CreatePartitionsTopicResult(
+            wire.CreatePartitionsTopicResult(
                 name=asked.name,
                 error_code=refusal.code if refusal else ErrorCode.NONE,
                 error_message=refusal.message or None if refusal else None,
             )
         )
-    return CreatePartitionsResponse(results=results)
+    return wire.CreatePartitionsResponse(results=results)
 
 
-def _check(state: BrokerState, asked: CreatePartitionsTopic) -> Topic:
+def _check(state: BrokerState, asked: wire.CreatePartitionsTopic) -> Topic:
     topic = state.topics.get(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -83,7 +78,7 @@ def _check(state: BrokerState, asked: CreatePartitionsTopic) -> Topic:
     return topic
 
 
-def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms: int) -> Steps[None]:
+def _add(state: BrokerState, topic: Topic, asked: wire.CreatePartitionsTopic, now_ms: int) -> Steps[None]:
     present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
     yield from state.topics.add_partitions_in_steps(asked.name, asked.count, now_ms)
     kept: list[list[int]] = [[]] * present
@@ -93,7 +88,7 @@ def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms:
 
 def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
     """ALTER on each topic; what is named twice is refused for that."""
-    message: CreatePartitionsRequest = checking.request.message
+    message: wire.CreatePartitionsRequest = checking.request.message
     times = Counter(topic.name for topic in message.topics)
     allowed, denied = yield from checking.authorized(
         Operation.ALTER,
@@ -102,11 +97,11 @@ def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
         lambda topic: topic.name if times[topic.name] == 1 else None,
     )
     told = yield from each(
-        denied, lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), LOOK_US
+        denied, lambda topic: wire.CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), LOOK_US
     )
-    return without(checking, allowed, Denials("topics", "results", told), CreatePartitionsResponse)
+    return without(checking, allowed, Denials("topics", "results", told), wire.CreatePartitionsResponse)
 
 
 CREATE_PARTITIONS = BrokerApi(
-    CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST, TOPICS)
+    wire.CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST, TOPICS)
 )

@@ -22,13 +22,7 @@ from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import NewTopic, Topic
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from kohort.wire.messages import topics as wire
 from kohort.wire.schema import Message
 
 DEFAULT: Final = -1
@@ -43,13 +37,13 @@ LOOK_US: Final = 1
 
 
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: CreateTopicsRequest = request.message
+    message: wire.CreateTopicsRequest = request.message
     if (yield from _is_excessive(state, message)):
         excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
-        return CreateTopicsResponse(topics=refused)
+        return wire.CreateTopicsResponse(topics=refused)
     times = Counter(asked.name for asked in message.topics)
-    results: list[CreatableTopicResult] = []
+    results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     wanted: dict[int, _Wanted] = {}
     """By its place among the results."""
@@ -66,7 +60,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                     results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
                 else:
                     wanted[len(results)] = want
-                    results.append(CreatableTopicResult(name=asked.name))
+                    results.append(wire.CreatableTopicResult(name=asked.name))
             except KohortError as error:
                 results.append(_refused(asked.name, error))
                 if pace.is_due(TELL_US):
@@ -76,10 +70,10 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
     for place, result in zip(wanted, made, strict=True):
         results[place] = result
-    return CreateTopicsResponse(topics=results)
+    return wire.CreateTopicsResponse(topics=results)
 
 
-def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> Steps[bool]:
+def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Steps[bool]:
     """Tell whether Kafka finds the request too large as a whole."""
     total = 0
     pace = Pace()
@@ -104,12 +98,12 @@ class _Wanted:
     assignments: list[list[int]]
 
 
-def _refused(name: str, error: KohortError) -> CreatableTopicResult:
+def _refused(name: str, error: KohortError) -> wire.CreatableTopicResult:
     refusal = refusal_of(error)
-    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
+    return wire.CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
 
 
-def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
+def _check(state: BrokerState, asked: wire.CreatableTopic) -> _Wanted:
     if asked.name in state.own_topics and asked.name not in state.topics:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
     count = _partition_count(state, asked)
@@ -129,7 +123,9 @@ def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
         state.quotas.change_partitions(request, want.new.partitions, strict=request.version >= FIRST_VERSION_REFUSED)
 
 
-def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:
+def _create(
+    state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int
+) -> Steps[list[wire.CreatableTopicResult]]:
     made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
     there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
     unplaced: Refusal | None = None
@@ -143,7 +139,7 @@ def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) 
             results.append(_refused(want.new.name, topic))
         elif unplaced is not None:
             results.append(
-                CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
+                wire.CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
             )
         else:
             results.append(_accepted(state, want, topic.config, topic.topic_id))
@@ -152,21 +148,21 @@ def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) 
     return results
 
 
-def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: bytes) -> CreatableTopicResult:
-    return CreatableTopicResult(
+def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: bytes) -> wire.CreatableTopicResult:
+    return wire.CreatableTopicResult(
         name=want.new.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=want.new.partitions,
         replication_factor=want.factor,
         configs=[
-            CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
+            wire.CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
             for s in topic_settings(levels_of_logs(state), config, want.new.overrides)
         ],
     )
 
 
-def _partition_count(state: BrokerState, asked: CreatableTopic) -> int:
+def _partition_count(state: BrokerState, asked: wire.CreatableTopic) -> int:
     if not asked.assignments:
         return state.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
     if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
@@ -188,8 +184,8 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
 
     What is named twice is refused for that.
     """
-    message: CreateTopicsRequest = checking.request.message
-    refused: list[CreatableTopicResult] = []
+    message: wire.CreateTopicsRequest = checking.request.message
+    refused: list[wire.CreatableTopicResult] = []
     allowed = message.topics
     if not checking.may_on_cluster(Operation.CREATE, quietly=True):
         times = Counter(topic.name for topic in message.topics)
@@ -202,10 +198,10 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
         refused = yield from each(denied, lambda topic: _not_created(topic.name), LOOK_US)
 
     if not allowed:
-        return Guarded(CreateTopicsResponse(topics=refused))
+        return Guarded(wire.CreateTopicsResponse(topics=refused))
     checking.keep(topics=allowed)
 
-    def amend(answer: CreateTopicsResponse) -> Steps[Message]:
+    def amend(answer: wire.CreateTopicsResponse) -> Steps[Message]:
         pace = Pace()
         for topic in answer.topics:
             if not topic.error_code and not checking.may(
@@ -220,11 +216,11 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
     return Guarded(amend=amend)
 
 
-def _not_created(name: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=TOPIC_DENIED, error_message=DENIAL_TEXT)
+def _not_created(name: str) -> wire.CreatableTopicResult:
+    return wire.CreatableTopicResult(name=name, error_code=TOPIC_DENIED, error_message=DENIAL_TEXT)
 
 
-def _hide(topic: CreatableTopicResult) -> None:
+def _hide(topic: wire.CreatableTopicResult) -> None:
     for field, value in {
         "topic_config_error_code": TOPIC_DENIED,
         "num_partitions": -1,
@@ -234,4 +230,4 @@ def _hide(topic: CreatableTopicResult) -> None:
         setattr(topic, field, value)
 
 
-CREATE_TOPICS = BrokerApi(CreateTopicsRequest, create_topics, guard_create_topics, Cost(AnswerBound.REQUEST))
+CREATE_TOPICS = BrokerApi(wire.CreateTopicsRequest, create_topics, guard_create_topics, Cost(AnswerBound.REQUEST))

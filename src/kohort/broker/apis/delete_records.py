@@ -11,22 +11,16 @@ from kohort.broker.request import Answer, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.security.acls import Operation
-from kohort.wire.messages.topics import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
+from kohort.wire.messages import topics as wire
 
 HIGH_WATERMARK: Final = -1
 
 
 def delete_records(state: BrokerState, request: Request) -> Answer:
-    message: DeleteRecordsRequest = request.message
-    return DeleteRecordsResponse(
+    message: wire.DeleteRecordsRequest = request.message
+    return wire.DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(
+            wire.DeleteRecordsTopicResult(
                 name=asked.name, partitions=[_delete(state, asked.name, p) for p in asked.partitions]
             )
             for asked in message.topics
@@ -34,7 +28,7 @@ def delete_records(state: BrokerState, request: Request) -> Answer:
     )
 
 
-def _delete(state: BrokerState, name: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(state: BrokerState, name: str, asked: wire.DeleteRecordsPartition) -> wire.DeleteRecordsPartitionResult:
     try:
         topic = state.topics.get(name)
         log = state.topics.log(name, asked.partition_index)
@@ -50,22 +44,22 @@ def _delete(state: BrokerState, name: str, asked: DeleteRecordsPartition) -> Del
         check_leader(state, topic, asked.partition_index)
         log.delete_records_before(offset)
     except KohortError as error:
-        return DeleteRecordsPartitionResult(
+        return wire.DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=-1, error_code=refusal_of(error).code
         )
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    return wire.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
 
 
 DELETE_RECORDS = BrokerApi(
-    DeleteRecordsRequest,
+    wire.DeleteRecordsRequest,
     delete_records,
     TopicsRule(
         Operation.DELETE,
-        DeleteRecordsResponse,
-        lambda p: DeleteRecordsPartitionResult(
+        wire.DeleteRecordsResponse,
+        lambda p: wire.DeleteRecordsPartitionResult(
             partition_index=p.partition_index, low_watermark=-1, error_code=TOPIC_DENIED
         ),
-        lambda topic, made: DeleteRecordsTopicResult(name=topic.name, partitions=made),
+        lambda topic, made: wire.DeleteRecordsTopicResult(name=topic.name, partitions=made),
     ),
     Cost(AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, PARTITIONS, 50, writes=True)),
 )

@@ -18,12 +18,7 @@ from kohort.log.topics import Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
+from kohort.wire.messages import topics as wire
 
 FIRST_VERSION_REFUSED: Final = 5
 """First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
@@ -37,10 +32,10 @@ DELETED_AT_ONCE: Final = 2_000
 
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DeleteTopicsRequest = request.message
+    message: wire.DeleteTopicsRequest = request.message
     asked = message.topics
     if request.version < FIRST_VERSION_WITH_IDS:
-        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
+        asked = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
     pace = Pace()
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
@@ -73,18 +68,18 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
         state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
     results = dict(zip(names, gone, strict=True))
     told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
-    return DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
+    return wire.DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
 
 
-def _told(asked: DeleteTopicState, result: Topic | ApiError | Refusal) -> DeletableTopicResult:
+def _told(asked: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
     if isinstance(result, Topic):
-        return DeletableTopicResult(name=result.name, topic_id=result.topic_id)
-    return DeletableTopicResult(
+        return wire.DeletableTopicResult(name=result.name, topic_id=result.topic_id)
+    return wire.DeletableTopicResult(
         name=asked.name, topic_id=asked.topic_id, error_code=result.code, error_message=result.message or None
     )
 
 
-def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topic:
+def _find(state: BrokerState, request: Request, asked: wire.DeleteTopicState) -> Topic:
     if not state.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
         raise ApiError(code, "delete.topic.enable is false")
@@ -106,13 +101,13 @@ def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topi
 def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
     """DELETE on the cluster, or DESCRIBE and DELETE on each topic. A topic that is only named by its id has no name for
     who may not describe it."""
-    message: DeleteTopicsRequest = checking.request.message
+    message: wire.DeleteTopicsRequest = checking.request.message
     if not checking.state.config.delete_topic_enable or checking.may_on_cluster(Operation.DELETE, quietly=True):
         return PASSED
     by_name = checking.request.version < FIRST_VERSION_WITH_IDS
     asked = message.topics
     if by_name:
-        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
+        asked = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
     seen, hidden = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, asked, lambda topic: _deleted_name(checking, topic)
     )
@@ -126,11 +121,11 @@ def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
     told = [*unnamed, *named]
     if by_name:
         names = yield from each(allowed, lambda topic: topic.name, NAME_US)
-        return without(checking, names, Denials("topic_names", "responses", told), DeleteTopicsResponse)
-    return without(checking, allowed, Denials("topics", "responses", told), DeleteTopicsResponse)
+        return without(checking, names, Denials("topic_names", "responses", told), wire.DeleteTopicsResponse)
+    return without(checking, allowed, Denials("topics", "responses", told), wire.DeleteTopicsResponse)
 
 
-def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
+def _named(checking: Checking, topic: wire.DeleteTopicState) -> wire.DeletableTopicResult:
     topics = checking.state.topics
     there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
     if there is None:
@@ -138,26 +133,26 @@ def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
     return _not_deleted(there.name, there.topic_id)
 
 
-def _deleted_name(checking: Checking, topic: DeleteTopicState) -> str | None:
+def _deleted_name(checking: Checking, topic: wire.DeleteTopicState) -> str | None:
     if topic.name is not None:
         return topic.name if topic.topic_id == NO_UUID else None
     return checking.topic_name(topic.topic_id)
 
 
-def _existing_name(checking: Checking, topic: DeleteTopicState) -> str | None:
+def _existing_name(checking: Checking, topic: wire.DeleteTopicState) -> str | None:
     """Return the name of an existing topic; others are reported as unknown."""
     name = _deleted_name(checking, topic)
     return name if name is not None and name in checking.state.topics else None
 
 
-def _not_deleted(name: str | None, topic_id: bytes) -> DeletableTopicResult:
-    return DeletableTopicResult(
+def _not_deleted(name: str | None, topic_id: bytes) -> wire.DeletableTopicResult:
+    return wire.DeletableTopicResult(
         name=name, topic_id=topic_id, error_code=TOPIC_DENIED, error_message=DENIAL_TEXTS[TOPIC_DENIED]
     )
 
 
 DELETE_TOPICS = BrokerApi(
-    DeleteTopicsRequest,
+    wire.DeleteTopicsRequest,
     delete_topics,
     guard_delete_topics,
     Cost(AnswerBound.REQUEST, {**TOPICS_OR_IDS, "topic_names": Noun.TOPIC}),

@@ -16,20 +16,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import NOT_ASKED, Operation
 from kohort.steps import Pace
-from kohort.wire.messages.cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    QuorumListener,
-    QuorumNode,
-    QuorumPartition,
-    QuorumPartitionResult,
-    QuorumReplicaState,
-    QuorumTopic,
-    QuorumTopicResult,
-)
+from kohort.wire.messages import cluster as wire
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -39,19 +26,19 @@ UNKNOWN_US: Final = 2
 
 
 def describe_cluster(state: BrokerState, request: Request) -> Answer:
-    message: DescribeClusterRequest = request.message
+    message: wire.DescribeClusterRequest = request.message
     if message.endpoint_type == CONTROLLERS:
         raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")
     if message.endpoint_type != BROKERS:
         raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {message.endpoint_type}")
     cluster = state.cluster
     shown = cluster.nodes if message.include_fenced_brokers else cluster.live
-    return DescribeClusterResponse(
+    return wire.DescribeClusterResponse(
         error_message=None,
         cluster_id=state.topics.cluster_id,
         controller_id=cluster.controller_id,
         brokers=[
-            DescribeClusterBroker(
+            wire.DescribeClusterBroker(
                 broker_id=node.node_id,
                 host=node.host,
                 port=node.port,
@@ -70,8 +57,8 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
 
 
 def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeQuorumRequest = request.message
-    known = [QuorumTopic(topic_name=METADATA, partitions=[QuorumPartition(partition_index=0)])]
+    message: wire.DescribeQuorumRequest = request.message
+    known = [wire.QuorumTopic(topic_name=METADATA, partitions=[wire.QuorumPartition(partition_index=0)])]
     if message.topics != known:
         pace = Pace()
         unknown = []
@@ -81,23 +68,23 @@ def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
                 partitions.append(_unknown(partition.partition_index))
                 if pace.is_due(UNKNOWN_US):
                     yield
-            unknown.append(QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
-        return DescribeQuorumResponse(error_message=None, topics=unknown)
+            unknown.append(wire.QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
+        return wire.DescribeQuorumResponse(error_message=None, topics=unknown)
     controller = state.cluster.nodes[state.cluster.controller_id]
     here = controller.at.get(request.caller.listener)
-    listeners = [QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
+    listeners = [wire.QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
     with_nodes = request.version >= FIRST_VERSION_WITH_NODES
     wall_ms = state.cluster.wall.at(request.now_ms)
-    return DescribeQuorumResponse(
+    return wire.DescribeQuorumResponse(
         error_message=None,
-        topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, wall_ms)])],
-        nodes=[QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
+        topics=[wire.QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, wall_ms)])],
+        nodes=[wire.QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
     )
 
 
-def _quorum(state: BrokerState, wall_ms: int) -> QuorumPartitionResult:
+def _quorum(state: BrokerState, wall_ms: int) -> wire.QuorumPartitionResult:
     cluster = state.cluster
-    return QuorumPartitionResult(
+    return wire.QuorumPartitionResult(
         error_message=None,
         leader_id=cluster.controller_id,
         current_voters=[_caught_up(cluster.controller_id, wall_ms)],
@@ -105,28 +92,29 @@ def _quorum(state: BrokerState, wall_ms: int) -> QuorumPartitionResult:
     )
 
 
-def _caught_up(node_id: int, wall_ms: int) -> QuorumReplicaState:
+def _caught_up(node_id: int, wall_ms: int) -> wire.QuorumReplicaState:
     """Report a node as caught up: all nodes of the process share the metadata."""
-    return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
+    return wire.QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 
-def _unknown(index: int) -> QuorumPartitionResult:
-    return QuorumPartitionResult(
+def _unknown(index: int) -> wire.QuorumPartitionResult:
+    return wire.QuorumPartitionResult(
         partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=None
     )
 
 
 DESCRIBE_CLUSTER = BrokerApi(
-    DescribeClusterRequest,
+    wire.DescribeClusterRequest,
     describe_cluster,
     unguarded,  # the answer hides the operations from clients without the right to describe the cluster
     Cost(AnswerBound.FIXED, one_step="the nodes of one process"),
 )
 DESCRIBE_QUORUM = BrokerApi(
-    DescribeQuorumRequest,
+    wire.DescribeQuorumRequest,
     describe_quorum,
     guard_cluster(
-        Operation.DESCRIBE, lambda _message, code, text: DescribeQuorumResponse(error_code=code, error_message=text)
+        Operation.DESCRIBE,
+        lambda _message, code, text: wire.DescribeQuorumResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.REQUEST, {"topics.topic_name": Noun.TOPIC}),
 )

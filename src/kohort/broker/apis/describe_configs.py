@@ -33,15 +33,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
+from kohort.wire.messages import configs as wire
 
 Keys = frozenset[str]
 """Option names of one resource of the request."""
@@ -65,7 +57,7 @@ FEW_KEYS: Final = 10
 
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeConfigsRequest = request.message
+    message: wire.DescribeConfigsRequest = request.message
     pace = Pace()
     results = []
     for resource in message.resources:
@@ -73,30 +65,30 @@ def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
         results.append(_describe(state, message, resource, keys, request.now_ms))
         if pace.is_due(RESOURCE_US):
             yield
-    return DescribeConfigsResponse(results=results)
+    return wire.DescribeConfigsResponse(results=results)
 
 
 def _describe(
     state: BrokerState,
-    message: DescribeConfigsRequest,
-    resource: DescribeConfigsResource,
+    message: wire.DescribeConfigsRequest,
+    resource: wire.DescribeConfigsResource,
     keys: Keys | None,
     now_ms: int,
-) -> DescribeConfigsResult:
+) -> wire.DescribeConfigsResult:
     try:
         settings = _settings(state, resource)
-        if resource.resource_type == ConfigResourceType.BROKER and resource.resource_name:
+        if resource.resource_type == wire.ConfigResourceType.BROKER and resource.resource_name:
             settings = [*settings, *_facts(state, keys, now_ms)]
     except KohortError as error:
         refusal = refusal_of(error)
-        return DescribeConfigsResult(
+        return wire.DescribeConfigsResult(
             error_code=refusal.code,
             error_message=refusal.message or None,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
     chosen = settings if keys is None else [setting for setting in settings if setting.name in keys]
-    return DescribeConfigsResult(
+    return wire.DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -104,23 +96,23 @@ def _describe(
     )
 
 
-def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence[Setting]:
+def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Sequence[Setting]:
     name = resource.resource_name
     match resource.resource_type:
-        case ConfigResourceType.TOPIC:
+        case wire.ConfigResourceType.TOPIC:
             topic = state.topics.get(name)
             if topic is None:
                 check_topic_name(name)
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
             return topic_settings(levels_of_logs(state), topic.config, topic.overrides)
-        case ConfigResourceType.BROKER:
+        case wire.ConfigResourceType.BROKER:
             return _of_brokers(state, name)
-        case ConfigResourceType.BROKER_LOGGER:
+        case wire.ConfigResourceType.BROKER_LOGGER:
             check_broker(state, name)
             return ()
-        case ConfigResourceType.GROUP:
+        case wire.ConfigResourceType.GROUP:
             return settings_of_group(state, name)
-        case ConfigResourceType.CLIENT_METRICS:
+        case wire.ConfigResourceType.CLIENT_METRICS:
             return settings_of_subscription(state, name)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
@@ -142,15 +134,16 @@ def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
     return [*cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted), *dynamic]
 
 
-def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
+def _result(message: wire.DescribeConfigsRequest, setting: Setting) -> wire.DescribeConfigsResourceResult:
+    return wire.DescribeConfigsResourceResult(
         name=setting.name,
         value=setting.value,
         read_only=setting.read_only,
         config_source=setting.source,
         is_sensitive=setting.type == PASSWORD,
         synonyms=[
-            DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in setting.synonyms
+            wire.DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in setting.synonyms
         ]
         if message.include_synonyms
         else [],
@@ -175,14 +168,14 @@ def node_facts(counters: BrokerCounters, now_ms: int) -> list[Setting]:
 
 def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
     """DESCRIBE_CONFIGS on each topic and group, and on the cluster."""
-    message: DescribeConfigsRequest = checking.request.message
+    message: wire.DescribeConfigsRequest = checking.request.message
     allowed, denied = yield from authorized_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
     told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
-    return without(checking, allowed, Denials("resources", "results", told), DescribeConfigsResponse)
+    return without(checking, allowed, Denials("resources", "results", told), wire.DescribeConfigsResponse)
 
 
-def _not_told(one: Any, code: ErrorCode) -> DescribeConfigsResult:
-    return DescribeConfigsResult(
+def _not_told(one: Any, code: ErrorCode) -> wire.DescribeConfigsResult:
+    return wire.DescribeConfigsResult(
         error_code=code,
         error_message=DENIAL_TEXTS[code],
         resource_type=one.resource_type,
@@ -190,11 +183,11 @@ def _not_told(one: Any, code: ErrorCode) -> DescribeConfigsResult:
     )
 
 
-def refuse_configs(request: Request, message: str) -> DescribeConfigsResponse:
-    asked: DescribeConfigsRequest = request.message
-    return DescribeConfigsResponse(
+def refuse_configs(request: Request, message: str) -> wire.DescribeConfigsResponse:
+    asked: wire.DescribeConfigsRequest = request.message
+    return wire.DescribeConfigsResponse(
         results=[
-            DescribeConfigsResult(
+            wire.DescribeConfigsResult(
                 error_code=TOO_LARGE,
                 error_message=message,
                 resource_type=resource.resource_type,
@@ -211,7 +204,7 @@ def _resource(resource: Any) -> tuple[Any, ...] | None:
 
 
 DESCRIBE_CONFIGS = BrokerApi(
-    DescribeConfigsRequest,
+    wire.DescribeConfigsRequest,
     describe_configs,
     guard_describe_configs,
     Cost(

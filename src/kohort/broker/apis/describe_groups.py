@@ -13,12 +13,8 @@ from kohort.broker.state import BrokerState
 from kohort.coordinator.several_groups import FIRST_WITH_GROUP_ID_NOT_FOUND
 from kohort.security.acls import NOT_ASKED, Operation, ResourceType
 from kohort.steps import Pace, Steps, each
+from kohort.wire.messages import group_consumer as wire
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.messages.group_consumer import (
-    ConsumerGroupDescribeGroup,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
 from kohort.wire.schema import Message
 
 LOOK_US: Final = 1.5
@@ -66,18 +62,18 @@ def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
 
     The answer has authorized operations on request (KIP-430).
     """
-    message: ConsumerGroupDescribeRequest = checking.request.message
+    message: wire.ConsumerGroupDescribeRequest = checking.request.message
     allowed, denied = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.group_ids, lambda group_id: group_id
     )
     refused = yield from each(
-        denied, lambda group_id: ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
+        denied, lambda group_id: wire.ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
     )
     if not allowed:
-        return Guarded(ConsumerGroupDescribeResponse(groups=refused))
+        return Guarded(wire.ConsumerGroupDescribeResponse(groups=refused))
     checking.keep(group_ids=allowed)
 
-    def amend(answer: ConsumerGroupDescribeResponse) -> Steps[Message]:
+    def amend(answer: wire.ConsumerGroupDescribeResponse) -> Steps[Message]:
         pace = Pace()
         told = list(refused)
         known: dict[str, bool] = {}
@@ -85,14 +81,14 @@ def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
             told.append((yield from _shown(checking, group, known)))
             if pace.is_due(OPERATIONS_US):
                 yield
-        return ConsumerGroupDescribeResponse(groups=told)
+        return wire.ConsumerGroupDescribeResponse(groups=told)
 
     return Guarded(amend=amend)
 
 
 def _shown(
-    checking: Checking, group: ConsumerGroupDescribeGroup, known: dict[str, bool]
-) -> Steps[ConsumerGroupDescribeGroup]:
+    checking: Checking, group: wire.ConsumerGroupDescribeGroup, known: dict[str, bool]
+) -> Steps[wire.ConsumerGroupDescribeGroup]:
     """Return the group, or a refusal if it has a topic that the caller may not describe."""
     pace = Pace()
     for member in group.members:
@@ -102,7 +98,7 @@ def _shown(
                 if name not in known:
                     known[name] = checking.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=True)
                 if not known[name]:
-                    return ConsumerGroupDescribeGroup(
+                    return wire.ConsumerGroupDescribeGroup(
                         error_code=TOPIC_DENIED, error_message=TOPICS_DENIED, group_id=group.group_id
                     )
             if pace.is_due(LOOK_US):
@@ -121,11 +117,11 @@ def refuse_groups(request: Request, message: str) -> DescribeGroupsResponse:
     )
 
 
-def refuse_consumer_groups(request: Request, message: str) -> ConsumerGroupDescribeResponse:
-    asked: ConsumerGroupDescribeRequest = request.message
-    return ConsumerGroupDescribeResponse(
+def refuse_consumer_groups(request: Request, message: str) -> wire.ConsumerGroupDescribeResponse:
+    asked: wire.ConsumerGroupDescribeRequest = request.message
+    return wire.ConsumerGroupDescribeResponse(
         groups=[
-            ConsumerGroupDescribeGroup(error_code=TOO_LARGE, error_message=message, group_id=name)
+            wire.ConsumerGroupDescribeGroup(error_code=TOO_LARGE, error_message=message, group_id=name)
             for name in asked.group_ids
         ]
     )
@@ -171,7 +167,7 @@ DESCRIBE_GROUPS = BrokerApi(
     ),
 )
 CONSUMER_GROUP_DESCRIBE = BrokerApi(
-    ConsumerGroupDescribeRequest,
+    wire.ConsumerGroupDescribeRequest,
     group_request,
     guard_describe_consumer_groups,
     Cost(

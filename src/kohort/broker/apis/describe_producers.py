@@ -16,22 +16,16 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topic_names import check_topic_name
 from kohort.security.acls import Operation
-from kohort.wire.messages.producer_ids import (
-    ActiveProducer,
-    ActiveProducersPartition,
-    ActiveProducersTopic,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-)
+from kohort.wire.messages import producer_ids as wire
 
 PRODUCERS_IN_A_UNIT: Final = 8
 
 
 def describe_producers(state: BrokerState, request: Request) -> Answer:
-    message: DescribeProducersRequest = request.message
-    return DescribeProducersResponse(
+    message: wire.DescribeProducersRequest = request.message
+    return wire.DescribeProducersResponse(
         topics=[
-            ActiveProducersTopic(
+            wire.ActiveProducersTopic(
                 name=asked.name, partitions=[_partition(state, asked.name, index) for index in asked.partition_indexes]
             )
             for asked in message.topics
@@ -39,7 +33,7 @@ def describe_producers(state: BrokerState, request: Request) -> Answer:
     )
 
 
-def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPartition:
+def _partition(state: BrokerState, name: str, index: int) -> wire.ActiveProducersPartition:
     try:
         check_topic_name(name)
         topic = topic_with(state, name, index)
@@ -47,15 +41,15 @@ def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPart
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except KohortError as error:
         refusal = refusal_of(error)
-        return ActiveProducersPartition(
+        return wire.ActiveProducersPartition(
             partition_index=index, error_code=refusal.code, error_message=refusal.message or None
         )
-    return ActiveProducersPartition(partition_index=index, active_producers=_active(topic.partitions[index]))
+    return wire.ActiveProducersPartition(partition_index=index, active_producers=_active(topic.partitions[index]))
 
 
-def _active(log: PartitionLog) -> list[ActiveProducer]:
+def _active(log: PartitionLog) -> list[wire.ActiveProducer]:
     return [
-        ActiveProducer(
+        wire.ActiveProducer(
             producer_id=producer_id,
             producer_epoch=producer.epoch,
             last_sequence=producer.last_sequence,
@@ -67,14 +61,14 @@ def _active(log: PartitionLog) -> list[ActiveProducer]:
     ]
 
 
-def refuse_producers(request: Request, message: str) -> DescribeProducersResponse:
-    asked: DescribeProducersRequest = request.message
-    return DescribeProducersResponse(
+def refuse_producers(request: Request, message: str) -> wire.DescribeProducersResponse:
+    asked: wire.DescribeProducersRequest = request.message
+    return wire.DescribeProducersResponse(
         topics=[
-            ActiveProducersTopic(
+            wire.ActiveProducersTopic(
                 name=topic.name,
                 partitions=[
-                    ActiveProducersPartition(partition_index=p, error_code=TOO_LARGE, error_message=message)
+                    wire.ActiveProducersPartition(partition_index=p, error_code=TOO_LARGE, error_message=message)
                     for p in topic.partition_indexes
                 ],
             )
@@ -93,15 +87,15 @@ def producers_of_partition(state: BrokerState, chain: tuple[Any, ...]) -> int:
 
 
 DESCRIBE_PRODUCERS = BrokerApi(
-    DescribeProducersRequest,
+    wire.DescribeProducersRequest,
     describe_producers,
     TopicsRule(
         Operation.READ,
-        DescribeProducersResponse,
-        lambda p: ActiveProducersPartition(
+        wire.DescribeProducersResponse,
+        lambda p: wire.ActiveProducersPartition(
             partition_index=p, error_code=TOPIC_DENIED, error_message=DENIAL_TEXTS[TOPIC_DENIED]
         ),
-        lambda topic, made: ActiveProducersTopic(name=topic.name, partitions=made),
+        lambda topic, made: wire.ActiveProducersTopic(name=topic.name, partitions=made),
         partitions_of=lambda topic: topic.partition_indexes,
     ),
     Cost(

@@ -20,26 +20,22 @@ from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, in_order
-from kohort.wire.messages.topics import (
-    DescribedTopicPartition,
-    DescribedTopicPartitions,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    TopicPartitionsCursor,
-)
+from kohort.wire.messages import topics as wire
 
 TOPIC_US: Final = 10
 
 
 def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeTopicPartitionsRequest = request.message
+    message: wire.DescribeTopicPartitionsRequest = request.message
     room = max(1, min(message.response_partition_limit, state.config.max_request_partition_size_limit))
     if _is_astray(message):
-        refused = [DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics]
-        return DescribeTopicPartitionsResponse(topics=refused)
-    topics: list[DescribedTopicPartitions] = []
-    denied: list[DescribedTopicPartitions] = []
-    following: TopicPartitionsCursor | None = None
+        refused = [
+            wire.DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics
+        ]
+        return wire.DescribeTopicPartitionsResponse(topics=refused)
+    topics: list[wire.DescribedTopicPartitions] = []
+    denied: list[wire.DescribedTopicPartitions] = []
+    following: wire.TopicPartitionsCursor | None = None
     pace = Pace()
     for name, begin in (yield from _pages(state, message)):
         if pace.is_due(TOPIC_US):
@@ -49,7 +45,7 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
                 denied.append(_denied(state, name))
             continue
         if room == 0:
-            following = TopicPartitionsCursor(topic_name=name, partition_index=0)
+            following = wire.TopicPartitionsCursor(topic_name=name, partition_index=0)
             break
         topic = state.topics.get(name)
         if topic is None:
@@ -58,13 +54,13 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
         end = min(begin + room, len(topic.partitions))
         topics.append(_described(state, request, topic, begin, end))
         if end < len(topic.partitions):
-            following = TopicPartitionsCursor(topic_name=name, partition_index=end)
+            following = wire.TopicPartitionsCursor(topic_name=name, partition_index=end)
             break
         room -= max(0, end - begin)
-    return DescribeTopicPartitionsResponse(topics=[*topics, *denied], next_cursor=following)
+    return wire.DescribeTopicPartitionsResponse(topics=[*topics, *denied], next_cursor=following)
 
 
-def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
+def _is_astray(message: wire.DescribeTopicPartitionsRequest) -> bool:
     cursor = message.cursor
     if cursor is None:
         return False
@@ -72,7 +68,7 @@ def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
     return strange or cursor.partition_index < 0
 
 
-def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
+def _pages(state: BrokerState, message: wire.DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name
     wanted = (asked.name for asked in message.topics) if message.topics else (topic.name for topic in state.topics)
@@ -80,18 +76,18 @@ def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps
     return ((name, cursor.partition_index if cursor is not None and name == cursor.topic_name else 0) for name in names)
 
 
-def _denied(state: BrokerState, name: str) -> DescribedTopicPartitions:
+def _denied(state: BrokerState, name: str) -> wire.DescribedTopicPartitions:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.own_topics)
+    return wire.DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.own_topics)
 
 
-def _missing(state: BrokerState, request: Request, name: str) -> DescribedTopicPartitions:
+def _missing(state: BrokerState, request: Request, name: str) -> wire.DescribedTopicPartitions:
     try:
         check_topic_name(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KohortError as error:
         code = refusal_of(error).code
-    return DescribedTopicPartitions(
+    return wire.DescribedTopicPartitions(
         error_code=code, name=name, topic_authorized_operations=_operations(state, request, name)
     )
 
@@ -100,14 +96,16 @@ def _operations(state: BrokerState, request: Request, name: str) -> int:
     return Checking(state, request).operations_of(ResourceType.TOPIC, name)
 
 
-def _described(state: BrokerState, request: Request, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
+def _described(
+    state: BrokerState, request: Request, topic: Topic, begin: int, end: int
+) -> wire.DescribedTopicPartitions:
     live = state.cluster.live_at(request.caller.listener)
-    return DescribedTopicPartitions(
+    return wire.DescribedTopicPartitions(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[
-            DescribedTopicPartition(
+            wire.DescribedTopicPartition(
                 partition_index=index,
                 leader_id=placed.leader if placed.leader in live else NO_LEADER,
                 leader_epoch=topic.partitions[index].leader_epoch,
@@ -124,7 +122,7 @@ def _described(state: BrokerState, request: Request, topic: Topic, begin: int, e
 
 
 DESCRIBE_TOPIC_PARTITIONS = BrokerApi(
-    DescribeTopicPartitionsRequest,
+    wire.DescribeTopicPartitionsRequest,
     describe_topic_partitions,
     unguarded,  # the handler checks each topic of the page
     Cost(AnswerBound.PAGE, TOPICS),

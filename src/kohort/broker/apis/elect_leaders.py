@@ -18,13 +18,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.security.acls import Operation
 from kohort.steps import STEP_US, Pace, Steps
-from kohort.wire.messages.reassignments import (
-    ElectLeadersPartitionResult,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ElectLeadersTopic,
-    ElectLeadersTopicResult,
-)
+from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
 
 PREFERRED: Final = 0
@@ -35,18 +29,19 @@ WRITTEN_AT_ONCE: Final = 20
 
 
 def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ElectLeadersRequest = request.message
+    message: wire.ElectLeadersRequest = request.message
     kind = message.election_type if request.version >= 1 else PREFERRED
     if kind not in {PREFERRED, UNCLEAN}:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"election type {kind}")
     everything = message.topic_partitions is None
     asked = message.topic_partitions or [
-        ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in state.topics
+        wire.ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions))))
+        for topic in state.topics
     ]
     results = []
     pace = Pace()
     for one in asked:
-        of: list[ElectLeadersPartitionResult] = []
+        of: list[wire.ElectLeadersPartitionResult] = []
         for at in range(0, len(one.partitions), WRITTEN_AT_ONCE):
             some = _elect(state, kind, one.topic, one.partitions[at : at + WRITTEN_AT_ONCE])
             changed = any(result.error_code == ErrorCode.NONE for result in some)
@@ -54,11 +49,11 @@ def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
             if pace.is_due(STEP_US if changed else ELECT_US * len(some)):
                 yield
         if of or not everything:
-            results.append(ElectLeadersTopicResult(topic=one.topic, partition_result=of))
-    return ElectLeadersResponse(replica_election_results=results)
+            results.append(wire.ElectLeadersTopicResult(topic=one.topic, partition_result=of))
+    return wire.ElectLeadersResponse(replica_election_results=results)
 
 
-def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> list[ElectLeadersPartitionResult]:
+def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> list[wire.ElectLeadersPartitionResult]:
     choose = elect_preferred if kind == PREFERRED else elect_any
     results, changes = [], []
     for index in indexes:
@@ -69,7 +64,7 @@ def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> 
         except KohortError as error:
             results.append(_refused(index, error))
         else:
-            results.append(ElectLeadersPartitionResult(partition_id=index, error_message=None))
+            results.append(wire.ElectLeadersPartitionResult(partition_id=index, error_message=None))
     try:
         state.cluster.change_all(changes)
     except KohortError as error:
@@ -77,25 +72,25 @@ def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> 
     return results
 
 
-def _refused(index: int, error: KohortError) -> ElectLeadersPartitionResult:
+def _refused(index: int, error: KohortError) -> wire.ElectLeadersPartitionResult:
     refusal = refusal_of(error)
-    return ElectLeadersPartitionResult(
+    return wire.ElectLeadersPartitionResult(
         partition_id=index, error_code=refusal.code, error_message=refusal.message or None
     )
 
 
-def _not_elected(message: ElectLeadersRequest, code: int, words: str) -> Steps[Message]:
+def _not_elected(message: wire.ElectLeadersRequest, code: int, words: str) -> Steps[Message]:
     refused = yield from refused_by_topic(
         message.topic_partitions or (),
         lambda topic: topic.partitions,
-        lambda p: ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words),
-        lambda topic, made: ElectLeadersTopicResult(topic=topic.topic, partition_result=made),
+        lambda p: wire.ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words),
+        lambda topic, made: wire.ElectLeadersTopicResult(topic=topic.topic, partition_result=made),
     )
-    return ElectLeadersResponse(error_code=code, replica_election_results=refused)
+    return wire.ElectLeadersResponse(error_code=code, replica_election_results=refused)
 
 
 ELECT_LEADERS = BrokerApi(
-    ElectLeadersRequest,
+    wire.ElectLeadersRequest,
     elect_leaders,
     guard_cluster(Operation.ALTER, _not_elected),
     Cost(AnswerBound.REQUEST, {"topic_partitions.topic": Noun.TOPIC}),

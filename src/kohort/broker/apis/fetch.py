@@ -29,16 +29,7 @@ from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, emptied
 from kohort.wire.codec import Buffer, encode_framed_in_steps
 from kohort.wire.compression import Codec
-from kohort.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from kohort.wire.messages import fetch as wire
 from kohort.wire.record_batch import split_batches
 
 READ_COMMITTED: Final = 1
@@ -47,7 +38,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
-NOT_DIVERGING: Final = PartitionData().diverging_epoch
+NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
 """Partitions whose appends wake a parked fetch; others wait for its time."""
 READ_US: Final = 12
@@ -91,12 +82,12 @@ class ResponseBudget:
 
 
 def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: FetchRequest = request.message
+    message: wire.FetchRequest = request.message
     pace = Pace()
     try:
         plan = yield from state.sessions.begin(message, request.version, request.now_ms, pace)
     except ApiError as error:
-        return FetchResponse(error_code=error.code)
+        return wire.FetchResponse(error_code=error.code)
     if state.cluster.first_fetches:
         _note_first_fetches(state, request)
     reading = OpenFetch(request, plan)
@@ -128,7 +119,7 @@ def _note_first_fetches(state: BrokerState, request: Request) -> None:
         state.coordinator.note(entry)
 
 
-def _named_partitions(state: BrokerState, message: FetchRequest) -> Iterator[FetchedPartition]:
+def _named_partitions(state: BrokerState, message: wire.FetchRequest) -> Iterator[FetchedPartition]:
     for asked in message.topics:
         topic = state.topics.by_id(asked.topic_id) if not asked.topic else None
         name = asked.topic or (topic.name if topic is not None else "")
@@ -138,7 +129,7 @@ def _named_partitions(state: BrokerState, message: FetchRequest) -> Iterator[Fet
 
 def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     """Read what is there, within the bounds of the request, and tell it as the session has it."""
-    message: FetchRequest = reading.request.message
+    message: wire.FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
     room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
@@ -150,7 +141,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
             yield
     if state.quotas.under_way and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
         session = reading.plan.session
-        return FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
+        return wire.FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
     session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
@@ -161,11 +152,11 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     by_topic = yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)
     for held in (told, results, reading.plan.wanted):
         yield from emptied(held, pace)
-    return FetchResponse(
+    return wire.FetchResponse(
         session_id=session_id,
         responses=by_topic,
         node_endpoints=[
-            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            wire.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints_of(state, leaders, reading.request.caller.listener)
         ],
     )
@@ -177,27 +168,27 @@ def _most_bytes(state: BrokerState, request: Request) -> int:
 
 
 def _held_up(
-    state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, PartitionData]], pace: Pace
+    state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace
 ) -> Steps[int]:
     """Return for how long the client is held up instead of being given ``results``: then it is told nothing, and its
     session stays as it was (protocol/security.md#throttled-fetches)."""
     incremental = reading.plan.session is not None
     told = [(wanted, data) for wanted, data in results if not incremental or wanted.differs(data)]
-    answer = FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
+    answer = wire.FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
     buffers = yield from encode_framed_in_steps(b"", answer, reading.request.version)
     return state.quotas.fetched(reading.request, sum(map(len, buffers)))
 
 
 def _by_topic(
-    told: list[tuple[SessionPartition, PartitionData]], pace: Pace, *, topic_ids: bool
-) -> Steps[list[FetchableTopicResponse]]:
+    told: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace, *, topic_ids: bool
+) -> Steps[list[wire.FetchableTopicResponse]]:
     """Group neighbours of one topic into one entry; the partitions keep the order of the session."""
-    topics: list[FetchableTopicResponse] = []
+    topics: list[wire.FetchableTopicResponse] = []
     last = None
     for wanted, data in told:
         if wanted.topic != last:
             last = wanted.topic
-            entry = FetchableTopicResponse(topic_id=last) if topic_ids else FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
+            entry = wire.FetchableTopicResponse(topic_id=last) if topic_ids else wire.FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
             topics.append(entry)
         topics[-1].partitions.append(data)
         if pace.is_due(TELL_US):
@@ -249,9 +240,9 @@ def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition)
     return (topic.topic_id, wanted.partition), size
 
 
-def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room: ResponseBudget) -> PartitionData:
+def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room: ResponseBudget) -> wire.PartitionData:
     request = reading.request
-    message: FetchRequest = request.message
+    message: wire.FetchRequest = request.message
     if wanted.topic in reading.denied:
         return _refused(state, request, wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     committed = message.isolation_level == READ_COMMITTED
@@ -268,7 +259,7 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
                 found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, at_hand=room.at_hand)
             if found and request.version < FIRST_VERSION_WITH_ZSTD:
                 _check_codec(found)
-        return PartitionData(
+        return wire.PartitionData(
             partition_index=wanted.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
@@ -281,22 +272,22 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
         return _refused(state, request, wanted, refusal_of(error).code)
 
 
-def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
+def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[wire.AbortedTransaction]:
     taken_back = log.taken_back(offset, found[-1].next_offset) if found else ()
-    return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
+    return [wire.AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
 
 
-def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> PartitionData:
+def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> wire.PartitionData:
     leader_id = leader_epoch = -1
     if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         key = wanted.topic
         topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
         leader_id, leader_epoch = leader_now(state, topic, wanted.partition)
-    return PartitionData(
+    return wire.PartitionData(
         partition_index=wanted.partition,
         error_code=code,
         high_watermark=-1,
-        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
         aborted_transactions=[] if code in NOT_FOUND else None,  # as Kafka has it; clients do not care
         records=b"",
     )
@@ -323,11 +314,11 @@ def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
     return ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
+def _visible_end(message: wire.FetchRequest, log: PartitionLog) -> int:
     return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | None:
+def _diverging(wanted: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
     """Return where the reader's log and ours part (KIP-595), if they do."""
     if wanted.last_fetched_epoch < 0:
         return None
@@ -335,7 +326,7 @@ def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | 
     if epoch < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return wire.EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
 
 
@@ -349,7 +340,7 @@ def denied_topics(
     state: BrokerState, request: Request, wanted: Sequence[SessionPartition]
 ) -> Steps[frozenset[TopicKey]]:
     """Return those of the topics that may not be read; of an id that no topic has, the reader hears just that."""
-    message: FetchRequest = request.message
+    message: wire.FetchRequest = request.message
     is_replica = max(message.replica_id, message.replica_state.replica_id) >= 0
     if is_replica and Checking(state, request).may_on_cluster(Operation.CLUSTER_ACTION):
         return frozenset()
@@ -373,7 +364,7 @@ def _may_read(state: BrokerState, request: Request, key: TopicKey, *, is_replica
 
 
 FETCH = BrokerApi(
-    FetchRequest,
+    wire.FetchRequest,
     fetch,
     unguarded,  # the handler checks each topic of its session
     Cost(AnswerBound.FETCH, {"topics.topic": Noun.TOPIC, "topics.topic_id": Noun.TOPIC_ID}),

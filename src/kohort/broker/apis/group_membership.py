@@ -14,13 +14,7 @@ from kohort.broker.authorization import GROUP_DENIED, PASSED, TOPIC_DENIED, Chec
 from kohort.broker.group_requests import group_refusal, group_request, guard_member
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from kohort.wire.messages import group_classic as wire
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
@@ -29,16 +23,16 @@ FIRST_SYNC_WITH_PROTOCOLS: Final = 5
 
 def guard_join(checking: Checking) -> Guarded:
     """READ on the group. Who is refused is told no member id."""
-    message: JoinGroupRequest = checking.request.message
+    message: wire.JoinGroupRequest = checking.request.message
     if checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return PASSED
     name = None if checking.request.version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
-    return Guarded(JoinGroupResponse(error_code=GROUP_DENIED, protocol_name=name))
+    return Guarded(wire.JoinGroupResponse(error_code=GROUP_DENIED, protocol_name=name))
 
 
 def guard_sync(checking: Checking) -> Guarded | Steps[Guarded]:
     """READ on the group; first of all a request must name its protocol."""
-    message: SyncGroupRequest = checking.request.message
+    message: wire.SyncGroupRequest = checking.request.message
     if checking.request.version >= FIRST_SYNC_WITH_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
         return PASSED
     return guard_member(checking)
@@ -57,7 +51,7 @@ def guard_consumer_heartbeat(checking: Checking) -> Steps[Guarded]:
 
 
 JOIN_GROUP = BrokerApi(
-    JoinGroupRequest,
+    wire.JoinGroupRequest,
     group_request,
     guard_join,
     Cost(
@@ -67,7 +61,7 @@ JOIN_GROUP = BrokerApi(
     ),
 )
 SYNC_GROUP = BrokerApi(
-    SyncGroupRequest,
+    wire.SyncGroupRequest,
     group_request,
     guard_sync,
     Cost(
@@ -76,9 +70,11 @@ SYNC_GROUP = BrokerApi(
         one_step="100,000 assignments and 16 MiB of them at most; evidence is taken from 128 KiB at most",
     ),
 )
-HEARTBEAT = BrokerApi(HeartbeatRequest, group_request, guard_member, replace(ONE_NAME, names={"group_id": Noun.GROUP}))
+HEARTBEAT = BrokerApi(
+    wire.HeartbeatRequest, group_request, guard_member, replace(ONE_NAME, names={"group_id": Noun.GROUP})
+)
 LEAVE_GROUP = BrokerApi(
-    LeaveGroupRequest,
+    wire.LeaveGroupRequest,
     group_request,
     guard_member,
     Cost(AnswerBound.REQUEST, {"group_id": Noun.GROUP}, parts=Parts(("members",), ("members",), 200, writes=True)),

@@ -18,49 +18,44 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Operation
 from kohort.steps import each
-from kohort.wire.messages.configs import (
-    ConfigResourceType,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-    ListedConfigResource,
-)
+from kohort.wire.messages import configs as wire
 
-KNOWN: Final = tuple(sorted(ConfigResourceType, reverse=True))
+KNOWN: Final = tuple(sorted(wire.ConfigResourceType, reverse=True))
 """In the order of Kafka's answer."""
 LIST_US: Final = 1
 
 
 def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ListConfigResourcesRequest = request.message
-    wanted = message.resource_types or ((ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
+    message: wire.ListConfigResourcesRequest = request.message
+    wanted = message.resource_types or ((wire.ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
     strange = sorted(set(wanted) - set(KNOWN))
     if strange:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
     kinds = set(wanted)
     names = ((kind, name) for kind in KNOWN if kind in kinds for name in _names(state, kind))
     listed = yield from each(
-        names, lambda pair: ListedConfigResource(resource_name=pair[1], resource_type=pair[0]), LIST_US
+        names, lambda pair: wire.ListedConfigResource(resource_name=pair[1], resource_type=pair[0]), LIST_US
     )
-    return ListConfigResourcesResponse(config_resources=listed)
+    return wire.ListConfigResourcesResponse(config_resources=listed)
 
 
 def _names(state: BrokerState, kind: int) -> Iterable[str]:
-    if kind == ConfigResourceType.TOPIC:
+    if kind == wire.ConfigResourceType.TOPIC:
         return sorted(topic.name for topic in state.topics)
-    if kind == ConfigResourceType.BROKER:
+    if kind == wire.ConfigResourceType.BROKER:
         return map(str, sorted(state.cluster.live))
-    if kind == ConfigResourceType.CLIENT_METRICS:
+    if kind == wire.ConfigResourceType.CLIENT_METRICS:
         return sorted(state.cluster.subscriptions.by_name)
-    if kind == ConfigResourceType.GROUP:
+    if kind == wire.ConfigResourceType.GROUP:
         return sorted(state.cluster.group_options.by_group)
     return ()
 
 
 LIST_CONFIG_RESOURCES = BrokerApi(
-    ListConfigResourcesRequest,
+    wire.ListConfigResourcesRequest,
     list_config_resources,
     guard_cluster(
-        Operation.DESCRIBE_CONFIGS, lambda _message, code, _text: ListConfigResourcesResponse(error_code=code)
+        Operation.DESCRIBE_CONFIGS, lambda _message, code, _text: wire.ListConfigResourcesResponse(error_code=code)
     ),
     Cost(AnswerBound.HELD),
 )

@@ -17,13 +17,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.security.acls import Operation
 from kohort.steps import Pace
-from kohort.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from kohort.wire.messages import list_offsets as wire
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -41,7 +35,7 @@ LOOK_UP_US: Final = 300
 
 
 def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ListOffsetsRequest = request.message
+    message: wire.ListOffsetsRequest = request.message
     topics = []
     pace = Pace()
     for asked in message.topics:
@@ -54,7 +48,7 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
                 partitions.append(_find(state, request, asked.name, partition))
             except KohortError as error:
                 partitions.append(
-                    ListOffsetsPartitionResponse(
+                    wire.ListOffsetsPartitionResponse(
                         partition_index=partition.partition_index, error_code=refusal_of(error).code
                     )
                 )
@@ -62,11 +56,13 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
                 yield
         if pace.is_due(TOPIC_US):
             yield
-        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
+        topics.append(wire.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    return wire.ListOffsetsResponse(topics=topics)
 
 
-def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _find(
+    state: BrokerState, request: Request, name: str, asked: wire.ListOffsetsPartition
+) -> wire.ListOffsetsPartitionResponse:
     log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
@@ -75,7 +71,7 @@ def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPar
     offset, timestamp, epoch = _offset(
         log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )
-    return ListOffsetsPartitionResponse(
+    return wire.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp,
         offset=offset,
@@ -98,13 +94,13 @@ def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int,
 
 
 LIST_OFFSETS = BrokerApi(
-    ListOffsetsRequest,
+    wire.ListOffsetsRequest,
     list_offsets,
     TopicsRule(
         Operation.DESCRIBE,
-        ListOffsetsResponse,
-        lambda p: ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=TOPIC_DENIED),
-        lambda topic, made: ListOffsetsTopicResponse(name=topic.name, partitions=made),
+        wire.ListOffsetsResponse,
+        lambda p: wire.ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=TOPIC_DENIED),
+        lambda topic, made: wire.ListOffsetsTopicResponse(name=topic.name, partitions=made),
     ),
     Cost(AnswerBound.REQUEST, TOPICS),
 )

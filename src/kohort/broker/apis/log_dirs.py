@@ -19,17 +19,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps
-from kohort.wire.messages.log_dirs import (
-    AlteredLogDirPartition,
-    AlteredLogDirTopic,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
+from kohort.wire.messages import log_dirs as wire
 from kohort.wire.schema import Message
 
 LOOK_US: Final = 1
@@ -38,7 +28,7 @@ MOVE_US: Final = 4
 
 
 def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeLogDirsRequest = request.message
+    message: wire.DescribeLogDirsRequest = request.message
     pace = Pace()
     wanted: set[tuple[str, int]] | None = None if message.topics is None else set()
     for asked in message.topics or ():
@@ -50,17 +40,19 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     try:
         room = state.topics.room()
     except StorageError as error:
-        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=refusal_of(error).code)])
-    result = DescribeLogDirsResult(
+        return wire.DescribeLogDirsResponse(results=[wire.DescribeLogDirsResult(error_code=refusal_of(error).code)])
+    result = wire.DescribeLogDirsResult(
         log_dir=state.topics.place,
         topics=(yield from _topics(state, wanted, pace)),
         total_bytes=room.total_bytes,
         usable_bytes=room.usable_bytes,
     )
-    return DescribeLogDirsResponse(results=[result])
+    return wire.DescribeLogDirsResponse(results=[result])
 
 
-def _topics(state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace) -> Steps[list[DescribeLogDirsTopic]]:
+def _topics(
+    state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace
+) -> Steps[list[wire.DescribeLogDirsTopic]]:
     """Return the logs that are kept here, of all topics or of those that are wanted; others are passed over in
     silence."""
     topics = []
@@ -69,31 +61,31 @@ def _topics(state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace)
         for index, placed in enumerate(state.cluster.placements(topic)):
             if state.node.node_id in placed.replicas and (wanted is None or (topic.name, index) in wanted):
                 size = topic.partitions[index].size_bytes
-                partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
+                partitions.append(wire.DescribeLogDirsPartition(partition_index=index, partition_size=size))
             if pace.is_due(MEASURE_US):
                 yield
         if partitions:
-            topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+            topics.append(wire.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     return topics
 
 
 def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: AlterReplicaLogDirsRequest = request.message
-    results: dict[str, AlteredLogDirTopic] = {}
+    message: wire.AlterReplicaLogDirsRequest = request.message
+    results: dict[str, wire.AlteredLogDirTopic] = {}
     pace = Pace()
     for wanted in message.dirs:
         for topic in wanted.topics:
             if topic.name not in results:
-                results[topic.name] = AlteredLogDirTopic(topic_name=topic.name)
+                results[topic.name] = wire.AlteredLogDirTopic(topic_name=topic.name)
             partitions = results[topic.name].partitions
             for index in topic.partitions:
                 code = _move(state, wanted.path, topic.name, index)
-                partitions.append(AlteredLogDirPartition(partition_index=index, error_code=code))
+                partitions.append(wire.AlteredLogDirPartition(partition_index=index, error_code=code))
                 if pace.is_due(MOVE_US):
                     yield
             if pace.is_due(MOVE_US):
                 yield
-    return AlterReplicaLogDirsResponse(results=list(results.values()))
+    return wire.AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:
@@ -112,24 +104,24 @@ def _check(state: BrokerState, path: str, name: str, index: int) -> None:
         raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
 
 
-def _not_moved(message: AlterReplicaLogDirsRequest, code: int, _words: str) -> Steps[Message]:
+def _not_moved(message: wire.AlterReplicaLogDirsRequest, code: int, _words: str) -> Steps[Message]:
     topics = yield from refused_by_topic(
         chain.from_iterable(folder.topics for folder in message.dirs),
         lambda topic: topic.partitions,
-        lambda p: AlteredLogDirPartition(partition_index=p, error_code=code),
-        lambda topic, made: AlteredLogDirTopic(topic_name=topic.name, partitions=made),
+        lambda p: wire.AlteredLogDirPartition(partition_index=p, error_code=code),
+        lambda topic, made: wire.AlteredLogDirTopic(topic_name=topic.name, partitions=made),
     )
-    return AlterReplicaLogDirsResponse(results=topics)
+    return wire.AlterReplicaLogDirsResponse(results=topics)
 
 
 DESCRIBE_LOG_DIRS = BrokerApi(
-    DescribeLogDirsRequest,
+    wire.DescribeLogDirsRequest,
     describe_log_dirs,
-    guard_cluster(Operation.DESCRIBE, lambda _message, code, _text: DescribeLogDirsResponse(error_code=code)),
+    guard_cluster(Operation.DESCRIBE, lambda _message, code, _text: wire.DescribeLogDirsResponse(error_code=code)),
     Cost(AnswerBound.HELD, {"topics.topic": Noun.TOPIC}),
 )
 ALTER_REPLICA_LOG_DIRS = BrokerApi(
-    AlterReplicaLogDirsRequest,
+    wire.AlterReplicaLogDirsRequest,
     alter_replica_log_dirs,
     guard_cluster(Operation.ALTER, _not_moved),
     Cost(AnswerBound.REQUEST, {"dirs.topics.name": Noun.TOPIC}),

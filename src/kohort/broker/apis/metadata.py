@@ -22,14 +22,7 @@ from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import NOT_ASKED, Operation, ResourceType
 from kohort.steps import Pace, Steps
-from kohort.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from kohort.wire.messages import metadata as wire
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
@@ -43,10 +36,10 @@ HIDE_US: Final = 2
 
 
 def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: MetadataRequest = request.message
+    message: wire.MetadataRequest = request.message
     cluster = state.cluster
     everything = message.topics is None or (request.version == 0 and not message.topics)
-    topics: list[MetadataResponseTopic] = []
+    topics: list[wire.MetadataResponseTopic] = []
     pace = Pace()
     if everything:
         for topic in list(state.topics):
@@ -62,9 +55,9 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
         for asked in once:
             described = yield from _asked(state, request, asked, failed, pace)
             topics.append(described)
-    return MetadataResponse(
+    return wire.MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            wire.MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in cluster.nodes_at(request.caller.listener)
         ],
         cluster_id=state.topics.cluster_id,
@@ -78,7 +71,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     )
 
 
-def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
+def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.MetadataRequestTopic]]:
     seen: set[bytes | str | None] = set()
     once = []
     for asked in message.topics or ():
@@ -92,14 +85,14 @@ def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTop
 
 
 def _create_missing(
-    state: BrokerState, request: Request, once: Sequence[MetadataRequestTopic], pace: Pace
+    state: BrokerState, request: Request, once: Sequence[wire.MetadataRequestTopic], pace: Pace
 ) -> Steps[Mapping[str, KohortError]]:
     """Make the topics that are asked for by name and are not there, if that is wanted; says which cannot be made.
 
     One request makes as many as CreateTopics would; the others are unknown.
     """
     failed: dict[str, KohortError] = {}
-    message: MetadataRequest = request.message
+    message: wire.MetadataRequest = request.message
     allowed = request.version < 4 or message.allow_auto_topic_creation
     if not (allowed and state.config.auto_create_topics_enable):
         return failed
@@ -126,14 +119,18 @@ def _create_missing(
 
 
 def _asked(
-    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError], pace: Pace
-) -> Steps[MetadataResponseTopic]:
+    state: BrokerState,
+    request: Request,
+    asked: wire.MetadataRequestTopic,
+    failed: Mapping[str, KohortError],
+    pace: Pace,
+) -> Steps[wire.MetadataResponseTopic]:
     try:
         topic = _find(state, request, asked, failed)
     except KohortError as error:
         if pace.is_due(REFUSE_US):
             yield
-        return MetadataResponseTopic(
+        return wire.MetadataResponseTopic(
             error_code=refusal_of(error).code,
             name=asked.name if asked.name is not None or request.version >= 12 else "",
             topic_id=asked.topic_id,
@@ -143,14 +140,14 @@ def _asked(
 
 
 def _operations(state: BrokerState, request: Request, name: str | None) -> int:
-    message: MetadataRequest = request.message
+    message: wire.MetadataRequest = request.message
     if not message.include_topic_authorized_operations:
         return NOT_ASKED
     return Checking(state, request).operations_of(ResourceType.TOPIC, name or "")
 
 
 def _find(
-    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError]
+    state: BrokerState, request: Request, asked: wire.MetadataRequestTopic, failed: Mapping[str, KohortError]
 ) -> Topic:
     if asked.topic_id != NO_UUID:
         if request.version < 12:
@@ -169,14 +166,14 @@ def _find(
     return topic
 
 
-def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) -> Steps[MetadataResponseTopic]:
+def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) -> Steps[wire.MetadataResponseTopic]:
     live = state.cluster.live_at(request.caller.listener)
     partitions = []
     for index, placed in enumerate(state.cluster.placements(topic)):
         partitions.append(_describe_partition(request, topic, index, placed, live))
         if pace.is_due(PARTITION_US):
             yield
-    return MetadataResponseTopic(
+    return wire.MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
@@ -188,7 +185,7 @@ def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) ->
 
 def _describe_partition(
     request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
-) -> MetadataResponsePartition:
+) -> wire.MetadataResponsePartition:
     """Describe a partition to whoever can reach the nodes in ``live``."""
     code = ErrorCode.NONE
     if placed.leader == NO_LEADER:
@@ -196,7 +193,7 @@ def _describe_partition(
     elif placed.leader not in live:
         known = request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
         code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
-    return MetadataResponsePartition(
+    return wire.MetadataResponsePartition(
         error_code=code,
         partition_index=index,
         leader_id=placed.leader if placed.leader in live else NO_LEADER,
@@ -209,7 +206,7 @@ def _describe_partition(
 
 def guard_metadata(checking: Checking) -> Steps[Guarded]:
     """DESCRIBE on each topic; on those that would be made, CREATE too. What is not named is left out."""
-    message: MetadataRequest = checking.request.message
+    message: wire.MetadataRequest = checking.request.message
     version = checking.request.version
     if message.topics is None or (version < FIRST_VERSION_WITHOUT_TOPICS and not message.topics):
         return PASSED  # the handler leaves out what may not be seen
@@ -229,15 +226,15 @@ def guard_metadata(checking: Checking) -> Steps[Guarded]:
     return Guarded(amend=Denials("topics", "topics", refused).add)
 
 
-def _name(checking: Checking, topic: MetadataRequestTopic) -> str | None:
+def _name(checking: Checking, topic: wire.MetadataRequestTopic) -> str | None:
     if topic.topic_id == NO_UUID:
         return topic.name
     return checking.topic_name(topic.topic_id) if checking.request.version >= FIRST_VERSION_BY_ID else None
 
 
 def _creatable(
-    checking: Checking, topics: list[MetadataRequestTopic]
-) -> Steps[tuple[list[MetadataRequestTopic], list[MetadataRequestTopic]]]:
+    checking: Checking, topics: list[wire.MetadataRequestTopic]
+) -> Steps[tuple[list[wire.MetadataRequestTopic], list[wire.MetadataRequestTopic]]]:
     """Split off the missing topics that the caller may not create."""
     known = checking.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
@@ -251,7 +248,9 @@ def _creatable(
     return there + made, not_made
 
 
-def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
+def _not_described(
+    checking: Checking, topics: list[wire.MetadataRequestTopic]
+) -> Steps[list[wire.MetadataResponseTopic]]:
     pace = Pace(goes_on=True)
     seen: set[bytes | str | None] = set()
     told = []
@@ -265,11 +264,11 @@ def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> St
     return told
 
 
-def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def _hidden(checking: Checking, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
     """Return the entry of a topic that the caller may not describe: by its id, never by its name."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
-    return MetadataResponseTopic(
+    return wire.MetadataResponseTopic(
         error_code=TOPIC_DENIED,
         name=name if name is not None or checking.request.version >= FIRST_VERSION_BY_ID else "",
         topic_id=topic.topic_id if by_id else NO_UUID,
@@ -277,4 +276,4 @@ def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponse
     )
 
 
-METADATA = BrokerApi(MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.HELD, TOPICS_OR_IDS))
+METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.HELD, TOPICS_OR_IDS))

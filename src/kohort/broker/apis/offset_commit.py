@@ -20,13 +20,7 @@ from kohort.broker.group_requests import group_request
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
-from kohort.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
@@ -36,11 +30,11 @@ Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
 
 def guard_commit(checking: Checking) -> Steps[Guarded]:
     """READ on the group and on each topic."""
-    message: OffsetCommitRequest = checking.request.message
+    message: wire.OffsetCommitRequest = checking.request.message
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+        return Guarded(wire.OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
     by_id = checking.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    return (yield from guard_committed_topics(checking, _not_committed, OffsetCommitResponse, by_id=by_id))
+    return (yield from guard_committed_topics(checking, _not_committed, wire.OffsetCommitResponse, by_id=by_id))
 
 
 def guard_committed_topics(
@@ -57,17 +51,19 @@ def guard_committed_topics(
     return without(checking, allowed, Denials("topics", "topics", refused), response)
 
 
-def _not_committed(topics: list[OffsetCommitRequestTopic], code: ErrorCode) -> Steps[list[OffsetCommitResponseTopic]]:
+def _not_committed(
+    topics: list[wire.OffsetCommitRequestTopic], code: ErrorCode
+) -> Steps[list[wire.OffsetCommitResponseTopic]]:
     return refused_by_topic(
         topics,
         lambda topic: topic.partitions,
-        lambda p: OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
-        lambda topic, made: OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
+        lambda p: wire.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
+        lambda topic, made: wire.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
     )
 
 
 OFFSET_COMMIT = BrokerApi(
-    OffsetCommitRequest,
+    wire.OffsetCommitRequest,
     group_request,
     guard_commit,
     Cost(

@@ -16,17 +16,12 @@ from kohort.broker.authorization import (
 from kohort.broker.group_requests import group_refusal, group_request
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
-from kohort.wire.messages.offsets import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from kohort.wire.messages import offsets as wire
 
 
 def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
     """DELETE on the group, READ on each topic."""
-    message: OffsetDeleteRequest = checking.request.message
+    message: wire.OffsetDeleteRequest = checking.request.message
     if not checking.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return Guarded(group_refusal(checking, GROUP_DENIED))
     allowed, denied = yield from checking.authorized(
@@ -35,14 +30,14 @@ def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
     refused = yield from refused_by_topic(
         denied,
         lambda topic: topic.partitions,
-        lambda p: OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED),
-        lambda topic, made: OffsetDeleteResponseTopic(name=topic.name, partitions=made),
+        lambda p: wire.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED),
+        lambda topic, made: wire.OffsetDeleteResponseTopic(name=topic.name, partitions=made),
     )
-    return without(checking, allowed, Denials("topics", "topics", refused), OffsetDeleteResponse)
+    return without(checking, allowed, Denials("topics", "topics", refused), wire.OffsetDeleteResponse)
 
 
 OFFSET_DELETE = BrokerApi(
-    OffsetDeleteRequest,
+    wire.OffsetDeleteRequest,
     group_request,
     guard_offset_delete,
     Cost(

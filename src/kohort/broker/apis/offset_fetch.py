@@ -13,16 +13,7 @@ from kohort.broker.state import BrokerState
 from kohort.coordinator.offsets.fetch import FIRST_WITH_GROUPS
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.offsets import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
+from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
 
 FIRST_WITH_TOPIC_IDS: Final = 10
@@ -33,13 +24,13 @@ def guard_offset_fetch(checking: Checking) -> Steps[Guarded]:
     """DESCRIBE on each group and topic; where all offsets of a group are asked for, others are left out."""
     if checking.request.version < FIRST_WITH_GROUPS:
         return (yield from _guard_fetch_of_one(checking))
-    message: OffsetFetchRequest = checking.request.message
+    message: wire.OffsetFetchRequest = checking.request.message
     groups, refused_groups = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group: group.group_id
     )
     pace = Pace()
-    left: list[OffsetFetchRequestGroup] = []
-    added: list[list[OffsetFetchResponseTopics] | None] = []
+    left: list[wire.OffsetFetchRequestGroup] = []
+    added: list[list[wire.OffsetFetchResponseTopics] | None] = []
     """For each group that is left what is added to its answer; None where all topics are asked for."""
     for group in groups:
         if group.topics is None:
@@ -53,14 +44,14 @@ def guard_offset_fetch(checking: Checking) -> Steps[Guarded]:
             yield
     told = yield from each(
         refused_groups,
-        lambda group: OffsetFetchResponseGroup(group_id=group.group_id, error_code=GROUP_DENIED),
+        lambda group: wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=GROUP_DENIED),
         LOOK_US,
     )
     if not left:
-        return Guarded(OffsetFetchResponse(groups=told))
+        return Guarded(wire.OffsetFetchResponse(groups=told))
     checking.keep(groups=left)
 
-    def amend(answer: OffsetFetchResponse) -> Steps[Message]:
+    def amend(answer: wire.OffsetFetchResponse) -> Steps[Message]:
         for group, refused in zip(answer.groups, added, strict=False):
             if refused is None:
                 yield from _leave_out(checking, group.topics)
@@ -75,8 +66,8 @@ def guard_offset_fetch(checking: Checking) -> Steps[Guarded]:
 
 
 def _authorized_topics(
-    checking: Checking, group: OffsetFetchRequestGroup
-) -> Steps[tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]]:
+    checking: Checking, group: wire.OffsetFetchRequestGroup
+) -> Steps[tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]]:
     by_id = checking.request.version >= FIRST_WITH_TOPIC_IDS
     allowed, denied = yield from checking.authorized(
         Operation.DESCRIBE,
@@ -87,26 +78,26 @@ def _authorized_topics(
     refused = yield from refused_by_topic(
         denied,
         lambda topic: topic.partition_indexes,
-        lambda p: OffsetFetchResponsePartitions(
+        lambda p: wire.OffsetFetchResponsePartitions(
             partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
         ),
-        lambda topic, made: OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=made),
+        lambda topic, made: wire.OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=made),
     )
     if not denied:
         return group, refused
-    one = OffsetFetchRequestGroup(
+    one = wire.OffsetFetchRequestGroup(
         group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=allowed
     )
     return one, refused
 
 
 def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
-    message: OffsetFetchRequest = checking.request.message
+    message: wire.OffsetFetchRequest = checking.request.message
     if not checking.may(Operation.DESCRIBE, ResourceType.GROUP, message.group_id):
         return Guarded(group_refusal(checking, GROUP_DENIED))
     if message.topics is None:
 
-        def leave_out(answer: OffsetFetchResponse) -> Steps[Message]:
+        def leave_out(answer: wire.OffsetFetchResponse) -> Steps[Message]:
             yield from _leave_out(checking, answer.topics)
             return answer
 
@@ -119,14 +110,14 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
     refused = yield from refused_by_topic(
         denied,
         lambda topic: topic.partition_indexes,
-        lambda p: OffsetFetchResponsePartition(
+        lambda p: wire.OffsetFetchResponsePartition(
             partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
         ),
-        lambda topic, made: OffsetFetchResponseTopic(name=topic.name, partitions=made),
+        lambda topic, made: wire.OffsetFetchResponseTopic(name=topic.name, partitions=made),
     )
     checking.keep(topics=allowed)
 
-    def amend(answer: OffsetFetchResponse) -> Message:
+    def amend(answer: wire.OffsetFetchResponse) -> Message:
         if not answer.error_code:
             answer.topics.extend(refused)
         return answer
@@ -148,16 +139,16 @@ def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
     return 0 if offsets is None else len(offsets)
 
 
-def refuse_offsets(request: Request, _message: str) -> OffsetFetchResponse:
+def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
     """Refuse each partition; a group without partitions in the request as a whole."""
-    asked: OffsetFetchRequest = request.message
+    asked: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
-        return OffsetFetchResponse(
+        return wire.OffsetFetchResponse(
             topics=[
-                OffsetFetchResponseTopic(
+                wire.OffsetFetchResponseTopic(
                     name=topic.name,
                     partitions=[
-                        OffsetFetchResponsePartition(
+                        wire.OffsetFetchResponsePartition(
                             partition_index=p, committed_offset=-1, metadata="", error_code=TOO_LARGE
                         )
                         for p in topic.partition_indexes
@@ -166,18 +157,18 @@ def refuse_offsets(request: Request, _message: str) -> OffsetFetchResponse:
                 for topic in asked.topics or ()
             ]
         )
-    return OffsetFetchResponse(
+    return wire.OffsetFetchResponse(
         groups=[
-            OffsetFetchResponseGroup(group_id=group.group_id, error_code=TOO_LARGE)
+            wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=TOO_LARGE)
             if group.topics is None
-            else OffsetFetchResponseGroup(
+            else wire.OffsetFetchResponseGroup(
                 group_id=group.group_id,
                 topics=[
-                    OffsetFetchResponseTopics(
+                    wire.OffsetFetchResponseTopics(
                         name=topic.name,
                         topic_id=topic.topic_id,
                         partitions=[
-                            OffsetFetchResponsePartitions(
+                            wire.OffsetFetchResponsePartitions(
                                 partition_index=p, committed_offset=-1, metadata="", error_code=TOO_LARGE
                             )
                             for p in topic.partition_indexes
@@ -196,7 +187,7 @@ def _all_offsets(group: Any) -> tuple[Any, ...] | None:
 
 
 OFFSET_FETCH = BrokerApi(
-    OffsetFetchRequest,
+    wire.OffsetFetchRequest,
     group_request,
     guard_offset_fetch,
     Cost(

@@ -10,20 +10,14 @@ from kohort.broker.state import BrokerState
 from kohort.errors import KohortError
 from kohort.security.acls import Operation
 from kohort.steps import Steps
-from kohort.wire.messages.list_offsets import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
+from kohort.wire.messages import list_offsets as wire
 
 
 def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
-    message: OffsetForLeaderEpochRequest = request.message
-    return OffsetForLeaderEpochResponse(
+    message: wire.OffsetForLeaderEpochRequest = request.message
+    return wire.OffsetForLeaderEpochResponse(
         topics=[
-            OffsetForLeaderTopicResult(
+            wire.OffsetForLeaderTopicResult(
                 topic=asked.topic, partitions=[_end(state, asked.topic, partition) for partition in asked.partitions]
             )
             for asked in message.topics
@@ -31,20 +25,20 @@ def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
     )
 
 
-def _end(state: BrokerState, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(state: BrokerState, topic: str, asked: wire.OffsetForLeaderPartition) -> wire.EpochEndOffset:
     try:
         log = led_log(state, topic, asked.partition, current_leader_epoch=asked.current_leader_epoch)
     except KohortError as error:
-        return EpochEndOffset(error_code=refusal_of(error).code, partition=asked.partition)
+        return wire.EpochEndOffset(error_code=refusal_of(error).code, partition=asked.partition)
     epoch, end_offset = log.end_of_epoch(asked.leader_epoch)
-    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+    return wire.EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
 guard_topics = TopicsRule(
     Operation.DESCRIBE,
-    OffsetForLeaderEpochResponse,
-    lambda p: EpochEndOffset(error_code=TOPIC_DENIED, partition=p.partition),
-    lambda topic, made: OffsetForLeaderTopicResult(topic=topic.topic, partitions=made),
+    wire.OffsetForLeaderEpochResponse,
+    lambda p: wire.EpochEndOffset(error_code=TOPIC_DENIED, partition=p.partition),
+    lambda topic, made: wire.OffsetForLeaderTopicResult(topic=topic.topic, partitions=made),
     name_of=lambda topic: topic.topic,
 )
 
@@ -57,7 +51,7 @@ def guard_epochs(checking: Checking) -> Guarded | Steps[Guarded]:
 
 
 OFFSET_FOR_LEADER_EPOCH = BrokerApi(
-    OffsetForLeaderEpochRequest,
+    wire.OffsetForLeaderEpochRequest,
     offset_for_leader_epoch,
     guard_epochs,
     Cost(AnswerBound.REQUEST, {"topics.topic": Noun.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)),

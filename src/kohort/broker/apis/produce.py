@@ -35,17 +35,7 @@ from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
-from kohort.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from kohort.wire.messages import produce as wire
 from kohort.wire.record_batch import CODEC_BITS, TRANSACTIONAL_BIT
 
 FIRST_VERSION_WITH_ZSTD: Final = 7
@@ -64,13 +54,13 @@ LOOK_US: Final = 0.3
 
 
 def produce(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ProduceRequest = request.message
-    responses: list[TopicProduceResponse] = []
+    message: wire.ProduceRequest = request.message
+    responses: list[wire.TopicProduceResponse] = []
     failures = []
     unflushed: dict[tuple[int, int], Needed] = {}
     pace = Pace()
     for asked in message.topic_data:
-        partitions: list[PartitionProduceResponse] = []
+        partitions: list[wire.PartitionProduceResponse] = []
         for data in asked.partition_data:
             try:
                 response, needed = yield from _append(state, request, asked, data)
@@ -84,7 +74,9 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
             first = not partitions[-1].error_code and not partitions[-1].base_offset
             if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + len(data.records or b"") / BYTES_PER_US):
                 yield
-        responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
+        responses.append(
+            wire.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions)
+        )
         if pace.is_due(TOPIC_US):
             yield
     if message.acks == 0:
@@ -92,7 +84,7 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
-    answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
+    answer = wire.ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
     if not unflushed:
         return answer
     finish = partial(_after_flush, answer, unflushed)
@@ -101,13 +93,13 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _after_flush(
-    answer: ProduceResponse, unflushed: Mapping[tuple[int, int], Needed], failed: Mapping[PartitionLog, Refusal]
-) -> ProduceResponse:
+    answer: wire.ProduceResponse, unflushed: Mapping[tuple[int, int], Needed], failed: Mapping[PartitionLog, Refusal]
+) -> wire.ProduceResponse:
     """Return ``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
         if log in failed:
             partitions = answer.responses[topic].partition_responses
-            partitions[place] = PartitionProduceResponse(
+            partitions[place] = wire.PartitionProduceResponse(
                 index=partitions[place].index,
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR,
                 base_offset=-1,
@@ -117,36 +109,36 @@ def _after_flush(
 
 
 def _refused(
-    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: Refusal
-) -> PartitionProduceResponse:
+    state: BrokerState, request: Request, asked: wire.TopicProduceData, index: int, refusal: Refusal
+) -> wire.PartitionProduceResponse:
     leader_id = leader_epoch = -1
     if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
         topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
         leader_id, leader_epoch = leader_now(state, topic, index)
-    return PartitionProduceResponse(
+    return wire.PartitionProduceResponse(
         index=index,
         error_code=refusal.code,
         base_offset=-1,
         record_errors=[
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+            wire.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
             for index, why in refusal.records
         ],
         error_message=refusal.message or None,
-        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
     )
 
 
-def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[NodeEndpoint]:
+def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[wire.NodeEndpoint]:
     return [
-        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        wire.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
         for node in endpoints_of(state, leaders, request.caller.listener)
     ]
 
 
 def _append(
-    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
-) -> Steps[tuple[PartitionProduceResponse, Needed | None]]:
+    state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
+) -> Steps[tuple[wire.PartitionProduceResponse, Needed | None]]:
     """Return the response of one partition, and what must be on the disk before the answer leaves."""
     topic, batch = _check(state, request, asked, data)
     log = topic.partitions[data.index]
@@ -163,7 +155,7 @@ def _append(
     appended = log.append(batch, now_ms) if prepared is None else log.append_prepared(prepared, now_ms)
     if not appended.duplicate:
         state.purgatory.appended((topic.topic_id, data.index), len(batch), undecided=in_transaction)
-    response = PartitionProduceResponse(
+    response = wire.PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
@@ -173,10 +165,10 @@ def _append(
 
 
 def _check(
-    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
+    state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> tuple[Topic, Buffer]:
     """Return the topic of a partition that may be written to, and the batch. Raises ApiError."""
-    message: ProduceRequest = request.message
+    message: wire.ProduceRequest = request.message
     topic = _topic(state, request, asked)
     if not 0 <= data.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -194,7 +186,7 @@ def _check(
     return topic, batch
 
 
-def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:
+def _topic(state: BrokerState, request: Request, asked: wire.TopicProduceData) -> Topic:
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
     if topic is None:
@@ -223,7 +215,7 @@ def _check_codec(batch: Buffer) -> None:
 
 def guard_produce(checking: Checking) -> Steps[Guarded]:
     """WRITE on the transactional id, where records are of a transaction; then WRITE on each topic."""
-    message: ProduceRequest = checking.request.message
+    message: wire.ProduceRequest = checking.request.message
     is_transactional = yield from _is_transactional(message)
     if is_transactional and not _may_write_as(checking, message.transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -244,7 +236,7 @@ def guard_produce(checking: Checking) -> Steps[Guarded]:
     return Guarded(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
 
 
-def _is_transactional(message: ProduceRequest) -> Steps[bool]:
+def _is_transactional(message: wire.ProduceRequest) -> Steps[bool]:
     pace = Pace()
     for topic in message.topic_data:
         for data in topic.partition_data:
@@ -262,20 +254,22 @@ def _may_write_as(checking: Checking, transactional_id: str | None) -> bool:
     )
 
 
-def _refused_topics(topics: list[TopicProduceData], code: ErrorCode) -> Steps[list[TopicProduceResponse]]:
+def _refused_topics(topics: list[wire.TopicProduceData], code: ErrorCode) -> Steps[list[wire.TopicProduceResponse]]:
     return refused_by_topic(
         topics,
         lambda topic: topic.partition_data,
-        lambda data: PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1),
-        lambda topic, made: TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=made),
+        lambda data: wire.PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1),
+        lambda topic, made: wire.TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=made
+        ),
     )
 
 
-def _all_refused(message: ProduceRequest, responses: list[TopicProduceResponse]) -> Guarded:
-    return Guarded(answer=ProduceResponse(responses=responses), closing=_closing(message, responses))
+def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduceResponse]) -> Guarded:
+    return Guarded(answer=wire.ProduceResponse(responses=responses), closing=_closing(message, responses))
 
 
-def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> str | None:
+def _closing(message: wire.ProduceRequest, refused: list[wire.TopicProduceResponse]) -> str | None:
     """Return why the connection of a producer with acks=0 is closed."""
     if message.acks != 0:
         return None
@@ -285,7 +279,7 @@ def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> st
 
 
 PRODUCE = BrokerApi(
-    ProduceRequest,
+    wire.ProduceRequest,
     produce,
     guard_produce,
     Cost(AnswerBound.REQUEST, {"topic_data.name": Noun.TOPIC, "topic_data.topic_id": Noun.TOPIC_ID}),

@@ -19,27 +19,17 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.security.acls import Operation
 from kohort.steps import Pace, Steps
-from kohort.wire.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-    ReassignablePartition,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
+from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
 
 LOOK_US: Final = 1
 
 
 def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
-    message: AlterPartitionReassignmentsRequest = request.message
+    message: wire.AlterPartitionReassignmentsRequest = request.message
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]] = {}
     responses = [
-        ReassignableTopicResponse(
+        wire.ReassignableTopicResponse(
             name=asked.name, partitions=[_alter(state, message, asked.name, p, changes) for p in asked.partitions]
         )
         for asked in message.topics
@@ -51,18 +41,18 @@ def alter_partition_reassignments(state: BrokerState, request: Request) -> Answe
             response.partitions[:] = [
                 p if p.error_code else _refused(p.partition_index, error) for p in response.partitions
             ]
-    return AlterPartitionReassignmentsResponse(
+    return wire.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change, error_message=None, responses=responses
     )
 
 
 def _alter(
     state: BrokerState,
-    message: AlterPartitionReassignmentsRequest,
+    message: wire.AlterPartitionReassignmentsRequest,
     name: str,
-    asked: ReassignablePartition,
+    asked: wire.ReassignablePartition,
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
-) -> ReassignablePartitionResponse:
+) -> wire.ReassignablePartitionResponse:
     """Add the change to ``changes``, which are written together."""
     index = asked.partition_index
     try:
@@ -72,18 +62,18 @@ def _alter(
         changes[key] = topic, index, _wanted(state, message, now, asked.replicas)
     except KohortError as error:
         return _refused(index, error)
-    return ReassignablePartitionResponse(partition_index=index, error_message=None)
+    return wire.ReassignablePartitionResponse(partition_index=index, error_message=None)
 
 
-def _refused(index: int, error: KohortError) -> ReassignablePartitionResponse:
+def _refused(index: int, error: KohortError) -> wire.ReassignablePartitionResponse:
     refusal = refusal_of(error)
-    return ReassignablePartitionResponse(
+    return wire.ReassignablePartitionResponse(
         partition_index=index, error_code=refusal.code, error_message=refusal.message or None
     )
 
 
 def _wanted(
-    state: BrokerState, message: AlterPartitionReassignmentsRequest, now: Placement, target: list[int] | None
+    state: BrokerState, message: wire.AlterPartitionReassignmentsRequest, now: Placement, target: list[int] | None
 ) -> Placement:
     if target is None:
         return cancelled(now)
@@ -98,7 +88,7 @@ def _wanted(
 
 
 def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ListPartitionReassignmentsRequest = request.message
+    message: wire.ListPartitionReassignmentsRequest = request.message
     pace = Pace()
     asked: dict[str, frozenset[int]] | None = None if message.topics is None else {}
     for wanted in message.topics or ():
@@ -111,7 +101,7 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
         if pace.is_due(LOOK_US * len(topic.partitions)):
             yield
         pending = [
-            OngoingPartitionReassignment(
+            wire.OngoingPartitionReassignment(
                 partition_index=index,
                 replicas=placed.replicas,
                 adding_replicas=placed.adding,
@@ -121,20 +111,20 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
             if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
         ]
         if pending:
-            topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))
-    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+            topics.append(wire.OngoingTopicReassignment(name=topic.name, partitions=pending))
+    return wire.ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 
-def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, words: str) -> Steps[Message]:
+def _not_reassigned(message: wire.AlterPartitionReassignmentsRequest, code: int, words: str) -> Steps[Message]:
     refused = yield from refused_by_topic(
         message.topics,
         lambda topic: topic.partitions,
-        lambda p: ReassignablePartitionResponse(
+        lambda p: wire.ReassignablePartitionResponse(
             partition_index=p.partition_index, error_code=code, error_message=words
         ),
-        lambda topic, made: ReassignableTopicResponse(name=topic.name, partitions=made),
+        lambda topic, made: wire.ReassignableTopicResponse(name=topic.name, partitions=made),
     )
-    return AlterPartitionReassignmentsResponse(
+    return wire.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change,
         error_code=code,
         error_message=words,
@@ -143,17 +133,17 @@ def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, word
 
 
 ALTER_PARTITION_REASSIGNMENTS = BrokerApi(
-    AlterPartitionReassignmentsRequest,
+    wire.AlterPartitionReassignmentsRequest,
     alter_partition_reassignments,
     guard_cluster(Operation.ALTER, _not_reassigned),
     Cost(AnswerBound.REQUEST, TOPICS, parts=Parts(PARTITIONS, ("responses", "partitions"), 20, writes=True)),
 )
 LIST_PARTITION_REASSIGNMENTS = BrokerApi(
-    ListPartitionReassignmentsRequest,
+    wire.ListPartitionReassignmentsRequest,
     list_partition_reassignments,
     guard_cluster(
         Operation.DESCRIBE,
-        lambda _message, code, text: ListPartitionReassignmentsResponse(error_code=code, error_message=text),
+        lambda _message, code, text: wire.ListPartitionReassignmentsResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.HELD, TOPICS),
 )

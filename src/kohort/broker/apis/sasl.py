@@ -13,28 +13,23 @@ from kohort.broker.authorization import unguarded
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
-from kohort.wire.messages.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.wire.messages import sasl as wire
 
 HANDSHAKE: Final = 17
 WORDS: Final = "SaslAuthenticate request received after successful authentication"
 
 
 def sasl_handshake(_state: BrokerState, _request: Request) -> Answer:
-    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    return wire.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def sasl_authenticate(_state: BrokerState, _request: Request) -> Answer:
-    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=WORDS)
+    return wire.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=WORDS)
 
 
-SASL_HANDSHAKE = BrokerApi(SaslHandshakeRequest, sasl_handshake, unguarded, ONE_NAME)
+SASL_HANDSHAKE = BrokerApi(wire.SaslHandshakeRequest, sasl_handshake, unguarded, ONE_NAME)
 SASL_AUTHENTICATE = BrokerApi(
-    SaslAuthenticateRequest,
+    wire.SaslAuthenticateRequest,
     sasl_authenticate,
     unguarded,
     Cost(AnswerBound.FIXED, one_step="sasl.server.max.receive.size bounds the request"),

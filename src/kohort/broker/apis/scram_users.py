@@ -22,35 +22,24 @@ from kohort.security.sasl.scram import (
     credential_of,
 )
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.sasl import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-    CredentialInfo,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
+from kohort.wire.messages import sasl as wire
 from kohort.wire.schema import Message
 
 MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBERS.items()}
 USERS_MOST: Final = 100_000
 """Users that are kept; one more is refused. Kafka has no limit."""
 SALT_MOST: Final = 1_024
-Named = UserName | ScramCredentialDeletion | ScramCredentialUpsertion
+Named = wire.UserName | wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
 USER_US: Final = 3
 COUNT_US: Final = 0.3
 
 
 def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: DescribeUserScramCredentialsRequest = request.message
+    message: wire.DescribeUserScramCredentialsRequest = request.message
     pace = Pace()
-    known: dict[str, list[CredentialInfo]] = {}
+    known: dict[str, list[wire.CredentialInfo]] = {}
     for (user, mechanism), credential in state.logins.users.all().items():
-        kept = CredentialInfo(mechanism=MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
+        kept = wire.CredentialInfo(mechanism=MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
         known.setdefault(user, []).append(kept)
         if pace.is_due(USER_US):
             yield
@@ -62,30 +51,37 @@ def describe_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         results.append(_described(user, times[user], known.get(user)))
         if pace.is_due(USER_US):
             yield
-    return DescribeUserScramCredentialsResponse(results=results)
+    return wire.DescribeUserScramCredentialsResponse(results=results)
 
 
-def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+def _described(
+    user: str, times: int, kept: list[wire.CredentialInfo] | None
+) -> wire.DescribeUserScramCredentialsResult:
     if times > 1:
-        return DescribeUserScramCredentialsResult(
+        return wire.DescribeUserScramCredentialsResult(
             user=user,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
             error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
         )
     if kept is None:
-        return DescribeUserScramCredentialsResult(
+        return wire.DescribeUserScramCredentialsResult(
             user=user,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
             error_message=f"Attempt to describe a user credential that does not exist: {user}",
         )
-    return DescribeUserScramCredentialsResult(user=user, credential_infos=sorted(kept, key=lambda info: info.mechanism))
+    return wire.DescribeUserScramCredentialsResult(
+        user=user, credential_infos=sorted(kept, key=lambda info: info.mechanism)
+    )
 
 
 def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
     """Check the entries in steps, then write all valid entries at once."""
-    message: AlterUserScramCredentialsRequest = request.message
+    message: wire.AlterUserScramCredentialsRequest = request.message
     pace = Pace()
-    named: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*message.deletions, *message.upsertions]
+    named: list[wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion] = [
+        *message.deletions,
+        *message.upsertions,
+    ]
     times = Counter(one.name for one in named)
     if pace.is_due(COUNT_US * len(times)):
         yield
@@ -117,22 +113,22 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         results.append(_result(user, problem or refused.get(user)))
         if pace.is_due(USER_US):
             yield
-    return AlterUserScramCredentialsResponse(results=results)
+    return wire.AlterUserScramCredentialsResponse(results=results)
 
 
 def _checked(
-    users: ScramUsers, one: ScramCredentialDeletion | ScramCredentialUpsertion, times: int
+    users: ScramUsers, one: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, times: int
 ) -> tuple[UserAndMechanism, ScramCredential | None]:
     """Return the key of an entry, and the credential of an upsertion. Raises ApiError."""
     if times > 1:
         raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-    if isinstance(one, ScramCredentialDeletion):
+    if isinstance(one, wire.ScramCredentialDeletion):
         return _known_key(users, one), None
     key = _key(one.name, one.mechanism)
     return key, _credential(key.mechanism, one)
 
 
-def _known_key(users: ScramUsers, one: ScramCredentialDeletion) -> UserAndMechanism:
+def _known_key(users: ScramUsers, one: wire.ScramCredentialDeletion) -> UserAndMechanism:
     key = _key(one.name, one.mechanism)
     if key not in users.all():
         raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
@@ -147,7 +143,7 @@ def _key(name: str, mechanism: int) -> UserAndMechanism:
     return UserAndMechanism(name, MECHANISMS[mechanism])
 
 
-def _credential(mechanism: str, one: ScramCredentialUpsertion) -> ScramCredential:
+def _credential(mechanism: str, one: wire.ScramCredentialUpsertion) -> ScramCredential:
     hash_name, unacceptable = HASHES[mechanism], ErrorCode.UNACCEPTABLE_CREDENTIAL
     if one.iterations < ITERATIONS_LOW:
         raise ApiError(unacceptable, "Too few iterations")
@@ -158,31 +154,33 @@ def _credential(mechanism: str, one: ScramCredentialUpsertion) -> ScramCredentia
     return credential_of(hash_name, bytes(one.salt), one.iterations, bytes(one.salted_password))
 
 
-def _result(user: str, error: ApiError | None) -> AlterUserScramCredentialsResult:
+def _result(user: str, error: ApiError | None) -> wire.AlterUserScramCredentialsResult:
     if error is None:
-        return AlterUserScramCredentialsResult(user=user, error_message=None)
-    return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+        return wire.AlterUserScramCredentialsResult(user=user, error_message=None)
+    return wire.AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
 
 
-def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Steps[Message]:
+def _no_users_altered(message: wire.AlterUserScramCredentialsRequest, code: int, words: str) -> Steps[Message]:
     names = dict.fromkeys(one.name for one in chain[Any](message.deletions, message.upsertions))
     refused = yield from each(
-        names, lambda name: AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words), REFUSE_US
+        names,
+        lambda name: wire.AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words),
+        REFUSE_US,
     )
-    return AlterUserScramCredentialsResponse(results=refused)
+    return wire.AlterUserScramCredentialsResponse(results=refused)
 
 
 DESCRIBE_USER_SCRAM_CREDENTIALS = BrokerApi(
-    DescribeUserScramCredentialsRequest,
+    wire.DescribeUserScramCredentialsRequest,
     describe_scram_users,
     guard_cluster(
         Operation.DESCRIBE,
-        lambda _message, code, text: DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
+        lambda _message, code, text: wire.DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.HELD, {"users.name": Noun.USER}),
 )
 ALTER_USER_SCRAM_CREDENTIALS = BrokerApi(
-    AlterUserScramCredentialsRequest,
+    wire.AlterUserScramCredentialsRequest,
     alter_scram_users,
     guard_cluster(Operation.ALTER, _no_users_altered),
     Cost(AnswerBound.REQUEST, {"deletions.name": Noun.USER, "upsertions.name": Noun.USER}),

@@ -21,12 +21,7 @@ from kohort.telemetry.otlp import PushedMetrics, parse_metrics
 from kohort.telemetry.report import ClientReport
 from kohort.telemetry.subscriptions import ClientFacts
 from kohort.wire.compression import Codec, decompressed
-from kohort.wire.messages.telemetry import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-    PushTelemetryRequest,
-    PushTelemetryResponse,
-)
+from kohort.wire.messages import telemetry as wire
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """The best first, in Kafka's order."""
@@ -35,11 +30,11 @@ CODECS: Final = frozenset(map(int, Codec))
 
 
 def get_telemetry_subscriptions(state: BrokerState, request: Request) -> Answer:
-    message: GetTelemetrySubscriptionsRequest = request.message
+    message: wire.GetTelemetrySubscriptionsRequest = request.message
     facts = _facts(state, request)
     connection = request.reply_to.connection
     client = state.client_metrics.instances.ask(message.client_instance_id, connection, facts, request.now_ms)
-    return GetTelemetrySubscriptionsResponse(
+    return wire.GetTelemetrySubscriptionsResponse(
         client_instance_id=client.instance_id,
         subscription_id=client.requested.subscription_id,
         accepted_compression_types=[int(codec) for codec in ACCEPTED],
@@ -51,7 +46,7 @@ def get_telemetry_subscriptions(state: BrokerState, request: Request) -> Answer:
 
 
 def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: PushTelemetryRequest = request.message
+    message: wire.PushTelemetryRequest = request.message
     instances, facts = state.client_metrics.instances, _facts(state, request)
     client = instances.push(message.client_instance_id, request.reply_to.connection, facts, request.now_ms)
     instances.check_push(client, message.subscription_id, request.now_ms, terminating=message.terminating)
@@ -72,7 +67,7 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
         report = _report(state, request, client, pushed)
         _tell_coordinator(state, request, report)
     state.client_metrics.take(client, report, request.now_ms)
-    return PushTelemetryResponse()
+    return wire.PushTelemetryResponse()
 
 
 def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport) -> None:
@@ -117,9 +112,9 @@ def _report(state: BrokerState, request: Request, client: ClientInstance, pushed
 
 
 GET_TELEMETRY_SUBSCRIPTIONS = BrokerApi(
-    GetTelemetrySubscriptionsRequest,
+    wire.GetTelemetrySubscriptionsRequest,
     get_telemetry_subscriptions,
     unguarded,
     Cost(AnswerBound.FIXED, one_step="one client instance"),
 )
-PUSH_TELEMETRY = BrokerApi(PushTelemetryRequest, push_telemetry, unguarded, Cost(AnswerBound.FIXED))
+PUSH_TELEMETRY = BrokerApi(wire.PushTelemetryRequest, push_telemetry, unguarded, Cost(AnswerBound.FIXED))

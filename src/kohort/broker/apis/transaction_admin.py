@@ -28,20 +28,7 @@ from kohort.model import TopicPartition
 from kohort.pattern import Pattern
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
-from kohort.wire.messages.transactions import (
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListedTransaction,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    TransactionTopicData,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from kohort.wire.messages import transactions as wire
 from kohort.wire.record_batch import Marker
 from kohort.wire.schema import Message
 
@@ -50,32 +37,32 @@ PARTITIONS_IN_A_UNIT: Final = 25
 
 
 def describe_transactions(state: BrokerState, request: Request) -> Answer:
-    message: DescribeTransactionsRequest = request.message
+    message: wire.DescribeTransactionsRequest = request.message
     found = [_describe(state, transactional_id, request.now_ms) for transactional_id in message.transactional_ids]
-    return DescribeTransactionsResponse(transaction_states=found)
+    return wire.DescribeTransactionsResponse(transaction_states=found)
 
 
-def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> DescribedTransaction:
+def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> wire.DescribedTransaction:
     try:
         check_coordinator(state, transactional_id, now_ms)
         known = state.cluster.transactions.get(transactional_id)
         if known is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     except KohortError as error:
-        return DescribedTransaction(error_code=refusal_of(error).code, transactional_id=transactional_id)
-    return DescribedTransaction(
+        return wire.DescribedTransaction(error_code=refusal_of(error).code, transactional_id=transactional_id)
+    return wire.DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=known.state.value,
         transaction_timeout_ms=known.timeout_ms,
         transaction_start_time_ms=known.moved(state.cluster.wall.ahead_ms).started_ms,
         producer_id=known.producer_id,
         producer_epoch=known.epoch,
-        topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in known.by_topic.items()],
+        topics=[wire.TransactionTopicData(topic=topic, partitions=ids) for topic, ids in known.by_topic.items()],
     )
 
 
 def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: ListTransactionsRequest = request.message
+    message: wire.ListTransactionsRequest = request.message
     transactions = state.cluster.transactions
     pattern = Pattern(message.transactional_id_pattern) if message.transactional_id_pattern else None
     topic = state.topics.get(transactions.name)
@@ -89,7 +76,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
             pattern is None or pattern.fullmatch(known.transactional_id)
         ):
             found.append(
-                ListedTransaction(
+                wire.ListedTransaction(
                     transactional_id=known.transactional_id,
                     producer_id=known.producer_id,
                     transaction_state=known.state.value,
@@ -97,7 +84,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
             )
         if pace.is_due(LIST_US):
             yield
-    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+    return wire.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +103,7 @@ class _Filters:
         return self.duration_ms < 0 or now_ms - known.started_ms > self.duration_ms
 
 
-def _filters(message: ListTransactionsRequest) -> tuple[_Filters, list[str]]:
+def _filters(message: wire.ListTransactionsRequest) -> tuple[_Filters, list[str]]:
     states = frozenset(message.state_filters) if message.state_filters else None
     producers = frozenset(message.producer_id_filters) if message.producer_id_filters else None
     unknown = [name for name in message.state_filters if name not in NAMES]
@@ -129,15 +116,15 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
     Into the broker's own topics a marker is taken only where it ends something: nobody else writes there, unless an
     authorizer says that he may.
     """
-    message: WriteTxnMarkersRequest = request.message
+    message: wire.WriteTxnMarkersRequest = request.message
     results = []
     for asked in message.markers:
         marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
         topics = [
-            WritableTxnMarkerTopicResult(
+            wire.WritableTxnMarkerTopicResult(
                 name=topic.name,
                 partitions=[
-                    WritableTxnMarkerPartitionResult(
+                    wire.WritableTxnMarkerPartitionResult(
                         partition_index=p,
                         error_code=_mark(state, TopicPartition(topic.name, p), marker, request.now_ms),
                     )
@@ -146,8 +133,8 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
             )
             for topic in asked.topics
         ]
-        results.append(WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
-    return WriteTxnMarkersResponse(markers=results)
+        results.append(wire.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+    return wire.WriteTxnMarkersResponse(markers=results)
 
 
 def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
@@ -167,36 +154,36 @@ def guard_markers(checking: Checking) -> Steps[Guarded]:
     """ALTER or CLUSTER_ACTION on the cluster."""
     if checking.may_on_cluster(Operation.ALTER, quietly=True) or checking.may_on_cluster(Operation.CLUSTER_ACTION):
         return PASSED
-    message: WriteTxnMarkersRequest = checking.request.message
+    message: wire.WriteTxnMarkersRequest = checking.request.message
     pace = Pace()
     markers = []
     for marker in message.markers:
         topics = yield from refused_by_topic(
             marker.topics,
             lambda topic: topic.partition_indexes,
-            lambda p: WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED),
-            lambda topic, made: WritableTxnMarkerTopicResult(name=topic.name, partitions=made),
+            lambda p: wire.WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED),
+            lambda topic, made: wire.WritableTxnMarkerTopicResult(name=topic.name, partitions=made),
         )
-        markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+        markers.append(wire.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
         if pace.is_due(REFUSE_US):
             yield
-    return Guarded(WriteTxnMarkersResponse(markers=markers))
+    return Guarded(wire.WriteTxnMarkersResponse(markers=markers))
 
 
 def guard_describe_transactions(checking: Checking) -> Steps[Guarded]:
     """DESCRIBE on each transactional id; topics that the caller may not describe are left out of it."""
-    message: DescribeTransactionsRequest = checking.request.message
+    message: wire.DescribeTransactionsRequest = checking.request.message
     allowed, denied = yield from checking.authorized(
         Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids, lambda name: name
     )
     refused = yield from each(
-        denied, lambda name: DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
+        denied, lambda name: wire.DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
     )
     if not allowed:
-        return Guarded(DescribeTransactionsResponse(transaction_states=refused))
+        return Guarded(wire.DescribeTransactionsResponse(transaction_states=refused))
     checking.keep(transactional_ids=allowed)
 
-    def amend(answer: DescribeTransactionsResponse) -> Steps[Message]:
+    def amend(answer: wire.DescribeTransactionsResponse) -> Steps[Message]:
         pace = Pace()
         for described in answer.transaction_states:
             described.topics[:] = yield from visible(
@@ -217,7 +204,7 @@ def guard_list_transactions(checking: Checking) -> Guarded:
     def may_see(transactional_id: str) -> bool:
         return checking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
 
-    def amend(answer: ListTransactionsResponse) -> Steps[Message]:
+    def amend(answer: wire.ListTransactionsResponse) -> Steps[Message]:
         answer.transaction_states[:] = yield from visible(
             answer.transaction_states, lambda listed: may_see(listed.transactional_id)
         )
@@ -226,11 +213,11 @@ def guard_list_transactions(checking: Checking) -> Guarded:
     return Guarded(amend=amend)
 
 
-def refuse_transactions(request: Request, _message: str) -> DescribeTransactionsResponse:
-    asked: DescribeTransactionsRequest = request.message
-    return DescribeTransactionsResponse(
+def refuse_transactions(request: Request, _message: str) -> wire.DescribeTransactionsResponse:
+    asked: wire.DescribeTransactionsRequest = request.message
+    return wire.DescribeTransactionsResponse(
         transaction_states=[
-            DescribedTransaction(error_code=TOO_LARGE, transactional_id=name) for name in asked.transactional_ids
+            wire.DescribedTransaction(error_code=TOO_LARGE, transactional_id=name) for name in asked.transactional_ids
         ]
     )
 
@@ -242,7 +229,7 @@ def partitions_of_transaction(state: BrokerState, chain: tuple[Any, ...]) -> int
 
 
 WRITE_TXN_MARKERS = BrokerApi(
-    WriteTxnMarkersRequest,
+    wire.WriteTxnMarkersRequest,
     write_txn_markers,
     guard_markers,
     Cost(
@@ -252,7 +239,7 @@ WRITE_TXN_MARKERS = BrokerApi(
     ),
 )
 DESCRIBE_TRANSACTIONS = BrokerApi(
-    DescribeTransactionsRequest,
+    wire.DescribeTransactionsRequest,
     describe_transactions,
     guard_describe_transactions,
     Cost(
@@ -269,7 +256,7 @@ DESCRIBE_TRANSACTIONS = BrokerApi(
     ),
 )
 LIST_TRANSACTIONS = BrokerApi(
-    ListTransactionsRequest,
+    wire.ListTransactionsRequest,
     list_transactions,
     guard_list_transactions,
     Cost(AnswerBound.HELD, {"transactional_id_pattern": Noun.EXPRESSION}),

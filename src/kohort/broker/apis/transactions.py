@@ -32,24 +32,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps
-from kohort.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from kohort.wire.messages import transactions as wire
 
 FIRST_WITH_PRODUCER_FENCED: Final = 2
 FIRST_WITH_SEVERAL: Final = 4
@@ -70,28 +53,28 @@ def _code(error: KohortError, version: int) -> ErrorCode:
 
 
 def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: AddPartitionsToTxnRequest = request.message
+    message: wire.AddPartitionsToTxnRequest = request.message
     pace = Pace()
     if request.version >= FIRST_WITH_SEVERAL:
         results = []
         for asked in message.transactions:
             by_topic = yield from _add_partitions(state, asked, request, pace)
             name = asked.transactional_id
-            results.append(AddPartitionsToTxnResult(transactional_id=name, topic_results=by_topic))
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
-    only = AddPartitionsToTxnTransaction(
+            results.append(wire.AddPartitionsToTxnResult(transactional_id=name, topic_results=by_topic))
+        return wire.AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = wire.AddPartitionsToTxnTransaction(
         transactional_id=message.v3_and_below_transactional_id,
         producer_id=message.v3_and_below_producer_id,
         producer_epoch=message.v3_and_below_producer_epoch,
         topics=message.v3_and_below_topics,
     )
     by_topic = yield from _add_partitions(state, only, request, pace)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=by_topic)
+    return wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=by_topic)
 
 
 def _add_partitions(
-    state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request, pace: Pace
-) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    state: BrokerState, asked: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
+) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
     """Add all of them or none: where one is refused, the others are not attempted.
 
     The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
@@ -152,22 +135,22 @@ def _verified(
 
 
 def _by_topic(
-    topics: Sequence[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode], pace: Pace
-) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    topics: Sequence[wire.AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode], pace: Pace
+) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
     told = []
     for topic in topics:
         partitions = []
         for p in topic.partitions:
             code = code_of(TopicPartition(topic.name, p))
-            partitions.append(AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
+            partitions.append(wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
             if pace.is_due(LOOK_US):
                 yield
-        told.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
+        told.append(wire.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
     return told
 
 
 def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
-    message: AddOffsetsToTxnRequest = request.message
+    message: wire.AddOffsetsToTxnRequest = request.message
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
@@ -175,8 +158,8 @@ def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
         transactions = state.cluster.transactions
         transactions.add(message.transactional_id, producer, [place], OLD_CLIENT, request.now_ms)
     except KohortError as error:
-        return AddOffsetsToTxnResponse(error_code=_code(error, request.version))
-    return AddOffsetsToTxnResponse()
+        return wire.AddOffsetsToTxnResponse(error_code=_code(error, request.version))
+    return wire.AddOffsetsToTxnResponse()
 
 
 def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartition:
@@ -185,7 +168,7 @@ def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartitio
 
 
 def end_txn(state: BrokerState, request: Request) -> Answer:
-    message: EndTxnRequest = request.message
+    message: wire.EndTxnRequest = request.message
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     version = WITH_NEW_EPOCHS if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
     try:
@@ -193,14 +176,14 @@ def end_txn(state: BrokerState, request: Request) -> Answer:
         transactions = state.cluster.transactions
         after = transactions.end(message.transactional_id, producer, version, request.now_ms, commit=message.committed)
     except KohortError as error:
-        return EndTxnResponse(error_code=_code(error, request.version))
-    ended = EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
-    refused = EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return wire.EndTxnResponse(error_code=_code(error, request.version))
+    ended = wire.EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+    refused = wire.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return state.flushes.answer(request, transactions.take_unflushed(), ended, refused)
 
 
 def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
-    message: TxnOffsetCommitRequest = request.message
+    message: wire.TxnOffsetCommitRequest = request.message
     try:
         write = TransactionalWrite(
             message.transactional_id,
@@ -218,7 +201,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
     return group_request(state, request)
 
 
-def _names_a_partition(state: BrokerState, message: TxnOffsetCommitRequest, version: int) -> bool:
+def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest, version: int) -> bool:
     """Tells whether anything that there is is committed: else the group is no part of the transaction, as in Kafka."""
     by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
     found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
@@ -230,60 +213,62 @@ def _names_a_partition(state: BrokerState, message: TxnOffsetCommitRequest, vers
 def guard_add_partitions(checking: Checking) -> Steps[Guarded]:
     """WRITE on the transactional id; from version 4 on CLUSTER_ACTION. The topics are looked at in the handler, where
     one that is refused leaves all others undone."""
-    message: AddPartitionsToTxnRequest = checking.request.message
+    message: wire.AddPartitionsToTxnRequest = checking.request.message
     if checking.request.version >= FIRST_WITH_SEVERAL:
         if checking.may_on_cluster(Operation.CLUSTER_ACTION):
             return PASSED
-        return Guarded(AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
+        return Guarded(wire.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
     if _may_write(checking, message.v3_and_below_transactional_id):
         return PASSED
     refused = yield from refused_by_topic(
         message.v3_and_below_topics,
         lambda topic: topic.partitions,
-        lambda p: AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=ID_DENIED),
-        lambda topic, made: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
+        lambda p: wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=ID_DENIED),
+        lambda topic, made: wire.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
     )
-    return Guarded(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
+    return Guarded(wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
 
 
 def guard_add_offsets(checking: Checking) -> Guarded:
     """WRITE on the transactional id, READ on the group."""
-    message: AddOffsetsToTxnRequest = checking.request.message
+    message: wire.AddOffsetsToTxnRequest = checking.request.message
     if not _may_write(checking, message.transactional_id):
-        return Guarded(AddOffsetsToTxnResponse(error_code=ID_DENIED))
+        return Guarded(wire.AddOffsetsToTxnResponse(error_code=ID_DENIED))
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
+        return Guarded(wire.AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
     return PASSED
 
 
 def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
     """WRITE on the transactional id, READ on the group and on each topic."""
-    message: TxnOffsetCommitRequest = checking.request.message
+    message: wire.TxnOffsetCommitRequest = checking.request.message
     if not _may_write(checking, message.transactional_id):
-        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
+        return Guarded(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+        return Guarded(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
     by_id = checking.request.version >= FIRST_COMMIT_BY_TOPIC_ID
-    return (yield from guard_committed_topics(checking, _not_committed, TxnOffsetCommitResponse, by_id=by_id))
+    return (yield from guard_committed_topics(checking, _not_committed, wire.TxnOffsetCommitResponse, by_id=by_id))
 
 
 def _not_committed(
-    topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode
-) -> Steps[list[TxnOffsetCommitResponseTopic]]:
+    topics: list[wire.TxnOffsetCommitRequestTopic], code: ErrorCode
+) -> Steps[list[wire.TxnOffsetCommitResponseTopic]]:
     return refused_by_topic(
         topics,
         lambda topic: topic.partitions,
-        lambda p: TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
-        lambda topic, made: TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
+        lambda p: wire.TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
+        lambda topic, made: wire.TxnOffsetCommitResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=made
+        ),
     )
 
 
 def guard_end(checking: Checking) -> Guarded:
     """WRITE on the transactional id."""
-    message: EndTxnRequest = checking.request.message
+    message: wire.EndTxnRequest = checking.request.message
     if _may_write(checking, message.transactional_id):
         return PASSED
-    return Guarded(EndTxnResponse(error_code=ID_DENIED))
+    return Guarded(wire.EndTxnResponse(error_code=ID_DENIED))
 
 
 def _may_write(checking: Checking, transactional_id: str) -> bool:
@@ -291,7 +276,7 @@ def _may_write(checking: Checking, transactional_id: str) -> bool:
 
 
 ADD_PARTITIONS_TO_TXN = BrokerApi(
-    AddPartitionsToTxnRequest,
+    wire.AddPartitionsToTxnRequest,
     add_partitions_to_txn,
     guard_add_partitions,
     Cost(
@@ -305,16 +290,16 @@ ADD_PARTITIONS_TO_TXN = BrokerApi(
     ),
 )
 ADD_OFFSETS_TO_TXN = BrokerApi(
-    AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, replace(ONE_NAME, names=OF_TRANSACTION)
+    wire.AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, replace(ONE_NAME, names=OF_TRANSACTION)
 )
 END_TXN = BrokerApi(
-    EndTxnRequest,
+    wire.EndTxnRequest,
     end_txn,
     guard_end,
     Cost(AnswerBound.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step="markers are written later"),
 )
 TXN_OFFSET_COMMIT = BrokerApi(
-    TxnOffsetCommitRequest,
+    wire.TxnOffsetCommitRequest,
     txn_offset_commit,
     guard_commit_in_transaction,
     Cost(

@@ -17,12 +17,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Operation
 from kohort.steps import Pace
-from kohort.wire.messages.features import (
-    FeatureUpdateKey,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from kohort.wire.messages import features as wire
 
 FIRST_VERSION_WITH_TYPES: Final = 1
 FIRST_VERSION_WITHOUT_RESULTS: Final = 2
@@ -39,19 +34,19 @@ class UpgradeType(IntEnum):
 
 
 def update_features(state: BrokerState, request: Request) -> AnswerInSteps:
-    message: UpdateFeaturesRequest = request.message
-    updated: dict[str, UpdatableFeatureResult] = {}
+    message: wire.UpdateFeaturesRequest = request.message
+    updated: dict[str, wire.UpdatableFeatureResult] = {}
     pace = Pace()
     for update in message.feature_updates:
         _check(state, update, _upgrade_type(update, request.version))
-        updated[update.feature] = UpdatableFeatureResult(feature=update.feature)
+        updated[update.feature] = wire.UpdatableFeatureResult(feature=update.feature)
         if pace.is_due(UPDATE_US):
             yield
     has_results = request.version < FIRST_VERSION_WITHOUT_RESULTS
-    return UpdateFeaturesResponse(results=list(updated.values()) if has_results else [])
+    return wire.UpdateFeaturesResponse(results=list(updated.values()) if has_results else [])
 
 
-def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
+def _upgrade_type(update: wire.FeatureUpdateKey, version: int) -> UpgradeType:
     if version < FIRST_VERSION_WITH_TYPES:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     try:
@@ -60,7 +55,7 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
         return UpgradeType.UNKNOWN
 
 
-def _check(state: BrokerState, update: FeatureUpdateKey, upgrade_type: UpgradeType) -> None:
+def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: UpgradeType) -> None:
     """Raise ApiError unless the update leaves the feature at its level. The checks are in Kafka's order."""
     level = update.max_version_level
     feature = state.apis.features.get(update.feature)
@@ -83,7 +78,7 @@ def _check(state: BrokerState, update: FeatureUpdateKey, upgrade_type: UpgradeTy
     )
 
 
-def _invalid(update: FeatureUpdateKey, reason: str) -> ApiError:
+def _invalid(update: wire.FeatureUpdateKey, reason: str) -> ApiError:
     text = f"Invalid update version {update.max_version_level} for feature {update.feature[:100]}. {reason}"
     return _failed(ErrorCode.INVALID_UPDATE_VERSION, text)
 
@@ -93,10 +88,10 @@ def _failed(code: ErrorCode, text: str) -> ApiError:
 
 
 UPDATE_FEATURES = BrokerApi(
-    UpdateFeaturesRequest,
+    wire.UpdateFeaturesRequest,
     update_features,
     guard_cluster(
-        Operation.ALTER, lambda _message, code, text: UpdateFeaturesResponse(error_code=code, error_message=text)
+        Operation.ALTER, lambda _message, code, text: wire.UpdateFeaturesResponse(error_code=code, error_message=text)
     ),
     Cost(AnswerBound.FIXED),
 )
