@@ -172,7 +172,7 @@ def test_members_of_both_protocols_share_a_group_that_is_moved_while_it_runs(boo
 
 def test_only_what_moves_is_revoked_and_the_listener_hears_as_ever(bootstrap, name):
     listener = Listener()
-    with consumer_of(bootstrap, name) as first, consumer_of(bootstrap, name, group_protocol="auto") as second:
+    with consumer_of(bootstrap, name) as first, consumer_of(bootstrap, name) as second:
         first.subscribe([name], listener)
         polled(lambda: len(first.assignment()) == 6, first)
         kept = first.assignment()

@@ -159,8 +159,8 @@ class ConsumerConfig(ClientConfig):
     group_protocol: str = option(
         "group.protocol",
         "classic",
-        "Who assigns: the members (classic), the coordinator (consumer, KIP-848), or the one that the cluster serves.",
-        choices=("classic", "consumer", "auto"),
+        "Assignment by the members (classic) or by the coordinator (consumer, KIP-848).",
+        choices=("classic", "consumer"),
     )
     group_remote_assignor: str | None = option(
         "group.remote.assignor", None, "The coordinator's assignor to vote for, with group.protocol=consumer."

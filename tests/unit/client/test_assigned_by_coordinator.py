@@ -33,7 +33,7 @@ def shared(stage: ConsumerStage, *shares: int) -> bool:
 def test_three_members_share_and_take_over_from_one_that_dies(stage: ConsumerStage):
     first = member(stage)
     stage.until(lambda: shared(stage, 6))
-    member(stage, "auto")
+    member(stage)
     stage.until(lambda: shared(stage, 3, 3))
     member(stage)
     stage.until(lambda: shared(stage, 2, 2, 2))

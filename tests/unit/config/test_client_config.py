@@ -178,8 +178,6 @@ def test_options_of_the_other_group_protocol_are_refused_with_what_took_their_pl
         client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", "group_protocol": "consumer", **options})
     with pytest.raises(ConfigError, match=r"with group\.protocol=classic.*set partition\.assignment\.strategy"):
         client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", "group_remote_assignor": "uniform"})
-    both = {**options, "group_protocol": "auto", "group_remote_assignor": "uniform"}
-    assert client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", **both}).group_protocol == "auto"
 
 
 @pytest.mark.parametrize(

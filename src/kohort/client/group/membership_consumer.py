@@ -379,5 +379,5 @@ class ConsumerMembership:
 def _too_old(error: UnsupportedVersion) -> UnsupportedVersion:
     return UnsupportedVersion(
         f"{error}: group.protocol=consumer needs Apache Kafka 4.0 or later, or another cluster with KIP-848 and "
-        "its feature group.version; take group.protocol=classic, or auto"
+        "its feature group.version; take group.protocol=classic"
     )

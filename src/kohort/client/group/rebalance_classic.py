@@ -25,10 +25,10 @@ class ClassicRebalance:
         self,
         membership: ClassicMembership,
         subscription: SubscriptionState,
-        *,
-        cooperative: bool,
         commit_timeout_ms: int,
         commit_positions: CommitPositions | None,
+        *,
+        cooperative: bool,
     ) -> None:
         self.callback: CallbackNeeded | None = None
         self._membership = membership

@@ -23,7 +23,6 @@ class Reconciliation:
         self,
         membership: ConsumerMembership,
         subscription: SubscriptionState,
-        *,
         commit_timeout_ms: int,
         commit_positions: CommitPositions | None,
     ) -> None:
