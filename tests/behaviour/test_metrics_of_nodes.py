@@ -11,7 +11,7 @@ from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
 from kohort.config.options import parse_config
 from kohort.coordinator.journal import GroupUnloaded, JournalEntry
-from kohort.metrics.own_state import OwnState
+from kohort.metrics.local_brokers import LocalBrokers
 
 
 async def three_nodes() -> Any:
@@ -31,14 +31,14 @@ def named(entries: Iterable[JournalEntry]) -> list[str]:
 def test_a_look_that_is_given_up_loses_no_entries():
     async def told() -> None:
         server = await three_nodes()
-        state = OwnState(server, wall_ms)
+        state = LocalBrokers(server, wall_ms)
         try:
             tell(server, 1, "a")
-            look = asyncio.ensure_future(state.look())
+            look = asyncio.ensure_future(state.snapshot())
             await asyncio.sleep(0)
             look.cancel()
             tell(server, 2, "b")
-            await state.look()
+            await state.snapshot()
             assert named(state.take_entries()) == ["a", "b"]
             assert list(state.take_entries()) == [], "each once"
         finally:
@@ -51,11 +51,11 @@ def test_a_look_that_is_given_up_loses_no_entries():
 def test_a_node_that_stops_has_told_all_before_and_one_that_starts_is_heard_at_once():
     async def told() -> None:
         server = await three_nodes()
-        state = OwnState(server, wall_ms)
+        state = LocalBrokers(server, wall_ms)
         try:
             tell(server, 2, "before")
             server.stop_node(2)
-            await state.look()
+            await state.snapshot()
             assert named(state.take_entries()) == ["before"]
 
             await server.start_node(2)
@@ -63,7 +63,7 @@ def test_a_node_that_stops_has_told_all_before_and_one_that_starts_is_heard_at_o
             server.stop_node(2)
             await server.start_node(2)
             tell(server, 2, "again")
-            await state.look()
+            await state.snapshot()
             assert named(state.take_entries()) == ["after", "again"]
         finally:
             state.end()

@@ -22,7 +22,7 @@ from kohort.config.broker import METRICS_OF, BrokerConfig
 from kohort.config.options import parse_config
 from kohort.errors import ErrorCode
 from kohort.metrics import rebalance_counts
-from kohort.metrics.beside_a_broker import metrics_beside
+from kohort.metrics.broker_page import serve_broker_metrics
 from kohort.metrics.catalogue import CATALOGUE
 from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from support.raw.raw_client import RawClient
@@ -59,7 +59,7 @@ def a_broker(data: Path | None = None, nodes: int = 1, **options: object) -> Ite
     async def run(ready: Callable[[], None]) -> None:
         server = await start_brokers(config, nodes, data)
         try:
-            with metrics_beside(server, config, "127.0.0.1:0") as url:
+            with serve_broker_metrics(server, config, "127.0.0.1:0") as url:
                 at.extend((server.bootstrap, url))
                 ready()
                 await ended.wait()

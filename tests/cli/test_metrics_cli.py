@@ -98,8 +98,8 @@ def test_a_cluster_without_groups_has_a_page_too():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--metrics-compat", "burrow"), "--metrics-compat: there are no metrics of 'burrow', only of kafka_exporter"),
-        (("--listen", "0.0.0.0:0"), "--listen=0.0.0.0:0 may be reached from other computers"),
+        (("--metrics-compat", "burrow"), "--metrics-compat: unknown metric set 'burrow'; known sets: kafka_exporter"),
+        (("--listen", "0.0.0.0:0"), "--listen=0.0.0.0:0 is reachable from other computers"),
         (("--listen", "nowhere"), "--listen='nowhere': expected HOST:PORT"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_broker_with_a_page_for_others_has_to_be_told_so():
     result = CliRunner().invoke(main, ["serve", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"])
 
     assert result.exit_code in {1, 2}
-    assert "say --metrics-allow-anyone (kohort.metrics.allow.anyone=true)" in result.stderr
+    assert "allow it with --metrics-allow-anyone (kohort.metrics.allow.anyone=true)" in result.stderr
 
 
 def test_a_broker_says_where_its_page_is():

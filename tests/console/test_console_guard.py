@@ -12,7 +12,7 @@ from kohort.console.app import ConsoleOptions
 from kohort.console.connections import AT_ONCE
 from kohort.console.guard import MOST_BODY, MOST_TARGET, Hosts
 from kohort.console.logins import FAILED_S, FAILURES, MOST_SESSIONS, Attempts, LoggedIn, Sessions, by_password
-from kohort.metrics.serving import host_of, is_own_name
+from kohort.metrics.serving import host_of, is_trusted_host
 from support.console_client import console, live
 
 POSTS = [
@@ -44,8 +44,8 @@ def test_a_name_may_be_allowed():
 def test_host_with_a_malformed_port_is_rejected_by_console_and_metrics_page():
     for host in ("localhost:x", "127.0.0.1:99999"):
         assert not Hosts().allows(host)
-        assert not is_own_name(host)
-    assert is_own_name("localhost:9310")
+        assert not is_trusted_host(host)
+    assert is_trusted_host("localhost:9310")
 
 
 @pytest.mark.parametrize("path", POSTS)

@@ -2,7 +2,7 @@
 
 Plain numbers that only grow, added to where things happen; nobody waits for them, and nothing is decided by them. What
 can be read off the parts at any time (connections that stand, requests that wait, budgets) is not counted here. Who
-shows it takes a copy (``kohort.metrics.own_state``).
+shows it takes a copy (``kohort.metrics.local_brokers``).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kohort.errors import (
     MissingExtra,
     UsageError,
 )
-from kohort.metrics.serving import is_own_name
+from kohort.metrics.serving import is_trusted_host
 from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
@@ -58,7 +58,7 @@ class Hosts:
 
     def allows(self, header: str | None) -> bool:
         """Tell whether a Host header names this console."""
-        return header is not None and is_own_name(header, self.names)
+        return header is not None and is_trusted_host(header, self.names)
 
 
 def check_host(headers: Mapping[str, str], hosts: Hosts) -> None:

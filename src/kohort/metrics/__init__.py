@@ -1,1 +1,1 @@
-"""What is known of groups, and of a broker, as families of Prometheus; and the page that shows them."""
+"""Prometheus metrics of consumer groups and of kohort's own broker, and the ``/metrics`` page."""

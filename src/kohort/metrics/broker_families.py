@@ -1,7 +1,7 @@
-"""The health of our own brokers: copies of what they count, taken at one moment, and the rows made from them.
+"""Metrics of kohort's own brokers: copies of their counters at one moment, and the samples made from them.
 
-Beside our own names there are those that JMX exporters make of the beans of Apache Kafka's group coordinator (KIP-848).
-``WatchedCluster`` is another cluster that the broker's process watches.
+The ``jmx`` set repeats some of them under the names that JMX exporters give to Apache Kafka's group coordinator
+(KIP-848).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kohort.wire.apis import APIS
 
 @dataclass(frozen=True, slots=True)
 class WatchedCluster:
-    """A watcher at one moment. Counts are since it began."""
+    """Counts of ``--watch``, which follows another cluster, since its start."""
 
     address: str
     is_up: bool = False
-    """True once the watcher has read to the ends that it found at its start."""
+    """True once the watcher has read up to the log ends at its start."""
     until_ms: int | None = None
     """Time of the last sample; None before the first."""
     groups: int = 0
@@ -38,7 +38,7 @@ class WatchedCluster:
     unread: int = 0
     failures: int = 0
     rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """By group and cause."""
+    """Number of rebalances by (group, cause)."""
 
 
 def add_watched(page: Page, watched: WatchedCluster) -> None:
@@ -69,39 +69,39 @@ ABORTED = "aborted transactions in memory"
 
 @dataclass(slots=True)
 class BrokerCopy:
-    """One broker."""
+    """Counters of one broker at one moment."""
 
     node: int
     took: dict[str, Durations]
-    """By API; those that were asked for at all."""
+    """Request durations by API, for APIs with at least one request."""
     errors: dict[tuple[str, int], int]
-    """By API and code."""
+    """Number of errors by (API, error code)."""
     numbers: dict[str, float]
-    """By the name of the metric."""
+    """Values by metric name."""
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
-    """Used and allowed, by name."""
+    """(used, limit) by budget."""
     refusals: dict[str, int]
     throttled_ms: dict[str, int]
     journal: dict[str, int]
     fenced: dict[tuple[str, str], int]
-    """By API and error."""
+    """Number of rejected requests by (API, error)."""
     load_ms_longest: int
     pushes: dict[str, int]
-    """Of metrics of clients (KIP-714), by what became of them."""
+    """Number of metrics pushes by clients (KIP-714), by result."""
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    """The same of each group that there is."""
+    """Number of rejected requests of each existing group, by (API, error)."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By protocol and state."""
+    """Number of groups by (protocol, state)."""
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)
-    """Last metrics that each client pushed, if the page shows them."""
+    """Last metrics that each client pushed (``kohort.metrics.clients``)."""
 
 
 @dataclass(slots=True)
 class ProcessCopy:
-    """Metrics that all brokers of a process share."""
+    """Counters that all brokers of a process share."""
 
     log: LogCounters
     topics: int = 0
@@ -111,11 +111,10 @@ class ProcessCopy:
     flushes: Durations | None = None
     loop_lag: Durations | None = None
     watched: WatchedCluster | None = None
-    """Another cluster that is watched beside them."""
 
 
-def copy_of(broker: Broker, failed_handshakes: int) -> BrokerCopy:
-    """Return what a broker counts, as it is now. Takes some tens of microseconds."""
+def copy_counters(broker: Broker, failed_handshakes: int) -> BrokerCopy:
+    """Copy the counters of a broker. Takes some tens of microseconds."""
     state, counts = broker.state, broker.state.counters
     offsets, connections, purgatory = state.coordinator.counters, state.connections, state.purgatory
     used = {key: api for key, api in counts.by_api.items() if api.took.total_ns or api.took.count}
@@ -182,9 +181,9 @@ def _tag(kind: type) -> str:
 
 
 SHOWN_SIZES: Final = range(14, 37, 2)
-"""Durations are told by powers of four, from 16 microseconds to 69 seconds."""
+"""Histogram bounds: powers of four from 16 microseconds to 69 seconds, as exponents of 2 in ns."""
 BOUNDS_S: Final = tuple(2**size / 1e9 for size in SHOWN_SIZES)
-AT_ONCE: Final = 20
+YIELD_EVERY: Final = 20
 LOG: Final = {
     "batches": "kohort_log_batches_appended_total",
     "records": "kohort_log_records_appended_total",
@@ -231,10 +230,10 @@ def add_clients(page: Page, brokers: Sequence[BrokerCopy]) -> Iterator[None]:
     for one in brokers:
         for many, report in enumerate(one.reports):
             about = report.client_instance_id, report.client_id, report.host, report.group or ""
-            for told in report.values:
-                if not told.labels:
-                    page.add("kohort_client_metric", told.value, *about, told.name)
-            if many % AT_ONCE == AT_ONCE - 1:
+            for metric in report.values:
+                if not metric.labels:
+                    page.add("kohort_client_metric", metric.value, *about, metric.name)
+            if many % YIELD_EVERY == YIELD_EVERY - 1:
                 yield
 
 
@@ -303,9 +302,8 @@ def add_jmx(page: Page, brokers: Sequence[BrokerCopy]) -> None:
             page.add(f"{JMX_GROUPS}consumer_group_count", one.groups["consumer", state], node, state.lower())
         page.add(f"{JMX_GROUPS}classic_group_count", count["classic"], node)
         page.add(f"{JMX_GROUPS}offset_count", one.offsets, node)
-        for what in ("committed", "expired", "deleted"):
-            name = {"committed": "commit", "expired": "expiration", "deleted": "deletion"}[what]
-            page.add(f"{JMX_GROUPS}offset_{name}_count", one.numbers[f"kohort_broker_offsets_{what}_total"], node)
+        for event, name in {"committed": "commit", "expired": "expiration", "deleted": "deletion"}.items():
+            page.add(f"{JMX_GROUPS}offset_{name}_count", one.numbers[f"kohort_broker_offsets_{event}_total"], node)
         page.add(f"{JMX_GROUPS}group_completed_rebalance_count", one.journal.get("assignment_written", 0), node)
         page.add(f"{JMX_GROUPS}consumer_group_rebalance_count", one.journal.get("epoch_raised", 0), node)
         page.add(f"{JMX_GROUPS}partition_load_time_max", one.load_ms_longest, node)

@@ -1,298 +1,215 @@
-"""Every metric there is: its name, kind, labels, and what it says. Nothing else can be on a page.
+"""All metrics that a page can contain: name, kind, labels, help text.
 
-The sets are those of other exporters, by the names that dashboards know, and our own: ``groups`` of any cluster,
-``broker`` of our own broker. ``docs/guides/metrics.md`` has the same table, and a test compares them.
+The sets ``kafka_exporter`` and ``jmx`` have the names that dashboards of other exporters use. The sets ``groups``,
+``broker`` and ``watch`` are kohort's own. ``docs/guides/metrics.md`` has the same table; a test compares them.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 Kind = Literal["gauge", "counter", "histogram", "unknown"]
-Set = Literal["kafka_exporter", "jmx", "groups", "broker", "watch"]
+MetricSet = Literal["kafka_exporter", "jmx", "groups", "broker", "watch"]
 
-COMPATIBLE: Final[tuple[Set, ...]] = ("kafka_exporter", "jmx")
-"""The sets that can be chosen."""
+OTHER_EXPORTERS: Final[tuple[MetricSet, ...]] = ("kafka_exporter", "jmx")
+"""Sets that ``kohort.metrics.compat`` and ``--metrics-compat`` can switch off."""
 
 
-class Known(NamedTuple):
+class MetricSpec(NamedTuple):
     """A metric. A counter's name ends in ``_total``."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
-    text: str
-    of: Set
+    help: str
+    set: MetricSet
 
 
-def _gauges(of: Set, labels: str, **named: str) -> list[Known]:
-    return [Known(name, "gauge", tuple(labels.split()), text, of) for name, text in named.items()]
+# A heading has the set, the kind and the labels of the metrics below it. Deeper lines continue a help text.
+_TABLE: Final = """\
+groups gauge:
+  kohort_metrics_snapshot_timestamp_seconds  Time of the snapshot that this page shows.
+  kohort_metrics_snapshot_duration_seconds  Duration of the snapshot.
+  kohort_metrics_dropped_series  Series dropped because the page was full.
+broker gauge: node version cluster_id
+  kohort_broker_info  1; the labels describe the broker.
+broker histogram: node api
+  kohort_broker_request_duration_seconds  Time from receipt to answer of a request, without logins.
+broker counter: node api error
+  kohort_broker_request_errors_total  Errors in answers; in long lists the first 1,000 entries count.
+broker counter: node
+  kohort_broker_received_bytes_total  Bytes received.
+  kohort_broker_sent_bytes_total  Bytes sent.
+  kohort_broker_connections_opened_total  Accepted connections.
+  kohort_broker_connections_refused_total  Refused connections.
+  kohort_broker_logins_total  Successful logins (SASL).
+  kohort_broker_failed_logins_total  Failed logins (SASL).
+  kohort_broker_failed_handshakes_total  Failed TLS handshakes.
+  kohort_broker_fetches_waited_total  Fetch requests that waited for `fetch.min.bytes`.
+  kohort_broker_fetches_expired_total  Waiting fetch requests that reached `fetch.max.wait.ms`.
+  kohort_broker_long_requests_total  Requests that were processed in several steps, with other requests in between.
+  kohort_broker_offsets_committed_total  Offset commits.
+  kohort_broker_offsets_expired_total  Expired offsets.
+  kohort_broker_offsets_deleted_total  Offsets deleted before they expired.
+  kohort_broker_group_loads_total  Loaded partitions of `__consumer_offsets`.
+  kohort_broker_group_load_seconds_total  Duration of these loads, except those at the broker's start.
+  kohort_broker_journal_entries_forgotten_total  Journal entries dropped, because scrapes were too rare.
+broker counter: node reason
+  kohort_broker_connections_ended_total  Connections that the broker closed, by reason.
+broker counter: node quota
+  kohort_broker_throttled_seconds_total  Throttle time of clients, by quota.
+broker counter: node kind
+  kohort_broker_journal_entries_total  Journal entries, by kind.
+broker counter: node result
+  kohort_broker_client_pushes_total  Metrics pushes of clients (KIP-714), by result.
+broker counter: node api error
+  kohort_broker_fenced_requests_total  Rejected requests of outdated members.
+broker counter: group api error
+  kohort_group_fenced_requests_total  Rejected requests of outdated members of a group; every request counts.
+broker counter: node budget
+  kohort_broker_budget_refusals_total  Refused requests and closed connections due to an exhausted budget.
+broker gauge: node
+  kohort_broker_connections  Open connections.
+  kohort_broker_pushing_clients  Clients with a metrics subscription (KIP-714).
+broker gauge: client_instance_id client_id host group metric
+  kohort_client_metric  Last value that a client pushed; `metric` is Kafka's name (`kohort.metrics.clients`).
+broker gauge: node kind
+  kohort_broker_waiting_requests  Requests that wait, by kind: fetch, flush to disk, long request.
+broker gauge: node budget
+  kohort_broker_budget_used  Used part of a budget (docs/limits.md); an upper bound for groups.
+  kohort_broker_budget_limit  Limit of a budget; no series without a limit.
+broker gauge: node protocol state
+  kohort_broker_groups  Groups, by protocol and state.
+broker gauge: node
+  kohort_broker_offsets  Committed offsets that are stored now.
+broker histogram:
+  kohort_broker_loop_lag_seconds  Delay of the broker's event loop, measured twice a second.
+broker gauge:
+  kohort_log_topics  Topics.
+  kohort_log_partitions  Partitions.
+  kohort_log_segments  Segments.
+  kohort_log_size_bytes  Size of all segments, in bytes.
+broker counter:
+  kohort_log_batches_appended_total  Appended batches.
+  kohort_log_records_appended_total  Appended records.
+  kohort_log_bytes_appended_total  Appended bytes.
+  kohort_log_segments_rolled_total  New segments.
+  kohort_log_segments_deleted_total  Segments deleted by retention or DeleteRecords.
+  kohort_log_bytes_deleted_total  Bytes of these segments.
+  kohort_log_compactions_total  Compactions of a log.
+  kohort_log_bytes_compacted_total  Bytes freed by compaction.
+broker histogram:
+  kohort_log_flush_duration_seconds  Duration of flushes to the disk.
+watch gauge: watched
+  kohort_watch_up  1 while `--watch` follows the cluster and its backlog is read; else 0.
+  kohort_watch_until_timestamp_seconds  Time of the last sample of the watched cluster.
+  kohort_watch_groups  Groups of the watched cluster in memory.
+  kohort_watch_partitions  Partitions of the watched cluster with a commit in memory.
+watch counter: watched
+  kohort_watch_records_total  Records read from `__consumer_offsets`.
+  kohort_watch_left_out_records_total  Skipped records: groups and partitions beyond the limits.
+  kohort_watch_unread_records_total  Skipped records of an unknown kind.
+  kohort_watch_failures_total  Failures after which watching started again.
+watch counter: watched group cause
+  kohort_watch_rebalances_total  Rebalances of the watched cluster, by inferred cause.
+jmx unknown: node protocol
+  kafka_server_group_coordinator_metrics_group_count  Groups, by protocol.
+jmx unknown: node state
+  kafka_server_group_coordinator_metrics_consumer_group_count  Consumer groups (KIP-848), by state.
+jmx unknown: node
+  kafka_server_group_coordinator_metrics_classic_group_count  Classic groups.
+  kafka_server_group_coordinator_metrics_offset_count  Committed offsets that are stored now.
+  kafka_server_group_coordinator_metrics_offset_commit_count  Offset commits since the start.
+  kafka_server_group_coordinator_metrics_offset_expiration_count  Expired offsets since the start.
+  kafka_server_group_coordinator_metrics_offset_deletion_count  Offsets deleted before they expired, since the start.
+  kafka_server_group_coordinator_metrics_group_completed_rebalance_count  Generations of classic groups with a
+    persisted assignment, since the start.
+  kafka_server_group_coordinator_metrics_consumer_group_rebalance_count  New epochs of consumer groups (KIP-848) since
+    the start.
+  kafka_server_group_coordinator_metrics_partition_load_time_max  Longest load of a `__consumer_offsets` partition, in
+    milliseconds.
+  kafka_server_group_coordinator_metrics_partition_load_time_avg  Average load of a `__consumer_offsets` partition, in
+    milliseconds.
+  kafka_coordinator_group_groupmetadatamanager_numgroups  Classic groups.
+  kafka_coordinator_group_groupmetadatamanager_numgroupsstable  Classic groups in state Stable.
+  kafka_coordinator_group_groupmetadatamanager_numgroupsempty  Classic groups in state Empty.
+  kafka_coordinator_group_groupmetadatamanager_numgroupsdead  Classic groups in state Dead.
+  kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance  Classic groups in state
+    PreparingRebalance.
+  kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance  Classic groups in state
+    CompletingRebalance.
+  kafka_coordinator_group_groupmetadatamanager_numoffsets  Committed offsets that are stored now.
+groups gauge: group protocol protocol_type assignor coordinator_id
+  kohort_group_info  1; the labels describe the group.
+groups gauge: group state
+  kohort_group_state  1 for the current state of the group, 0 for the other states.
+groups gauge: group
+  kohort_group_generation  Generation of the group, or its epoch (KIP-848).
+  kohort_group_members  Members.
+  kohort_group_idle_members  Members without a partition.
+  kohort_group_stuck_members  Members without commits while all their partitions have lag.
+  kohort_group_health  Burrow's status: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND; kohort's own: 7 REBALANCING, 8 STORM.
+  kohort_group_uncommitted_partitions  Assigned partitions without a committed offset.
+  kohort_group_unowned_partitions  Partitions of subscribed topics that are assigned to no member; no series without
+    members.
+  kohort_group_total_lag_records  Lag in records, summed over all partitions with a known lag.
+  kohort_group_max_lag_records  Lag in records of the partition with the largest lag.
+  kohort_group_max_lag_seconds  Age of the oldest unread record, in seconds; 0 without lag.
+  kohort_group_lag_drain_eta_seconds  Estimated time until the lag is 0, in seconds; no series while the lag grows.
+  kohort_group_lost_records  Records that retention deleted before the group read them, as far as known.
+groups gauge: group topic partition
+  kohort_group_lag_records  Lag of the partition in records; no series if unknown.
+  kohort_group_lag_seconds  Age of the first unread record, in seconds; 0 without lag.
+  kohort_group_lead_records  Records between the log start and the committed offset.
+groups counter: group cause round
+  kohort_group_rebalances_total  Finished rebalances by cause; `round` is `first` or `followup`.
+groups histogram: group phase
+  kohort_group_rebalance_duration_seconds  Duration of rebalances, by phase and in `total`.
+groups counter: group
+  kohort_group_partitions_moved_total  Partitions that rebalances moved to another member.
+  kohort_group_partition_unowned_seconds_total  Time that partitions had no owner, summed over partitions.
+groups counter: group cause
+  kohort_group_member_evictions_total  Members that the coordinator removed (timeouts), by cause.
+groups counter: group api error
+  kohort_group_fenced_members_total  Members with a rejected outdated request, each counted once per generation.
+kafka_exporter gauge:
+  kafka_brokers  Brokers of the cluster.
+kafka_exporter gauge: id address
+  kafka_broker_info  1; the label is the address of the broker.
+kafka_exporter gauge: topic
+  kafka_topic_partitions  Partitions of the topic.
+kafka_exporter gauge: consumergroup
+  kafka_consumergroup_members  Members of the group.
+kafka_exporter gauge: consumergroup topic
+  kafka_consumergroup_current_offset_sum  Sum of the committed offsets, with -1 for each partition without a commit.
+  kafka_consumergroup_lag_sum  Sum of the lags, without partitions that have no commit.
+kafka_exporter gauge: consumergroup topic partition
+  kafka_consumergroup_current_offset  Committed offset; -1 for a partition without a commit in a topic with commits.
+  kafka_consumergroup_lag  Records between the committed offset and the log end; -1 without a commit.
+kafka_exporter gauge: topic partition
+  kafka_topic_partition_current_offset  Log end offset.
+  kafka_topic_partition_oldest_offset  Log start offset.
+  kafka_topic_partition_leader  Node id of the leader; no series without a leader.
+  kafka_topic_partition_replicas  Replicas of the partition.
+  kafka_topic_partition_in_sync_replica  Replicas in sync.
+  kafka_topic_partition_leader_is_preferred  1 if the first replica is the leader.
+  kafka_topic_partition_under_replicated_partition  1 if a replica is not in sync.
+"""
 
 
-def _counters(of: Set, labels: str, **named: str) -> list[Known]:
-    return [Known(name, "counter", tuple(labels.split()), text, of) for name, text in named.items()]
+def _parse(table: str) -> dict[str, MetricSpec]:
+    specs: dict[str, MetricSpec] = {}
+    heading = ""
+    for line in table.replace("\n    ", " ").splitlines():
+        if not line.startswith("  "):
+            heading = line
+            continue
+        name, help_text = line.split(maxsplit=1)
+        kind_of_set, _, labels = heading.partition(":")
+        metric_set, kind = cast("tuple[MetricSet, Kind]", kind_of_set.split())
+        specs[name] = MetricSpec(name, kind, tuple(labels.split()), help_text, metric_set)
+    return specs
 
 
-def _histograms(of: Set, labels: str, **named: str) -> list[Known]:
-    return [Known(name, "histogram", tuple(labels.split()), text, of) for name, text in named.items()]
-
-
-_OWN: Final = [
-    *_gauges(
-        "groups",
-        "group protocol protocol_type assignor coordinator_id",
-        kohort_group_info="1, with what the group is in the labels.",
-    ),
-    *_gauges("groups", "group state", kohort_group_state="1 for the state that the group is in, 0 for the others."),
-    *_gauges(
-        "groups",
-        "group",
-        kohort_group_generation="The generation, or the epoch (KIP-848).",
-        kohort_group_members="Members.",
-        kohort_group_idle_members="Members that have no partition.",
-        kohort_group_stuck_members="Members that commit nothing, while records wait in all that they have.",
-        kohort_group_health="1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND as Burrow has it; 7 REBALANCING, 8 STORM.",
-        kohort_group_uncommitted_partitions="Partitions that members have and for which nothing is committed.",
-        kohort_group_unowned_partitions="Partitions of subscribed topics that no member has, while there are members.",
-        kohort_group_total_lag_records="Records that are yet to be read, of all partitions of which that is known.",
-        kohort_group_max_lag_records="The same of the partition that is furthest behind.",
-        kohort_group_max_lag_seconds="How old the oldest record is that is yet to be read; 0 where all is read.",
-        kohort_group_lag_drain_eta_seconds="When all will be read, as it goes on; no series while lag grows.",
-        kohort_group_lost_records="Records that retention took before they were read, as far as is known.",
-    ),
-    *_gauges(
-        "groups",
-        "group topic partition",
-        kohort_group_lag_records="Records that are yet to be read; no series where that is not known.",
-        kohort_group_lag_seconds="How old the first of them is; 0 where all is read.",
-        kohort_group_lead_records="Records between the start of the log and the committed offset.",
-    ),
-    *_counters(
-        "groups",
-        "group cause round",
-        kohort_group_rebalances_total="Rebalances that are over, by cause; `round` is `first` or `followup`.",
-    ),
-    *_histograms(
-        "groups",
-        "group phase",
-        kohort_group_rebalance_duration_seconds="How long rebalances took: each phase, and `total`.",
-    ),
-    *_counters(
-        "groups",
-        "group",
-        kohort_group_partitions_moved_total="Partitions that changed hands.",
-        kohort_group_partition_unowned_seconds_total="How long partitions had no owner, added up.",
-    ),
-    *_counters("groups", "group cause", kohort_group_member_evictions_total="Members that were put out, by why."),
-    *_counters(
-        "groups",
-        "group api error",
-        kohort_group_fenced_members_total="Members that were out of date and refused; each once in a generation.",
-    ),
-]
-_KAFKA_EXPORTER: Final = [
-    *_gauges("kafka_exporter", "", kafka_brokers="Brokers of the cluster."),
-    *_gauges("kafka_exporter", "id address", kafka_broker_info="1, with a broker's address in the labels."),
-    *_gauges("kafka_exporter", "topic", kafka_topic_partitions="Partitions of the topic."),
-    *_gauges("kafka_exporter", "consumergroup", kafka_consumergroup_members="Members."),
-    *_gauges(
-        "kafka_exporter",
-        "consumergroup topic",
-        kafka_consumergroup_current_offset_sum="Committed offsets added up, with -1 for each that is not.",
-        kafka_consumergroup_lag_sum="Lag added up, without the partitions that have no commit.",
-    ),
-    *_gauges(
-        "kafka_exporter",
-        "consumergroup topic partition",
-        kafka_consumergroup_current_offset="The committed offset; -1 where nothing is committed, but in others is.",
-        kafka_consumergroup_lag="Records between it and the end of the log; -1 where nothing is committed.",
-    ),
-    *_gauges(
-        "kafka_exporter",
-        "topic partition",
-        kafka_topic_partition_current_offset="The end of the log.",
-        kafka_topic_partition_oldest_offset="The start of the log.",
-        kafka_topic_partition_leader="Which broker leads; no series while none does.",
-        kafka_topic_partition_replicas="Replicas.",
-        kafka_topic_partition_in_sync_replica="Replicas that are in sync.",
-        kafka_topic_partition_leader_is_preferred="1 where the first replica leads.",
-        kafka_topic_partition_under_replicated_partition="1 where a replica is not in sync.",
-    ),
-]
-_JMX_GROUPS: Final = "kafka_server_group_coordinator_metrics_"
-_JMX_MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
-
-
-def _jmx(labels: str, prefix: str, **named: str) -> list[Known]:
-    return [Known(prefix + name, "unknown", tuple(labels.split()), text, "jmx") for name, text in named.items()]
-
-
-_JMX: Final = [
-    *_jmx("node protocol", _JMX_GROUPS, group_count="Groups, by protocol."),
-    *_jmx("node state", _JMX_GROUPS, consumer_group_count="Groups of KIP-848, by state."),
-    *_jmx(
-        "node",
-        _JMX_GROUPS,
-        classic_group_count="Groups of the classic protocol.",
-        offset_count="Offsets that are committed.",
-        offset_commit_count="Offsets that were committed so far.",
-        offset_expiration_count="Offsets that expired so far.",
-        offset_deletion_count="Offsets that were deleted so far, otherwise.",
-        group_completed_rebalance_count="Generations of classic groups whose assignment was written, so far.",
-        consumer_group_rebalance_count="Epochs of groups of KIP-848 so far.",
-        partition_load_time_max="The longest load of a partition of groups, in milliseconds.",
-        partition_load_time_avg="The average load, in milliseconds.",
-    ),
-    *_jmx(
-        "node",
-        _JMX_MANAGER,
-        numgroups="Groups of the classic protocol.",
-        numgroupsstable="Those that are Stable.",
-        numgroupsempty="Those that are Empty.",
-        numgroupsdead="Those that are Dead.",
-        numgroupspreparingrebalance="Those that are PreparingRebalance.",
-        numgroupscompletingrebalance="Those that are CompletingRebalance.",
-        numoffsets="Offsets that are committed.",
-    ),
-]
-_BROKER: Final = [
-    *_gauges("broker", "node version cluster_id", kohort_broker_info="1, with what the broker is in the labels."),
-    *_histograms(
-        "broker",
-        "node api",
-        kohort_broker_request_duration_seconds="From taking a request up to its answer, with all waits; not of logins.",
-    ),
-    *_counters(
-        "broker",
-        "node api error",
-        kohort_broker_request_errors_total="Errors in answers; of long lists, in the first 1,000 parts.",
-    ),
-    *_counters(
-        "broker",
-        "node",
-        kohort_broker_received_bytes_total="Bytes received.",
-        kohort_broker_sent_bytes_total="Bytes sent.",
-        kohort_broker_connections_opened_total="Connections that were let in.",
-        kohort_broker_connections_refused_total="Connections that were not.",
-        kohort_broker_logins_total="Logins (SASL) that succeeded.",
-        kohort_broker_failed_logins_total="Logins (SASL) that failed.",
-        kohort_broker_failed_handshakes_total="TLS handshakes that failed.",
-        kohort_broker_fetches_waited_total="Fetches that had to wait for bytes.",
-        kohort_broker_fetches_expired_total="Those of them whose time was up first.",
-        kohort_broker_long_requests_total="Requests that were served in steps.",
-        kohort_broker_offsets_committed_total="Offsets that were committed.",
-        kohort_broker_offsets_expired_total="Offsets that expired.",
-        kohort_broker_offsets_deleted_total="Offsets that were deleted otherwise.",
-        kohort_broker_group_loads_total="Partitions of `__consumer_offsets` that were read.",
-        kohort_broker_group_load_seconds_total="How long that took while others were served; not at the start.",
-        kohort_broker_journal_entries_forgotten_total="Journal entries that came too fast to be on this page.",
-    ),
-    *_counters(
-        "broker",
-        "node reason",
-        kohort_broker_connections_ended_total="Connections that the broker ended, by the kind of reason.",
-    ),
-    *_counters(
-        "broker", "node quota", kohort_broker_throttled_seconds_total="How long clients were held up, by quota."
-    ),
-    *_counters("broker", "node kind", kohort_broker_journal_entries_total="Entries of the journal, by kind."),
-    *_counters(
-        "broker",
-        "node result",
-        kohort_broker_client_pushes_total="Pushes of metrics by clients (KIP-714), by what became of them.",
-    ),
-    *_counters(
-        "broker",
-        "node api error",
-        kohort_broker_fenced_requests_total="Requests refused, of members that were out of date.",
-    ),
-    *_counters(
-        "broker", "group api error", kohort_group_fenced_requests_total="The same of each group: every request counts."
-    ),
-    *_counters(
-        "broker",
-        "node budget",
-        kohort_broker_budget_refusals_total="What was refused, or ended, because a budget was used up.",
-    ),
-    *_gauges(
-        "broker",
-        "node",
-        kohort_broker_connections="Connections that stand.",
-        kohort_broker_pushing_clients="Clients that push metrics, or ask which.",
-    ),
-    *_gauges(
-        "broker",
-        "client_instance_id client_id host group metric",
-        kohort_client_metric="What a client pushed last, by Kafka's name of it (`kohort.metrics.clients`).",
-    ),
-    *_gauges("broker", "node kind", kohort_broker_waiting_requests="Requests that wait, by what for."),
-    *_gauges(
-        "broker",
-        "node budget",
-        kohort_broker_budget_used="How much of a budget is used (docs/limits.md); of groups, at most.",
-        kohort_broker_budget_limit="How much may be used; no series where there is no limit.",
-    ),
-    *_gauges("broker", "node protocol state", kohort_broker_groups="Groups, by protocol and state."),
-    *_gauges("broker", "node", kohort_broker_offsets="Offsets that are committed."),
-    *_histograms(
-        "broker", "", kohort_broker_loop_lag_seconds="How late the loop that serves everyone is; seen twice a second."
-    ),
-    *_gauges(
-        "broker",
-        "",
-        kohort_log_topics="Topics.",
-        kohort_log_partitions="Partitions.",
-        kohort_log_segments="Segments.",
-        kohort_log_size_bytes="Bytes of all segments.",
-    ),
-    *_counters(
-        "broker",
-        "",
-        kohort_log_batches_appended_total="Batches that were appended.",
-        kohort_log_records_appended_total="Records that were appended.",
-        kohort_log_bytes_appended_total="Bytes that were appended.",
-        kohort_log_segments_rolled_total="Segments that were begun.",
-        kohort_log_segments_deleted_total="Segments that retention took, or DeleteRecords.",
-        kohort_log_bytes_deleted_total="Their bytes.",
-        kohort_log_compactions_total="Compactions of a log.",
-        kohort_log_bytes_compacted_total="Bytes by which they made logs smaller.",
-    ),
-    *_histograms("broker", "", kohort_log_flush_duration_seconds="How long the disk took to keep what was written."),
-]
-_WATCH: Final = [
-    *_gauges(
-        "watch",
-        "watched",
-        kohort_watch_up="1 while the cluster is watched, and all that it had is read; else 0.",
-        kohort_watch_until_timestamp_seconds="Until when it was watched.",
-        kohort_watch_groups="Groups of it that are remembered.",
-        kohort_watch_partitions="Partitions of it whose last commits are remembered.",
-    ),
-    *_counters(
-        "watch",
-        "watched",
-        kohort_watch_records_total="Records that were read.",
-        kohort_watch_left_out_records_total="Records of groups and partitions beyond what may be remembered.",
-        kohort_watch_unread_records_total="Records of a kind yet unknown.",
-        kohort_watch_failures_total="How often watching ended, and began again.",
-    ),
-    *_counters(
-        "watch",
-        "watched group cause",
-        kohort_watch_rebalances_total="Rebalances that were seen from the outside, by inferred cause.",
-    ),
-]
-_PAGE: Final = [
-    *_gauges(
-        "groups",
-        "",
-        kohort_metrics_snapshot_timestamp_seconds="When all this was looked at.",
-        kohort_metrics_snapshot_duration_seconds="How long it took to look.",
-        kohort_metrics_dropped_series="Series that are not here, as a page has only so many.",
-    )
-]
-
-CATALOGUE: Final[dict[str, Known]] = {
-    known.name: known for known in (*_PAGE, *_BROKER, *_WATCH, *_JMX, *_OWN, *_KAFKA_EXPORTER)
-}
-"""By name, in the order of a page."""
+CATALOGUE: Final = _parse(_TABLE)
+"""Metrics by name, in the order of a page."""

@@ -1,8 +1,8 @@
-"""A cluster at one moment, and its rows by the names, labels and meaning of kafka_exporter (danielqsj/kafka_exporter,
-``offset.show-all``).
+"""A cluster at one moment, and its samples with the names, labels and meaning of danielqsj/kafka_exporter
+(``offset.show-all``).
 
-Of a topic of which a group has committed anything kafka_exporter shows all partitions: those without a commit with -1,
-as offset and as lag. The sum of offsets has these -1 in it, the sum of lags has not.
+kafka_exporter shows every partition of a topic in which the group has a commit. A partition without a commit has offset
+-1 and lag -1. The sum of offsets includes these -1; the sum of lags does not.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from kohort.metrics.page import Page
 
 
 class BrokerPlace(msgspec.Struct, frozen=True):
-    """A broker, and where it is."""
-
     node_id: int
     address: str
-    """``host:port``."""
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a topic; unknown is None."""
+    """A partition of a topic; unknown values are None."""
 
     partition: int
     leader: int | None = None
@@ -36,14 +33,12 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicState(msgspec.Struct, frozen=True):
-    """A topic."""
-
     name: str
     partitions: tuple[PartitionState, ...]
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is asked of a cluster at once."""
+    """Brokers, topics and groups of a cluster at one moment."""
 
     at_ms: int
     cluster_id: str = ""
@@ -74,31 +69,30 @@ def add_cluster(page: Page, cluster: ClusterSnapshot) -> Iterator[None]:
 
 
 def partition_counts(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Return how many partitions each topic has."""
     return {topic.name: len(topic.partitions) for topic in cluster.topics}
 
 
 def add_committed(page: Page, group: GroupSnapshot, counts: Mapping[str, int], most: int) -> None:
     left = most
     for topic, committed in sorted(_by_topic(group, counts).items()):
-        for partition in range(min(left, counts[topic])):
-            this = committed.get(partition)
-            place = (group.group, topic, partition)
-            page.add("kafka_consumergroup_current_offset", _committed(this), *place)
-            page.add("kafka_consumergroup_lag", _lag(this), *place)
+        for number in range(min(left, counts[topic])):
+            partition = committed.get(number)
+            place = (group.group, topic, number)
+            page.add("kafka_consumergroup_current_offset", _committed(partition), *place)
+            page.add("kafka_consumergroup_lag", _lag(partition), *place)
             left -= 1
 
 
 def add_topic_partitions(page: Page, topic: TopicState) -> None:
-    for this in topic.partitions:
-        place = (topic.name, this.partition)
-        page.add("kafka_topic_partition_leader", this.leader, *place)
-        page.add("kafka_topic_partition_current_offset", this.log_end, *place)
-        page.add("kafka_topic_partition_oldest_offset", this.log_start, *place)
-        page.add("kafka_topic_partition_replicas", this.replicas, *place)
-        page.add("kafka_topic_partition_in_sync_replica", this.in_sync, *place)
-        page.add("kafka_topic_partition_leader_is_preferred", int(_is_preferred(this)), *place)
-        page.add("kafka_topic_partition_under_replicated_partition", int(_is_under_replicated(this)), *place)
+    for partition in topic.partitions:
+        place = (topic.name, partition.partition)
+        page.add("kafka_topic_partition_leader", partition.leader, *place)
+        page.add("kafka_topic_partition_current_offset", partition.log_end, *place)
+        page.add("kafka_topic_partition_oldest_offset", partition.log_start, *place)
+        page.add("kafka_topic_partition_replicas", partition.replicas, *place)
+        page.add("kafka_topic_partition_in_sync_replica", partition.in_sync, *place)
+        page.add("kafka_topic_partition_leader_is_preferred", int(_is_preferred(partition)), *place)
+        page.add("kafka_topic_partition_under_replicated_partition", int(_is_under_replicated(partition)), *place)
 
 
 def _by_topic(group: GroupSnapshot, counts: Mapping[str, int]) -> Mapping[str, Mapping[int, PartitionSnapshot]]:
@@ -109,20 +103,20 @@ def _by_topic(group: GroupSnapshot, counts: Mapping[str, int]) -> Mapping[str, M
     return {topic: of for topic, of in found.items() if any(one.committed is not None for one in of.values())}
 
 
-def _committed(this: PartitionSnapshot | None) -> int:
-    return NONE if this is None or this.committed is None else this.committed
+def _committed(partition: PartitionSnapshot | None) -> int:
+    return NONE if partition is None or partition.committed is None else partition.committed
 
 
-def _lag(this: PartitionSnapshot | None) -> int | None:
-    """Return a lag, -1 where nothing is committed, None where the end of the log is not known."""
-    if this is None or this.committed is None:
+def _lag(partition: PartitionSnapshot | None) -> int | None:
+    """Return the lag: -1 without a commit, None if the log end is unknown."""
+    if partition is None or partition.committed is None:
         return NONE
-    return None if this.log_end is None else this.log_end - this.committed
+    return None if partition.log_end is None else partition.log_end - partition.committed
 
 
-def _is_preferred(this: PartitionState) -> bool:
-    return this.leader is not None and this.leader == this.first_replica
+def _is_preferred(partition: PartitionState) -> bool:
+    return partition.leader is not None and partition.leader == partition.first_replica
 
 
-def _is_under_replicated(this: PartitionState) -> bool:
-    return this.replicas is not None and this.in_sync is not None and this.in_sync < this.replicas
+def _is_under_replicated(partition: PartitionState) -> bool:
+    return partition.replicas is not None and partition.in_sync is not None and partition.in_sync < partition.replicas

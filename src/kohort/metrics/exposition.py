@@ -1,9 +1,8 @@
-"""A page as text: Prometheus' own format or OpenMetrics, as the ``Accept`` header asks. Written by prometheus-client,
-which escapes names that clients chose.
+"""A page as text: the Prometheus format or OpenMetrics, according to the ``Accept`` header. prometheus-client writes
+the text and escapes names.
 
-Beside a broker a thread of its own makes and writes the page, in small pieces with a pause after each half millisecond,
-so that the loop does not wait for Python's lock. It is not written as a whole: to put 200,000 lines together, and to
-free them, takes a tenth of a second.
+A page of a running broker is built on another thread, in small pieces. After each half millisecond of work the thread
+sleeps, so that the broker's event loop gets Python's lock. Writing 200,000 lines at once takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.extras import needs
-from kohort.metrics.catalogue import Known
+from kohort.metrics.catalogue import MetricSpec
 from kohort.metrics.page import EXEMPLAR_LABEL, Exemplar, Page, Row
 
 if TYPE_CHECKING:
@@ -28,11 +27,11 @@ YOUNGEST: Final = 0
 
 
 class Pauses:
-    """Pauses in the work beside a broker: one after each half millisecond, so that its loop gets Python's lock.
+    """Pauses of a thread that works beside a broker's event loop: one after each half millisecond of work.
 
-    While a page is made the collector is put off (``aio/serving/garbage.py``). So each pause collects the youngest
-    objects, some thousands, which takes a fifth of a millisecond. A pause for each piece of the work would cost more
-    than the work: a cluster of 15,000 groups has 45,000 pieces.
+    The garbage collector is postponed while a page is built (``aio/serving/garbage.py``), so each pause collects the
+    youngest objects, in a fifth of a millisecond. A pause after every piece would cost more than the work: a cluster of
+    15,000 groups has 45,000 pieces.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Pauses:
         self._until_ns = 0
 
     def pause(self) -> None:
-        """Pause if the last pause was half a millisecond ago."""
         if self._clock_ns() >= self._until_ns:
             gc.collect(YOUNGEST)
             self._sleep(PAUSE_S)
@@ -56,31 +54,31 @@ class Pauses:
 
 
 EXTRA: Final = "metrics"
-WHAT: Final = "a page of metrics"
+FEATURE: Final = "a page of metrics"
 PLAIN: Final = "text/plain"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
 LINES_AT_ONCE: Final = 100
-"""Lines that take about half a millisecond."""
+"""Lines that take about half a millisecond to write."""
 END: Final = b"# EOF\n"
 
 
 def check_extra() -> None:
-    """Raise MissingExtra where prometheus-client is not installed."""
-    with needs(EXTRA, WHAT):
+    """Raise MissingExtra without prometheus-client."""
+    with needs(EXTRA, FEATURE):
         import prometheus_client  # noqa: F401
 
 
-def form_of(accept: str) -> str:
-    """Return which of the forms of a page an ``Accept`` header asks for, as a header that says no more than that."""
+def page_format(accept: str) -> str:
+    """Return the page format that an ``Accept`` header requests."""
     return OPENMETRICS if "application/openmetrics-text" in accept else PLAIN
 
 
-def text_of(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tuple[bytes, str]:
+def render_page(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tuple[bytes, str]:
     """Return a page as text, and its content type. Raises MissingExtra without prometheus-client.
 
-    ``beside``: pauses of a page that is served beside a broker, and has the metrics of this process (``process_*``).
+    With ``beside`` the work pauses for a broker's event loop, and the page has ``process_*`` metrics of this process.
     """
-    with needs(EXTRA, WHAT):
+    with needs(EXTRA, FEATURE):
         from prometheus_client import ProcessCollector
         from prometheus_client.core import Metric
         from prometheus_client.exposition import choose_encoder
@@ -89,10 +87,10 @@ def text_of(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tupl
     pieces = []
     if beside is not None:
         pieces.append(encode(ProcessCollector(registry=None)).removesuffix(END))
-    for known, rows in page.families():
-        exemplars = page.exemplars(known.name) if form == OPENMETRICS else {}
-        for number, samples in enumerate(_samples(known, rows, exemplars)):
-            metric = Metric(known.name.removesuffix("_total"), known.text, known.kind)
+    for spec, rows in page.families():
+        exemplars = page.exemplars(spec.name) if form == OPENMETRICS else {}
+        for number, samples in enumerate(_samples(spec, rows, exemplars)):
+            metric = Metric(spec.name.removesuffix("_total"), spec.help, spec.kind)
             metric.samples = samples
             written = encode(_Piece(metric)).removesuffix(END)
             pieces.append(_without_head(written) if number else written)
@@ -111,7 +109,7 @@ def _without_head(written: bytes) -> bytes:
 
 
 class _Piece:
-    """Some of the samples of one metric, for prometheus-client to collect."""
+    """Samples of one metric, as a collector for prometheus-client."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -120,7 +118,7 @@ class _Piece:
         return [self._metric]
 
 
-def _samples(known: Known, rows: Mapping[Row, float], exemplars: Mapping[Row, Exemplar]) -> Iterator[list[Any]]:
+def _samples(spec: MetricSpec, rows: Mapping[Row, float], exemplars: Mapping[Row, Exemplar]) -> Iterator[list[Any]]:
     from prometheus_client.samples import Exemplar as Written
     from prometheus_client.samples import Sample
 
@@ -129,8 +127,8 @@ def _samples(known: Known, rows: Mapping[Row, float], exemplars: Mapping[Row, Ex
         made = []
         for row, value in piece:
             end, values = row
-            labels = dict(zip((*known.labels, "le") if end == "_bucket" else known.labels, values, strict=True))
+            labels = dict(zip((*spec.labels, "le") if end == "_bucket" else spec.labels, values, strict=True))
             one = exemplars.get(row)
-            told = None if one is None else Written({EXEMPLAR_LABEL: one.id}, one.value, one.at_ms / 1000)
-            made.append(Sample(known.name + end, labels, value, None, told))
+            written = None if one is None else Written({EXEMPLAR_LABEL: one.id}, one.value, one.at_ms / 1000)
+            made.append(Sample(spec.name + end, labels, value, None, written))
         yield made

@@ -1,4 +1,6 @@
-"""A page made of what was found: what matters most has room first, and what is many goes last."""
+"""Build a page. Metrics of brokers and groups come first; the many series of partitions last, where a full page cuts
+them off.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +11,34 @@ from typing import Final
 from kohort.errors import ConfigError
 from kohort.metrics import broker_families, group_families
 from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, add_watched
-from kohort.metrics.catalogue import COMPATIBLE, Set
+from kohort.metrics.catalogue import OTHER_EXPORTERS, MetricSet
 from kohort.metrics.cluster import ClusterSnapshot, add_cluster, add_committed, add_topic_partitions, partition_counts
 from kohort.metrics.group_families import GroupView
 from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
 
 PARTITIONS_MOST: Final = 1_000
-"""How many partitions of a group have series of their own, unless told otherwise."""
+"""Default number of partitions with own series, per group."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """What is wanted of a page."""
+    """Options of a page."""
 
-    sets: tuple[Set, ...] = COMPATIBLE
+    sets: tuple[MetricSet, ...] = OTHER_EXPORTERS
     most_partitions: int = PARTITIONS_MOST
     most_series: int = SERIES_MOST
 
 
-def sets_of(text: str, option: str) -> tuple[Set, ...]:
-    """Return the sets that are named, with commas between. Raises ConfigError for one that there is not."""
+def parse_metric_sets(text: str, option: str) -> tuple[MetricSet, ...]:
+    """Parse a comma-separated list of metric sets. Raises ConfigError for an unknown set."""
     named = [name.strip() for name in text.split(",") if name.strip()]
-    if strange := [name for name in named if name not in COMPATIBLE]:
-        raise ConfigError(f"{option}: there are no metrics of {strange[0]!r}, only of {', '.join(COMPATIBLE)}")
-    return tuple(one for one in COMPATIBLE if one in named)
+    if strange := [name for name in named if name not in OTHER_EXPORTERS]:
+        raise ConfigError(f"{option}: unknown metric set {strange[0]!r}; known sets: {', '.join(OTHER_EXPORTERS)}")
+    return tuple(one for one in OTHER_EXPORTERS if one in named)
 
 
-def made_page(
+def build_page(
     cluster: ClusterSnapshot,
     views: Sequence[GroupView],
     options: PageOptions,
@@ -45,7 +47,7 @@ def made_page(
     brokers: tuple[BrokerCopy, ...] = (),
     process: ProcessCopy | None = None,
 ) -> Iterator[Page]:
-    """Make a page, a piece at a time; it is yielded after each, and whole when that ends."""
+    """Build a page in pieces: yield it after each piece; the last one is complete."""
     page = Page(options.most_series)
     page.add("kohort_metrics_snapshot_timestamp_seconds", cluster.at_ms / 1000)
     page.add("kohort_metrics_snapshot_duration_seconds", cluster.took_ms / 1000)

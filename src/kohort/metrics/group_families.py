@@ -1,7 +1,6 @@
-"""Groups as a page shows them: the last looks at each, and the rows of lag and health that follow from them.
+"""Samples of lag and health of groups, from the last snapshots of each group.
 
-Looks are kept at least some seconds apart, and so many of them, so that rates and standstills show. Of groups that are
-very large only the last is kept.
+Snapshots kept of a group are at least 5 s apart, 10 at most, so that rates and stalls show. Very large groups keep one.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from kohort.insight.lag import GroupLag, LagOfPartition, lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.metrics.page import Page
 
-APART_MS: Final = 5_000
-LOOKS_MOST: Final = 10
-LARGE: Final = 5_000
-"""Partitions of a group of which one look is kept."""
-PLACES_MOST: Final = 500_000
-"""Partitions of all looks together; above it no more than the last look at each group is kept."""
+SNAPSHOT_INTERVAL_MS: Final = 5_000
+SNAPSHOTS_MOST: Final = 10
+LARGE_GROUP: Final = 5_000
+"""Above this number of partitions only one snapshot of a group is kept."""
+KEPT_PARTITIONS_MOST: Final = 500_000
+"""Maximum of partitions in all kept snapshots; above it one snapshot of each group is kept."""
 
 
 class GroupView(NamedTuple):
-    """A group now, how far it is behind, and how it is."""
+    """The last snapshot of a group, with its lag and health."""
 
     now: GroupSnapshot
     lag: GroupLag
@@ -31,37 +30,35 @@ class GroupView(NamedTuple):
 
 
 def no_rebalances(_group: str) -> RebalanceTimes:
-    """Know of no rebalances."""
     return RebalanceTimes()
 
 
 class GroupViews:
-    """The looks at all groups of a cluster."""
+    """The last snapshots of all groups of a cluster."""
 
     def __init__(self, rebalances: Callable[[str], RebalanceTimes] = no_rebalances) -> None:
-        """``rebalances`` tells when a group rebalanced lately."""
+        """``rebalances`` returns the times of a group's recent rebalances."""
         self._rebalances = rebalances
-        self._looks: dict[str, list[GroupSnapshot]] = {}
+        self._snapshots: dict[str, list[GroupSnapshot]] = {}
 
-    def look(self, groups: Iterable[GroupSnapshot]) -> Iterator[GroupView]:
-        """Take a look at all groups there are, and yield each as it is now. A group that is not among them is
-        forgotten."""
-        before, self._looks = self._looks, {}
-        room = PLACES_MOST
+    def update(self, groups: Iterable[GroupSnapshot]) -> Iterator[GroupView]:
+        """Add a snapshot of each group and yield its view. Groups without a snapshot are dropped."""
+        before, self._snapshots = self._snapshots, {}
+        room = KEPT_PARTITIONS_MOST
         for now in groups:
-            looks = before.get(now.group, [])
-            lag = lag_of([*looks, now])
-            room -= (len(looks) + 1) * len(now.partitions)
-            self._looks[now.group] = _kept(looks, now) if room > 0 else [now]
+            snapshots = before.get(now.group, [])
+            lag = lag_of([*snapshots, now])
+            room -= (len(snapshots) + 1) * len(now.partitions)
+            self._snapshots[now.group] = _kept(snapshots, now) if room > 0 else [now]
             yield GroupView(now, lag, health_of(lag, self._rebalances(now.group)))
 
 
-def _kept(looks: list[GroupSnapshot], now: GroupSnapshot) -> list[GroupSnapshot]:
-    if len(now.partitions) > LARGE:
+def _kept(snapshots: list[GroupSnapshot], now: GroupSnapshot) -> list[GroupSnapshot]:
+    if len(now.partitions) > LARGE_GROUP:
         return [now]
-    if looks and now.at_ms - looks[-1].at_ms < APART_MS:
-        return looks
-    return [*looks, now][-LOOKS_MOST:]
+    if snapshots and now.at_ms - snapshots[-1].at_ms < SNAPSHOT_INTERVAL_MS:
+        return snapshots
+    return [*snapshots, now][-SNAPSHOTS_MOST:]
 
 
 STATES: Final = {
@@ -71,7 +68,7 @@ STATES: Final = {
 
 
 HEALTH: Final = {"OK": 1, "WARN": 2, "STOP": 4, "STALL": 5, "REWIND": 6, "REBALANCING": 7, "STORM": 8}
-"""Burrow's numbers, and two words that it has not."""
+"""Burrow's numbers, and two of kohort's own: REBALANCING and STORM."""
 STUCK: Final = "stuck"
 
 
@@ -103,15 +100,15 @@ def add_group(page: Page, view: GroupView) -> None:
 
 
 def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
-    for this in first_lags(view, most):
-        place = (view.now.group, this.partition.topic, this.partition.partition)
-        page.add("kohort_group_lag_records", this.records, *place)
-        page.add("kohort_group_lag_seconds", _seconds(this.time_ms), *place)
-        page.add("kohort_group_lead_records", this.lead, *place)
+    for lag in first_partitions(view, most):
+        place = (view.now.group, lag.partition.topic, lag.partition.partition)
+        page.add("kohort_group_lag_records", lag.records, *place)
+        page.add("kohort_group_lag_seconds", _seconds(lag.time_ms), *place)
+        page.add("kohort_group_lead_records", lag.lead, *place)
 
 
-def first_lags(view: GroupView, most: int) -> Iterable[LagOfPartition]:
-    """Return the partitions of a group that have series of their own: the first ``most`` by name."""
+def first_partitions(view: GroupView, most: int) -> Iterable[LagOfPartition]:
+    """Return the partitions that get own series: the first ``most`` by name."""
     if len(view.lag.partitions) <= most:
         return view.lag.partitions
     return sorted(view.lag.partitions, key=lambda one: one.partition)[:most]

@@ -1,9 +1,8 @@
-"""Rebalances that are over, counted once each by group and cause, from the entries of a journal as they come.
+"""Count each finished rebalance once, by group and cause, from journal entries.
 
-Counts follow from the entries alone, never from the time of a scrape: a rebalance is counted by its journal until some
-seconds after its end, since the cause of a departure is known when its connection closes. The first fetches of new
-owners are added a minute later. Entries are kept for as long as later rebalances need them (``REMEMBERED_MS``).
-Causes are those of ``kohort.insight``. The counts of a group that is gone are gone too.
+A rebalance is counted 5 s after its end, because the cause of a member's departure can follow with its closed
+connection. The first fetches of new owners are added a minute later. The time of a scrape does not change a count.
+Causes are those of ``kohort.insight``. Deleting a group deletes its counts.
 """
 
 from __future__ import annotations
@@ -23,34 +22,36 @@ from kohort.insight.rebalances import REMEMBERED_MS
 from kohort.metrics.page import Exemplar, Page, bounded
 
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
-UNDER_WAY: Final = frozenset({"open", "assigning", "reconciling"})
+IN_FLIGHT: Final = frozenset({"open", "assigning", "reconciling"})
 NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
-"""How long after the end of a rebalance its journal is still heard."""
+"""Time after a rebalance's end until it is counted: late entries tell its cause."""
 RESUME_MS = 60_000
-"""The same for the first fetches of new owners."""
+"""Time after a rebalance's end until the first fetches of new owners are counted."""
 SETTLE_MOST_MS: Final = 600_000
-"""For how long a member that never asks for its assignment keeps a rebalance from being over."""
+"""Longest time that a rebalance waits for a member that never sends SyncGroup."""
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
-"""Entries that are kept of one group: one that rebalances without end is told of by its last ones."""
+"""Maximum of kept entries of a group; a group that rebalances permanently keeps its newest."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
-READ_AGAIN_MOST: Final = 100_000
-"""Entries that one scrape reads again. Rebalances of a group with more are counted by the entries at that scrape."""
+ANALYSED_AGAIN_MOST: Final = 100_000
+"""Maximum of entries that one scrape analyses again. Above it the analysis is that of the scrape, not of the
+rebalance's end.
+"""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
-PUT_OUT: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
+EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
 RESUME: Final = "resume"
-EVER: Final = 1 << 62
-"""A time after everything: whoever settles then counts all that is over."""
+END_OF_TIME: Final = 1 << 62
+"""A time in the far future: ``settle`` then counts every finished rebalance."""
 
 Key = tuple[str, int]
-"""What tells rebalances apart: the id, and when it opened, as rounds that failed leave the generation as it is."""
+"""Id and start of a rebalance: failed rounds repeat the generation, and so the id."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """What of a rebalance is counted so far."""
+    """Amounts of a rebalance that are already in the counters."""
 
     moved: int
     unowned_ms: int
@@ -58,33 +59,35 @@ class Counted:
 
 
 class GroupCounts:
-    """What is counted of one group."""
+    """Counters of one group, and the entries of its unfinished rebalances."""
 
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self._sizes: list[int] = []
         self.held_bytes = 0
-        """About how many bytes the entries hold."""
-        self.due_ms = EVER
-        """When there is more to count, though no entry comes."""
-        self._may_read = 0
+        """Estimated memory of the entries."""
+        self.due_ms = END_OF_TIME
+        """Time of the next count if no entry arrives."""
+        self._reads_left = 0
         self._counted: dict[Key, Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
-        """By the same: the last that was counted."""
+        """Last counted rebalance by (cause, round)."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
         self.last_of_size: dict[tuple[str, int], Exemplar] = {}
-        """By phase and place in its sizes."""
+        """Last counted rebalance by (phase, index of the bucket)."""
         self.moved = 0
         self.unowned_ms = 0
         self.evictions: Counter[str] = Counter()
         self.fenced: Counter[tuple[str, str]] = Counter()
 
     def add(self, entry: JournalEntry) -> None:
-        """Take an entry; what it says for itself is counted at once. Where there are too many, what is over is counted
-        now, and the older half is forgotten."""
+        """Add an entry, and count expired members and fenced requests at once.
+
+        Above the maximum of entries, count all finished rebalances and drop the older half.
+        """
         size = held_bytes(entry)
         self.entries.append(entry)
         self._sizes.append(size)
@@ -93,29 +96,29 @@ class GroupCounts:
             self.fenced[entry.api, entry.error] += 1
         elif isinstance(entry, MemberRemoved) and entry.why not in LEFT:
             self.evictions[entry.why] += 1
-        elif isinstance(entry, EpochRaised) and entry.cause.event in PUT_OUT:
+        elif isinstance(entry, EpochRaised) and entry.cause.event in EXPIRED:
             self.evictions[entry.cause.event] += 1
         if len(self.entries) > ENTRIES_MOST or self.held_bytes > ENTRIES_MOST_BYTES:
-            self.settle(EVER, look_back=False)
+            self.settle(END_OF_TIME, look_back=False)
             if len(self.entries) > ENTRIES_MOST // 2 or self.held_bytes > ENTRIES_MOST_BYTES // 2:
                 self._forget(len(self.entries) - len(self.entries) // 2)
 
     def settle(self, now_ms: int, *, look_back: bool = True) -> None:
-        """Count what is over by ``now_ms``, and forget entries that say nothing any more."""
-        self.due_ms = EVER
+        """Count rebalances that finished by ``now_ms``, and drop entries that are not needed any more."""
+        self.due_ms = END_OF_TIME
         found = [one for one in find_rebalances(self.entries) if one.end != NO_REBALANCE]
-        self._may_read = READ_AGAIN_MOST if look_back else 0
+        self._reads_left = ANALYSED_AGAIN_MOST if look_back else 0
         for place, one in enumerate(found):
             after = found[place + 1] if place + 1 < len(found) else None
             over_ms = _over_ms(one, after, now_ms)
             if over_ms is not None:
                 self._take(found, place, over_ms, now_ms)
-            elif one.end not in UNDER_WAY:
+            elif one.end not in IN_FLIGHT:
                 self.due_ms = min(self.due_ms, one.opened_at_ms + SETTLE_MOST_MS)
         self._prune(found)
 
-    def let_go(self) -> None:
-        """Forget the entries: what comes next is understood without what was before."""
+    def drop_entries(self) -> None:
+        """Drop all entries. Later rebalances are explained without their past."""
         self._forget(len(self.entries))
 
     def _take(self, found: Sequence[RebalanceFinding], place: int, over_ms: int, now_ms: int) -> None:
@@ -137,8 +140,8 @@ class GroupCounts:
         if self.entries[0].at_ms >= since_ms and self.entries[-1].at_ms <= at_ms:
             return found[place]
         told = [entry for entry in self.entries if since_ms <= entry.at_ms <= at_ms]
-        self._may_read -= len(told)
-        if self._may_read < 0:
+        self._reads_left -= len(told)
+        if self._reads_left < 0:
             return found[place]
         key = _key(found[place])
         return next((one for one in find_rebalances(told) if _key(one) == key), found[place])
@@ -172,7 +175,7 @@ class GroupCounts:
         self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
 
     def _prune(self, found: Sequence[RebalanceFinding]) -> None:
-        """Forget what tells nothing more of a rebalance of which there is more to count, nor of the next one."""
+        """Drop entries before the oldest rebalance that is not fully counted."""
         if not self.entries:
             return
         place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
@@ -201,8 +204,8 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
-    """Return the end of a rebalance: of a classic one its last member's assignment, or the next rebalance."""
-    if one.end in UNDER_WAY:
+    """Return the end of a rebalance. A classic one ends with the last SyncGroup, or the next rebalance."""
+    if one.end in IN_FLIGHT:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
     waits = one.protocol == "classic" and one.end == "stable" and "sync" not in one.phases_ms
@@ -219,19 +222,19 @@ DURATION: Final = "kohort_group_rebalance_duration_seconds"
 BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
 GROUPS_MOST: Final = 10_000
 HELD_MOST_BYTES: Final = 64 << 20
-"""What the entries of all groups may hold; above it those of groups that nothing happens to are forgotten first."""
+"""Maximum memory of the entries of all groups; above it the groups without recent events lose theirs."""
 
 
 class RebalanceCounts:
-    """All groups of which a journal has told since this began."""
+    """Rebalance counters of all groups with journal entries since the start."""
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupCounts] = {}
-        """Those to which something happened last are last."""
+        """Groups in the order of their last entry."""
         self._changed: dict[str, None] = {}
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Take entries, in the order of the journal; they count with the next ``settle``."""
+        """Add entries in the order of the journal; the next ``settle`` counts them."""
         for entry in entries:
             if isinstance(entry, GroupDeleted):
                 self._groups.pop(entry.group, None)
@@ -247,8 +250,10 @@ class RebalanceCounts:
             self._changed[entry.group] = None
 
     def settle(self, now_ms: int) -> Iterator[None]:
-        """Count what is over by ``now_ms``, group by group: others may work in between. Entries that are younger have
-        all to be here, or those that come do not count for what was over before."""
+        """Count rebalances that finished by ``now_ms``; yield after each group.
+
+        All entries up to ``now_ms`` must have been added before.
+        """
         changed, self._changed = self._changed, {}
         held = 0
         for name, group in list(self._groups.items()):
@@ -260,10 +265,10 @@ class RebalanceCounts:
             if held <= HELD_MOST_BYTES:
                 return
             held -= group.held_bytes
-            group.let_go()
+            group.drop_entries()
 
     def times(self, group: str) -> RebalanceTimes:
-        """Return when a group rebalanced lately, second rounds left out."""
+        """Return the times of a group's recent rebalances, without follow-up rounds."""
         known = self._groups.get(group)
         return RebalanceTimes() if known is None else RebalanceTimes(opened_at_ms=tuple(known.opened_at_ms))
 
@@ -275,7 +280,7 @@ class RebalanceCounts:
         for name, counts in sorted(self._groups.items()):
             for (cause, which), times in sorted(counts.rebalances.items()):
                 page.add("kohort_group_rebalances_total", times, name, cause, which)
-                page.exemplify("kohort_group_rebalances_total", counts.last[cause, which], name, cause, which)
+                page.add_exemplar("kohort_group_rebalances_total", counts.last[cause, which], name, cause, which)
             page.add("kohort_group_partitions_moved_total", counts.moved, name)
             page.add("kohort_group_partition_unowned_seconds_total", counts.unowned_ms / 1000, name)
             for cause, times in sorted(counts.evictions.items()):
@@ -290,5 +295,5 @@ class RebalanceCounts:
                 sums, total = bounded(by_size, BOUNDS_S), counts.phase_ms[phase] / 1000
                 page.add_histogram(DURATION, sums, total, name, phase)
             for (phase, place), last in counts.last_of_size.items():
-                page.exemplify(DURATION, last, name, phase, bound=BOUNDS_TO_INFINITY[place])
+                page.add_exemplar(DURATION, last, name, phase, bound=BOUNDS_TO_INFINITY[place])
             yield

@@ -1,8 +1,7 @@
-"""``/metrics`` over HTTP, on threads of its own.
+"""Serve ``/metrics`` over HTTP, on threads of its own.
 
-A page is made once for all who ask within a moment, by one thread at a time; who asks meanwhile waits for that one.
-Only so many are answered at once, each for only so long: the others are told 503, and whoever reads too slowly is cut
-off. Where no page can be made, the answer is 503 and says why.
+One thread at a time builds a page; requests within ``FRESH_S`` share it. At most 16 requests are answered at once,
+others get 503. Slow readers are disconnected. If no page can be built, the answer is 503 with the reason.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from urllib.parse import urlsplit
 from kohort.aio.serving.listening import is_loopback, is_reserved, listen_on
 from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError, KohortError
-from kohort.metrics.exposition import form_of
+from kohort.metrics.exposition import page_format
 from kohort.notes import one_line
 
 LONGEST = 300
 
 
 def host_of(header: str) -> str | None:
-    """Return the name or address in a Host header, in lower case; None for a malformed header."""
+    """Return the host name or address in a Host header, in lower case; None if malformed."""
     if len(header) > LONGEST or any(char in header for char in "/@?#\\ "):
         return None
     try:
@@ -43,8 +42,8 @@ def host_of(header: str) -> str | None:
     return (parts.hostname or "").rstrip(".") or None
 
 
-def is_own_name(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
-    """Tell whether a Host header is absent, one of ``names``, or an address in figures, which no site can rebind."""
+def is_trusted_host(header: str | None, names: Collection[str] = ("localhost",)) -> bool:
+    """Return True if a Host header is absent, one of ``names``, or an IP address: no web site can rebind these."""
     if header is None:
         return True
     name = host_of(header)
@@ -59,17 +58,19 @@ def is_own_name(header: str | None, names: Collection[str] = ("localhost",)) -> 
 
 LOGGER: Final = logging.getLogger("kohort.metrics")
 PATH: Final = "/metrics"
-ASKERS_MOST: Final = 16
-"""How many are answered at once."""
+REQUESTS_MOST: Final = 16
+"""Maximum of requests that are answered at once."""
 ANSWER_S = 20.0
-"""How long one may take to ask, and for each piece of the answer. The time in which a page is made is not theirs."""
+"""Timeout of reading a request, and of sending each piece of the answer, in seconds. Building the page does not
+count.
+"""
 ANSWER_MOST_S = 120.0
-"""How long one may take to read all of it."""
+"""Timeout of sending the whole answer, in seconds."""
 PIECE: Final = 1 << 16
 FRESH_S: Final = 1.0
-"""For how long a page is given to others, too."""
+"""Time in which later requests get the same page, in seconds."""
 NO_HANDLE_S: Final = 0.2
-"""How long to wait for a file handle before the next try."""
+"""Delay before the next accept without a free file handle, in seconds."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
 UNKNOWN_HOST: Final = (
     b"kohort: the Host header has to be an address or localhost; "
@@ -78,12 +79,12 @@ UNKNOWN_HOST: Final = (
 
 
 Make = Callable[[str], tuple[bytes, str]]
-"""Finds out everything, and returns a page in one of its forms with its content type. May raise KohortError."""
+"""Builds a page in a format; returns its text and content type. May raise KohortError."""
 
 
 @dataclass(slots=True)
-class Made:
-    """A page in one of its forms."""
+class CachedPage:
+    """A page in one format, kept for ``FRESH_S``."""
 
     text: bytes
     content_type: str
@@ -92,19 +93,19 @@ class Made:
 
 
 class Pages:
-    """The pages of a moment, in the forms that were asked for."""
+    """Cache of the current page, by format."""
 
     def __init__(self, make: Make, clock: Callable[[], float] = time.monotonic) -> None:
         self._make = make
         self._clock = clock
         self._lock = threading.Lock()
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, CachedPage] = {}
         self._failed: KohortError | None = None
         self._failed_until_s = 0.0
 
     def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
-        """Return the page and its content type. Raises KohortError where nothing can be found out."""
-        form = form_of(accept)
+        """Return the page and its content type. Raises KohortError if it cannot be built."""
+        form = page_format(accept)
         with self._lock:
             made = self._made.get(form)
             if made is None or self._clock() >= made.until_s:
@@ -116,8 +117,8 @@ class Pages:
                 made.packed = gzip.compress(made.text, 1)
             return made.packed, made.content_type
 
-    def _look(self, form: str) -> Made:
-        # an error is kept as long as a page: else each waiting scrape would try again
+    def _look(self, form: str) -> CachedPage:
+        # keep the error as long as a page: otherwise each waiting scrape tries again
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:
@@ -129,47 +130,47 @@ class Pages:
             self._failed, self._failed_until_s = error, self._clock() + FRESH_S
             raise error from None
         self._failed = None
-        return Made(text, content_type, self._clock() + FRESH_S)
+        return CachedPage(text, content_type, self._clock() + FRESH_S)
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers at ``/metrics``."""
+    """HTTP server for ``/metrics``."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, host: str, port: int, pages: Pages, *, any_host: bool = False) -> None:
-        """``any_host`` answers whatever Host header comes, as an address that other computers reach always does.
+        """With ``any_host`` accept any Host header; so does a server that is not on loopback.
 
-        Raises ConfigError for an address that cannot be listened on.
+        Raises ConfigError for an unusable address.
         """
         self.pages = pages
         self.any_host = any_host or not is_loopback(host)
         self._open: dict[Any, float] = {}
-        """Who is being answered, and until when."""
+        """Deadline of each open request, in seconds."""
         self._guard = threading.Lock()
-        super().__init__((host, port), Scraper, bind_and_activate=False)
+        super().__init__((host, port), ScrapeHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listen_on(host, port)
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection, unless the handle it takes is one of those that the logs need."""
+        """Accept a connection, unless its file handle is one of those reserved for the logs."""
         try:
             request, address = super().get_request()
         except OSError:
-            time.sleep(NO_HANDLE_S)  # without a handle accepting fails at once, again and again
+            time.sleep(NO_HANDLE_S)  # without a handle accept fails immediately, in a loop
             raise
         if is_reserved(request.fileno()):
             request.close()
             time.sleep(NO_HANDLE_S)
-            raise OSError("no file handle is left for who asks for /metrics")
+            raise OSError("no file handle is free for a request of /metrics")
         return request, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's signature
-        """Tell whether one more can be answered; who cannot be is told so, and gone."""
+        """Return False and answer 503 if too many requests are open."""
         with self._guard:
-            if len(self._open) < ASKERS_MOST:
+            if len(self._open) < REQUESTS_MOST:
                 self._open[request] = time.monotonic() + ANSWER_S
                 return True
         with suppress(OSError):
@@ -178,43 +179,39 @@ class MetricsServer(ThreadingHTTPServer):
         return False
 
     def extend(self, request: Any, until_s: float) -> None:
-        """Let a connection take until then."""
+        """Set the deadline of a request."""
         with self._guard:
             if request in self._open:
                 self._open[request] = until_s
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
         with self._guard:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Cut off who takes too long; called twice a second."""
+        """Disconnect requests after their deadline; called twice a second."""
         now_s = time.monotonic()
         with self._guard:
             late = [request for request, until_s in self._open.items() if until_s < now_s]
         for request in late:
-            with suppress(OSError):  # it may have gone by itself
+            with suppress(OSError):  # the client may have disconnected
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Say nothing of peers that are gone: a scrape that ends early is no fault of ours."""
+        """Log failed answers; on debug level if the client disconnected."""
         is_theirs = isinstance(sys.exception(), OSError)
         LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "a scrape was not answered to its end", exc_info=True)
 
 
-class Scraper(BaseHTTPRequestHandler):
-    """One connection: one request, one answer."""
-
+class ScrapeHandler(BaseHTTPRequestHandler):
     server: MetricsServer
     server_version = "kohort"
     sys_version = ""
     timeout = ANSWER_S
 
     def do_GET(self) -> None:
-        """Answer with the page."""
-        if not (self.server.any_host or is_own_name(self.headers.get("Host"))):
+        if not (self.server.any_host or is_trusted_host(self.headers.get("Host"))):
             self._answer(421, UNKNOWN_HOST, "text/plain; charset=utf-8")
             return
         if self.path.partition("?")[0] != PATH:
@@ -231,7 +228,6 @@ class Scraper(BaseHTTPRequestHandler):
         self._answer(200, page, content_type, packed=packed)
 
     def do_HEAD(self) -> None:
-        """Answer as to GET, without the page."""
         self.do_GET()
 
     def _answer(self, status: int, body: bytes, content_type: str, *, packed: bool = False) -> None:
@@ -249,17 +245,16 @@ class Scraper(BaseHTTPRequestHandler):
                 self.server.extend(self.request, min(end_s, time.monotonic() + ANSWER_S))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Log no scrapes."""
+        """Do not log requests."""
 
 
-def checked_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:
-    """Return host and port of where a page is to be served. Raises ConfigError for what is no address, and for one that
-    other computers reach unless that is said: there are no logins."""
+def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:
+    """Parse HOST:PORT of a page. Raises ConfigError if it is malformed, or not on loopback without ``allow_anyone``."""
     host, port = parse_listener(text, option)
     if not allow_anyone and not is_loopback(host):
         raise ConfigError(
-            f"{option}={text} may be reached from other computers, and there are no logins: whoever reaches it reads "
-            "the names of groups, topics and clients. Listen on 127.0.0.1; or say --metrics-allow-anyone "
+            f"{option}={text} is reachable from other computers without a login: the page shows the names of groups, "
+            "topics and clients. Use 127.0.0.1, or allow it with --metrics-allow-anyone "
             "(kohort.metrics.allow.anyone=true)"
         )
     return host, port
@@ -267,8 +262,7 @@ def checked_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str,
 
 @contextmanager
 def serving(pages: Pages, address: tuple[str, int], *, any_host: bool = False) -> Iterator[str]:
-    """Serve pages on an address while the block runs, and yield the URL. Raises ConfigError for one that cannot be
-    listened on."""
+    """Serve pages at an address while the block runs; yield the URL. Raises ConfigError for an unusable address."""
     server = MetricsServer(*address, pages, any_host=any_host)
     thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
     thread.start()

@@ -1,5 +1,3 @@
-"""A broker without a network for every test."""
-
 import pytest
 
 from support.machines.broker_stage import BrokerStage

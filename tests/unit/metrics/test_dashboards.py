@@ -1,4 +1,4 @@
-"""The board and the alerts that we ship, and those of others: every query names what a page really has."""
+"""Queries of the shipped dashboards and alerts, and of those of other exporters, use existing metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import promql_parser
 import pytest
 import yaml
 
-from kohort.metrics.broker_families import SESSION_PARTITIONS, SESSIONS, copy_of
+from kohort.metrics.broker_families import SESSION_PARTITIONS, SESSIONS, copy_counters
 from kohort.metrics.catalogue import CATALOGUE
 from support.machines.broker_stage import BrokerStage
 
@@ -62,7 +62,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def selected(query: str) -> Iterator[tuple[str, set[str]]]:
-    """The metrics that a query names, each with the labels that it wants of it."""
+    """Return the metrics of a query, each with the labels that it selects by."""
     wanted: set[str] = set()
     names: list[tuple[str, set[str]]] = []
     asides: dict[str, set[str]] = {}
@@ -71,7 +71,7 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
         joined = node.modifier.matching if isinstance(node, promql_parser.BinaryExpr) and node.modifier else None
         if joined is not None and str(node.op) in SET_OPERATORS:
             for name, labels in selected(node.rhs.prettify()):
-                asides[name] = labels | set(joined.labels)  # what it is joined by is all it needs
+                asides[name] = labels | set(joined.labels)  # a joined metric needs only the labels of the join
         if isinstance(node, promql_parser.VectorSelector):
             names.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
         elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
@@ -84,7 +84,7 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
 
 
 def known_labels(name: str) -> set[str]:
-    """The labels of a metric, by the name of a sample of it. Raises KeyError for one that there is not."""
+    """Return the labels of a sample's metric. Raises KeyError for an unknown metric."""
     if name in PROCESS:
         return OF_PROMETHEUS
     for end, more in (("", ()), ("_bucket", ("le",)), ("_sum", ()), ("_count", ())):
@@ -95,7 +95,7 @@ def known_labels(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("title", "query"), list(targets()))
-def test_every_panel_asks_for_what_there_is(title, query):
+def test_dashboard_panels_query_existing_metrics(title, query):
     asked = list(selected(query))
 
     assert asked, title
@@ -104,15 +104,15 @@ def test_every_panel_asks_for_what_there_is(title, query):
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_every_alert_asks_for_what_there_is_and_says_what_happened(rule):
+def test_alerts_query_existing_metrics_and_have_descriptions(rule):
     for name, labels in selected(rule["expr"]):
         assert labels <= known_labels(name), name
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert rule["annotations"]["summary"]
 
 
-def test_no_alert_misses_the_first_event_of_a_series():
-    """A counter with a label for what happened is there from its first event on, and increase() does not see that."""
+def test_alerts_fire_on_the_first_sample_of_a_new_series():
+    """increase() misses the first event of a labelled counter, because the series starts with it."""
     counting = [rule["expr"] for rule in rules() if "increase(kohort_group" in rule["expr"]]
 
     assert len(counting) == 2
@@ -121,21 +121,21 @@ def test_no_alert_misses_the_first_event_of_a_series():
         assert re.search(rf"{name}(\{{.*\}})? unless {name}(\{{.*\}})? offset 15m", query)
 
 
-def test_a_cache_that_is_full_is_no_budget_that_is_nearly_used():
+def test_budget_alert_ignores_full_caches():
     (query,) = [rule["expr"] for rule in rules() if rule["alert"] == "BrokerBudgetNearlyUsed"]
     (left_out,) = re.findall(r'budget!~"(.*?)"', query)
 
-    budgets = copy_of(BrokerStage().broker, failed_handshakes=0).budgets
+    budgets = copy_counters(BrokerStage().broker, failed_handshakes=0).budgets
     assert {name for name in budgets if re.fullmatch(left_out, name)} == {SESSIONS, SESSION_PARTITIONS}
 
 
 @pytest.mark.parametrize("query", OTHERS)
-def test_boards_of_others_ask_for_what_there_is(query):
+def test_dashboards_of_other_exporters_query_existing_metrics(query):
     for name, labels in selected(query):
         assert labels <= known_labels(name), name
 
 
-def test_panels_do_not_lie_on_each_other_and_have_numbers_of_their_own():
+def test_panels_do_not_overlap_and_have_unique_ids():
     panels = BOARD["panels"]
     numbers = [panel["id"] for panel in panels]
     assert len(set(numbers)) == len(numbers)
@@ -149,13 +149,12 @@ def test_panels_do_not_lie_on_each_other_and_have_numbers_of_their_own():
         taken |= cells
 
 
-def test_alerts_have_names_of_their_own():
+def test_alert_names_are_unique():
     names = [rule["alert"] for rule in rules()]
     assert len(set(names)) == len(names) > 10
 
 
-def test_the_parser_finds_what_is_not_there():
-    """A control: were these queries on the board, its test would fail."""
+def test_query_parser_detects_missing_metrics():
     with pytest.raises(KeyError, match="kafka_consumergroup_lagg"):
         [known_labels(name) for name, _ in selected("sum(kafka_consumergroup_lagg)")]
     ((name, labels),) = selected('sum by (group) (kafka_consumergroup_lag{consumergroup="a"})')

@@ -1,4 +1,4 @@
-"""The page over HTTP: who asks how often, how many, and how slowly."""
+"""The metrics server: formats, caching, limits of requests and time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import pytest
 
 from kohort.errors import ConfigError, KohortError
 from kohort.metrics import serving as served
-from kohort.metrics.exposition import OPENMETRICS, PLAIN, text_of
+from kohort.metrics.exposition import OPENMETRICS, PLAIN, render_page
 from kohort.metrics.page import Page
 from kohort.metrics.serving import (
     ANSWER_MOST_S,
     ANSWER_S,
-    ASKERS_MOST,
     FRESH_S,
     PIECE,
+    REQUESTS_MOST,
     MetricsServer,
     Pages,
-    Scraper,
-    checked_address,
+    ScrapeHandler,
+    parse_page_address,
     serving,
 )
 from support.waiting import eventually
@@ -36,7 +36,7 @@ LOOPBACK = ("127.0.0.1", 0)
 
 
 class Looks:
-    """Something to be looked at: each page has the number of the look."""
+    """A source of pages that contain the number of calls."""
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
         self.count = 0
@@ -56,7 +56,7 @@ class Looks:
         self.count += 1
         page = Page()
         page.add("kafka_brokers", self.count)
-        return text_of(page, form)
+        return render_page(page, form)
 
     def pages(self) -> Pages:
         return Pages(self.make, clock=lambda: self.now_s)
@@ -75,7 +75,7 @@ def ask(port: int, path: str, method: str, headers: dict[str, str]) -> HTTPRespo
     return connection.getresponse()
 
 
-def test_a_page_is_there_in_both_forms_and_packed():
+def test_page_is_served_in_both_formats_and_gzipped():
     with asking(Looks()) as get:
         plain = get()
         assert plain.status == 200
@@ -91,7 +91,7 @@ def test_a_page_is_there_in_both_forms_and_packed():
         assert b"kafka_brokers 1.0" in gzip.decompress(packed.read())
 
 
-def test_elsewhere_is_nothing_and_head_has_no_body():
+def test_other_paths_answer_404_and_head_has_no_body():
     with asking(Looks()) as get:
         assert get("/").status == 404
         assert get("/metrics/x").status == 404
@@ -102,7 +102,7 @@ def test_elsewhere_is_nothing_and_head_has_no_body():
         assert get(method="POST").status == 501
 
 
-def test_who_asks_within_a_moment_gets_the_same_page():
+def test_requests_within_a_second_share_a_page():
     looks = Looks()
     pages = looks.pages()
 
@@ -116,7 +116,7 @@ def test_who_asks_within_a_moment_gets_the_same_page():
     assert looks.count == 3
 
 
-def test_forms_that_a_stranger_invents_are_not_kept():
+def test_unknown_formats_are_not_cached():
     pages = Looks().pages()
 
     for number in range(1_000):
@@ -125,7 +125,7 @@ def test_forms_that_a_stranger_invents_are_not_kept():
     assert len(pages._made) == 1
 
 
-def test_a_hundred_who_ask_at_once_cost_one_look():
+def test_hundred_concurrent_requests_build_one_page():
     began, go_on = threading.Event(), threading.Event()
     looks = Looks(during=lambda: (began.set(), go_on.wait(20)))
     pages = looks.pages()
@@ -142,7 +142,7 @@ def test_a_hundred_who_ask_at_once_cost_one_look():
     assert (looks.count, looks.most_at_once) == (1, 1)
 
 
-def test_what_cannot_be_found_out_is_said_and_looked_for_again():
+def test_failed_page_answers_503_and_is_built_again():
     looks = Looks()
     looks.error = KohortError("the broker was too busy\nto be \x1b[2J looked at")
     with asking(looks) as get:
@@ -156,7 +156,7 @@ def test_what_cannot_be_found_out_is_said_and_looked_for_again():
         assert get().status == 200
 
 
-def test_an_error_of_ours_is_told_and_goes_to_the_log(caplog):
+def test_internal_error_answers_503_and_is_logged(caplog):
     looks = Looks(during=lambda: {}["nothing"])  # type: ignore[index]
     with asking(looks) as get:
         refused = get()
@@ -168,7 +168,7 @@ def test_an_error_of_ours_is_told_and_goes_to_the_log(caplog):
     assert told.exc_info, "with where it was, and once for all who asked"
 
 
-def test_the_time_in_which_a_page_is_made_is_not_the_askers(monkeypatch):
+def test_request_timeout_excludes_the_building_of_the_page(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     cut_off = threading.Event()
     looks = Looks(during=lambda: cut_off.wait(20))
@@ -185,8 +185,8 @@ def test_the_time_in_which_a_page_is_made_is_not_the_askers(monkeypatch):
             one.close()
 
 
-def test_who_reads_a_large_page_slowly_may_go_on_as_long_as_it_reads(monkeypatch):
-    """Each piece that is read gives it more time, up to a limit for all of it."""
+def test_slow_reader_of_large_page_is_not_disconnected_while_it_reads(monkeypatch):
+    """Each piece that the client reads extends its deadline, up to a total."""
     now_s = 1_000.0
     monkeypatch.setattr(served.time, "monotonic", lambda: now_s)
     until: list[float] = []
@@ -198,7 +198,7 @@ def test_who_reads_a_large_page_slowly_may_go_on_as_long_as_it_reads(monkeypatch
             assert len(piece) <= PIECE
             now_s += ANSWER_S - 1
 
-    scraper: Any = Scraper.__new__(Scraper)
+    scraper: Any = ScrapeHandler.__new__(ScrapeHandler)
     scraper.wfile = Reader()
     scraper.server = MetricsServer.__new__(MetricsServer)
     scraper.request, scraper.command, scraper.request_version, scraper.requestline = None, "GET", "HTTP/1.0", "GET"
@@ -211,18 +211,17 @@ def test_who_reads_a_large_page_slowly_may_go_on_as_long_as_it_reads(monkeypatch
 
 
 def now_after(pieces: int) -> float:
-    """The time once the head and so many pieces are read."""
     return 1_000 + (pieces + 1) * (ANSWER_S - 1)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST.:9308", "[::1]:9308", "10.0.0.7"])
-def test_page_on_loopback_is_answered_under_addresses_and_localhost(host):
+def test_page_on_loopback_is_served_to_ip_addresses_and_localhost(host):
     with asking(Looks()) as get:
         assert get(Host=host).status == 200
 
 
 @pytest.mark.parametrize("host", ["metrics.example.com", "evil:9308", "127.0.0.1.evil.com", "localhost@evil", ""])
-def test_page_on_loopback_is_refused_under_other_names(host):
+def test_page_on_loopback_is_refused_to_other_host_names(host):
     looks = Looks()
     with asking(looks) as get:
         refused = get(Host=host)
@@ -232,18 +231,18 @@ def test_page_on_loopback_is_refused_under_other_names(host):
     assert looks.count == 0
 
 
-def test_page_is_answered_under_any_name_where_that_is_allowed():
+def test_allow_anyone_serves_any_host_name():
     with serving(Looks().pages(), LOOPBACK, any_host=True) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
 
-def test_who_would_take_the_last_file_handles_is_not_answered_until_there_are_more():
-    gc.collect()  # handles that others left would be free in the middle of this
+def test_requests_that_need_reserved_file_handles_wait_for_free_ones():
+    gc.collect()  # else handles of other tests are freed during this one
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with serving(Looks().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        free = connection_handles()  # before the server has an end of the connection open
+        free = connection_handles()  # before the server opens its end of the connection
         connection = socket.create_connection(("127.0.0.1", port), timeout=20)
         connection.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (free + 5, limits[1]))
@@ -258,15 +257,15 @@ def test_who_would_take_the_last_file_handles_is_not_answered_until_there_are_mo
 
 
 def connection_handles() -> int:
-    """Return the handle that the next connection would get."""
+    """Return the file handle of the next connection."""
     with socket.socket() as next_one:
         return next_one.fileno()
 
 
-def test_more_than_so_many_are_told_to_come_again():
+def test_too_many_requests_answer_503_with_retry_after():
     with serving(Looks().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(ASKERS_MOST)]
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
         try:
             extra = socket.create_connection(("127.0.0.1", port), timeout=20)
             with extra:
@@ -277,21 +276,21 @@ def test_more_than_so_many_are_told_to_come_again():
                 one.close()
 
 
-def test_who_is_too_slow_is_cut_off_and_others_are_served(monkeypatch):
+def test_slow_request_is_disconnected_and_others_are_served(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     with serving(Looks().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(ASKERS_MOST)]
+        slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
         for one in slow:
             one.sendall(b"GET /metr")
         assert slow[0].recv(1) == b"", "it is ended, though it had not asked for anything yet"
         for one in slow:
             one.close()
-        # Each has its own time, and its place is free a moment after its end was seen.
+        # a closed connection frees its place a moment later
         eventually(lambda: ask(port, "/metrics", "GET", {}).status == 200, deadline_s=20)
 
 
-def test_rubbish_is_an_error_of_http_and_ends_nothing():
+def test_malformed_request_answers_an_http_error():
     with serving(Looks().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         for rubbish in (
@@ -308,23 +307,23 @@ def test_rubbish_is_an_error_of_http_and_ends_nothing():
         assert ask(port, "/metrics", "GET", {}).status == 200
 
 
-def test_an_address_that_others_reach_has_to_be_said():
-    with pytest.raises(ConfigError, match=r"--metrics=0\.0\.0\.0:9308 may be reached from other computers"):
-        checked_address("0.0.0.0:9308", "--metrics", allow_anyone=False)
-    with pytest.raises(ConfigError, match="may be reached from other computers"):
-        checked_address(":9308", "--metrics", allow_anyone=False)
+def test_address_beyond_loopback_needs_allow_anyone():
+    with pytest.raises(ConfigError, match=r"--metrics=0\.0\.0\.0:9308 is reachable from other computers"):
+        parse_page_address("0.0.0.0:9308", "--metrics", allow_anyone=False)
+    with pytest.raises(ConfigError, match="is reachable from other computers"):
+        parse_page_address(":9308", "--metrics", allow_anyone=False)
 
-    assert checked_address("0.0.0.0:9308", "--metrics", allow_anyone=True) == ("0.0.0.0", 9308)
-    assert checked_address("[::1]:9308", "--metrics", allow_anyone=False) == ("::1", 9308)
+    assert parse_page_address("0.0.0.0:9308", "--metrics", allow_anyone=True) == ("0.0.0.0", 9308)
+    assert parse_page_address("[::1]:9308", "--metrics", allow_anyone=False) == ("::1", 9308)
 
 
 @pytest.mark.parametrize("address", ["9308", "127.0.0.1", "127.0.0.1:99999", "SSL://127.0.0.1:9308"])
-def test_what_is_no_address_is_told_in_a_sentence(address):
+def test_malformed_address_raises_config_error(address):
     with pytest.raises(ConfigError, match=r"--metrics='.*': expected HOST:PORT"):
-        checked_address(address, "--metrics", allow_anyone=False)
+        parse_page_address(address, "--metrics", allow_anyone=False)
 
 
-def test_a_port_that_is_taken_is_told_in_a_sentence():
+def test_used_port_raises_config_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with (

@@ -1,4 +1,4 @@
-"""Pages made from snapshots: whose names, which values, and what strangers can make of them."""
+"""Pages built from snapshots: metrics, limits, hostile names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from kohort.config.broker import METRICS_OF
 from kohort.errors import MissingExtra
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
-from kohort.metrics.catalogue import CATALOGUE, COMPATIBLE
+from kohort.metrics.catalogue import CATALOGUE, OTHER_EXPORTERS
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
-from kohort.metrics.exposition import OPENMETRICS, PLAIN, WORK_NS, Pauses, form_of, text_of
-from kohort.metrics.families import PageOptions, made_page
-from kohort.metrics.group_families import APART_MS, LOOKS_MOST, GroupViews, add_group
+from kohort.metrics.exposition import OPENMETRICS, PLAIN, WORK_NS, Pauses, page_format, render_page
+from kohort.metrics.families import PageOptions, build_page
+from kohort.metrics.group_families import SNAPSHOT_INTERVAL_MS, SNAPSHOTS_MOST, GroupViews, add_group
 from kohort.metrics.page import LABEL_MOST, Page, bounded
 from kohort.model import TopicPartition
 
 NOW = 1_700_000_100_000
-ALL = PageOptions(sets=COMPATIBLE)
+ALL = PageOptions(sets=OTHER_EXPORTERS)
 
 
 def part(topic: str, number: int, committed: int | None, end: int | None = 100, **more: int) -> PartitionSnapshot:
@@ -33,7 +33,7 @@ def part(topic: str, number: int, committed: int | None, end: int | None = 100, 
 
 
 def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
-    """Two members; t-0 is 10 behind for 5 s, t-1 was never committed, t-2 nobody has."""
+    """Two members; t-0 has a lag of 10 records for 5 s, t-1 no commit, t-2 no owner."""
     given = {
         "members": (
             MemberSnapshot(
@@ -69,12 +69,12 @@ def a_cluster(*groups: GroupSnapshot) -> ClusterSnapshot:
 
 
 def page_of(cluster: ClusterSnapshot, options: PageOptions = ALL) -> Page:
-    for made in made_page(cluster, list(GroupViews().look(cluster.groups)), options):
+    for made in build_page(cluster, list(GroupViews().update(cluster.groups)), options):
         page = made
     return page
 
 
-def test_groups_are_shown_by_kafka_exporters_names_with_its_meaning():
+def test_group_samples_match_kafka_exporter():
     page = page_of(a_cluster())
 
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == 10
@@ -87,14 +87,14 @@ def test_groups_are_shown_by_kafka_exporters_names_with_its_meaning():
     assert page.value("kafka_consumergroup_members", "billing") == 2
 
 
-def test_a_topic_of_which_nothing_is_committed_is_not_kafka_exporters_business():
+def test_topic_without_commits_has_no_kafka_exporter_samples():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, None),))))
 
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) is None
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") is None
 
 
-def test_topics_and_brokers_are_shown_by_kafka_exporters_names():
+def test_topic_and_broker_samples_match_kafka_exporter():
     page = page_of(a_cluster())
 
     assert page.value("kafka_brokers") == 2
@@ -109,7 +109,7 @@ def test_topics_and_brokers_are_shown_by_kafka_exporters_names():
     assert under == [0, 1, 0]
 
 
-def test_a_partition_without_a_leader_has_no_series_of_one():
+def test_partition_without_leader_has_no_leader_series():
     lost = TopicState("t", (PartitionState(partition=0, replicas=1, in_sync=1, first_replica=1),))
     page = page_of(ClusterSnapshot(at_ms=NOW, topics=(lost,)))
 
@@ -117,7 +117,7 @@ def test_a_partition_without_a_leader_has_no_series_of_one():
     assert page.value("kafka_topic_partition_leader_is_preferred", "t", 0) == 0
 
 
-def test_our_own_names_tell_what_the_others_do_not():
+def test_kohort_group_metrics():
     page = page_of(a_cluster())
 
     assert page.value("kohort_group_state", "billing", "Stable") == 1
@@ -131,14 +131,14 @@ def test_our_own_names_tell_what_the_others_do_not():
     assert page.value("kohort_group_lead_records", "billing", "t", 0) == 90
 
 
-def test_health_and_when_all_will_be_read_follow_from_several_looks():
+def test_health_and_drain_estimate_need_several_snapshots():
     views = GroupViews()
     for second in range(0, 60, 10):
         at_ms = NOW + second * 1000
         read_up = part("t", 0, 10 + 9 * second, 10 + 9 * second)
         stuck = part("t", 1, 50, 100 + second, committed_record_at_ms=NOW - 60_000)
         group = replace(a_group(partitions=(read_up, stuck)), at_ms=at_ms)
-        (view,) = views.look([group])
+        (view,) = views.update([group])
     page = Page()
     add_group(page, view)
 
@@ -147,43 +147,43 @@ def test_health_and_when_all_will_be_read_follow_from_several_looks():
     assert page.value("kohort_group_lag_drain_eta_seconds", "billing") is None, "t-1 will never be read"
 
 
-def test_looks_are_few_and_those_of_groups_that_are_gone_are_forgotten():
+def test_number_of_snapshots_is_limited_and_deleted_groups_are_dropped():
     views = GroupViews()
     for second in range(100):
-        list(views.look([replace(a_group(name), at_ms=NOW + second * 1000) for name in ("a", "b")]))
-    assert {name: len(looks) for name, looks in views._looks.items()} == {"a": LOOKS_MOST, "b": LOOKS_MOST}
-    looks = views._looks["a"]
-    assert all(later.at_ms - earlier.at_ms >= APART_MS for earlier, later in pairwise(looks))
+        list(views.update([replace(a_group(name), at_ms=NOW + second * 1000) for name in ("a", "b")]))
+    assert {name: len(looks) for name, looks in views._snapshots.items()} == {"a": SNAPSHOTS_MOST, "b": SNAPSHOTS_MOST}
+    looks = views._snapshots["a"]
+    assert all(later.at_ms - earlier.at_ms >= SNAPSHOT_INTERVAL_MS for earlier, later in pairwise(looks))
 
-    list(views.look([a_group("a")]))
-    assert views._looks.keys() == {"a"}
+    list(views.update([a_group("a")]))
+    assert views._snapshots.keys() == {"a"}
 
 
-def test_of_a_topic_that_is_gone_kafka_exporter_says_nothing():
+def test_deleted_topic_has_no_kafka_exporter_samples():
     page = page_of(a_cluster(a_group(partitions=(part("gone", 0, 7, None),))))
 
     assert page.value("kafka_consumergroup_current_offset", "billing", "gone", 0) is None
     assert page.value("kohort_group_lag_records", "billing", "gone", 0) is None
 
 
-def test_an_offset_beyond_the_end_of_the_log_is_not_behind():
+def test_committed_offset_beyond_log_end_has_no_lag():
     page = page_of(a_cluster(a_group(partitions=(part("t", 0, 120),))))
 
     assert page.value("kohort_group_lag_records", "billing", "t", 0) == 0
     assert page.value("kafka_consumergroup_lag", "billing", "t", 0) == -20, "as kafka_exporter has it"
 
 
-def test_only_the_sets_that_were_chosen_are_there():
+def test_page_has_only_selected_metric_sets():
     page = page_of(a_cluster(), PageOptions(sets=("kafka_exporter",)))
 
-    assert {known.of for known, _ in page.families()} == {"groups", "kafka_exporter"}
+    assert {spec.set for spec, _ in page.families()} == {"groups", "kafka_exporter"}
 
 
-def test_a_group_shows_so_many_partitions_and_sums_of_all():
+def test_partition_series_are_limited_and_sums_include_all_partitions():
     many = tuple(part("t", number, 90) for number in range(50))
     topic = TopicState("t", tuple(PartitionState(partition=number) for number in range(50)))
     cluster = ClusterSnapshot(at_ms=NOW, topics=(topic,), groups=(a_group(partitions=many),))
-    page = page_of(cluster, PageOptions(sets=COMPATIBLE, most_partitions=10))
+    page = page_of(cluster, PageOptions(sets=OTHER_EXPORTERS, most_partitions=10))
 
     shown = {known.name: len(rows) for known, rows in page.families()}
     assert shown["kohort_group_lag_records"] == shown["kafka_consumergroup_lag"] == 10
@@ -191,10 +191,10 @@ def test_a_group_shows_so_many_partitions_and_sums_of_all():
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 500
 
 
-def test_a_page_has_so_many_series_and_says_how_many_are_not_there():
+def test_full_page_counts_dropped_series():
     groups = [a_group(f"g{number:04}") for number in range(2_000)]
 
-    page = page_of(a_cluster(*groups), PageOptions(sets=COMPATIBLE, most_series=5_000))
+    page = page_of(a_cluster(*groups), PageOptions(sets=OTHER_EXPORTERS, most_series=5_000))
 
     assert len(page) == 5_000
     assert page.value("kohort_metrics_dropped_series") > 10_000
@@ -215,8 +215,8 @@ def test_a_page_has_so_many_series_and_says_how_many_are_not_there():
     ],
 )
 @pytest.mark.parametrize("form", [PLAIN, OPENMETRICS])
-def test_a_name_cannot_be_more_than_a_label(name, form):
-    text, _ = text_of(page_of(a_cluster(a_group(name))), form)
+def test_hostile_names_stay_inside_their_label(name, form):
+    text, _ = render_page(page_of(a_cluster(a_group(name))), form)
 
     parse = parse_text if form is PLAIN else lambda t: parse_openmetrics(StringIO(t, newline="\n"))
     found = {family.name: family.samples for family in parse(text.decode())}
@@ -226,7 +226,7 @@ def test_a_name_cannot_be_more_than_a_label(name, form):
     assert [sample.value for sample in found["kafka_brokers"]] == [2]
 
 
-def test_two_names_that_look_alike_are_two_series_where_they_can_be_told_apart():
+def test_similar_names_stay_two_series_if_distinguishable():
     long = ["x" * 1_000 + tail for tail in "ab"]
     page = page_of(a_cluster(*map(a_group, long), a_group("\udcff"), a_group("\\udcff")))
 
@@ -234,21 +234,21 @@ def test_two_names_that_look_alike_are_two_series_where_they_can_be_told_apart()
     assert len(members) == 3, "a half of a surrogate pair is written as the other is named: the first counts"
 
 
-def test_every_sample_of_a_page_is_one_that_the_catalogue_has():
-    text, _ = text_of(page_of(a_cluster()), OPENMETRICS)
+def test_all_samples_of_a_page_are_in_the_catalogue():
+    text, _ = render_page(page_of(a_cluster()), OPENMETRICS)
 
     for family in parse_openmetrics(StringIO(text.decode(), newline="\n")):
         known = CATALOGUE.get(family.name) or CATALOGUE[f"{family.name}_total"]
-        assert family.documentation == known.text
+        assert family.documentation == known.help
         assert all(set(sample.labels) - {"le"} == set(known.labels) for sample in family.samples)
 
 
-def test_a_histogram_is_one_for_both_parsers():
+def test_both_parsers_read_a_histogram():
     page = Page()
     page.add_histogram("kohort_broker_loop_lag_seconds", bounded([1, 2, 3], [0.5, 1.0]), 4.5)
 
     for form, parse in ((PLAIN, parse_text), (OPENMETRICS, lambda t: parse_openmetrics(StringIO(t)))):
-        (family,) = parse(text_of(page, form)[0].decode())
+        (family,) = parse(render_page(page, form)[0].decode())
         counted = {(s.name[len(family.name) :], s.labels.get("le", "")): s.value for s in family.samples}
         assert counted == {
             ("_bucket", "0.5"): 1,
@@ -259,32 +259,32 @@ def test_a_histogram_is_one_for_both_parsers():
         }
 
 
-def test_the_form_is_the_one_that_prometheus_asks_for():
+def test_page_format_follows_the_accept_header():
     asked = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
 
-    assert form_of(asked) == OPENMETRICS
-    assert form_of("text/html") == form_of("") == PLAIN
-    assert text_of(Page(), OPENMETRICS)[1].startswith("application/openmetrics-text; version=1.0.0")
-    assert text_of(Page(), PLAIN)[1].startswith("text/plain")
+    assert page_format(asked) == OPENMETRICS
+    assert page_format("text/html") == page_format("") == PLAIN
+    assert render_page(Page(), OPENMETRICS)[1].startswith("application/openmetrics-text; version=1.0.0")
+    assert render_page(Page(), PLAIN)[1].startswith("text/plain")
 
 
-def test_the_option_and_the_catalogue_have_the_same_sets():
-    assert METRICS_OF == COMPATIBLE
+def test_option_and_catalogue_have_the_same_metric_sets():
+    assert METRICS_OF == OTHER_EXPORTERS
 
 
-def test_a_name_that_the_catalogue_does_not_have_cannot_be_added():
+def test_unknown_metric_name_fails_an_assertion():
     with pytest.raises(AssertionError, match="kafka_brokrs is not in the catalogue"):
         Page().add("kafka_brokrs", 1)
 
 
-def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch):
+def test_missing_prometheus_client_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client.exposition", None)
 
     with pytest.raises(MissingExtra, match=r"needs the package prometheus_client: pip install 'kohort\[metrics\]'"):
-        text_of(Page())
+        render_page(Page())
 
 
-def test_work_beside_a_broker_pauses_by_time_and_not_by_piece():
+def test_pauses_depend_on_work_time_not_on_number_of_pieces():
     now_ns, pauses = 0, []
 
     def work(pieces: int, each_ns: int) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Rebalances counted by cause, from the entries of a journal as they come."""
+"""Rebalance counters, from journal entries."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition, held_bytes
-from kohort.metrics.exposition import OPENMETRICS, text_of
+from kohort.metrics.exposition import OPENMETRICS, render_page
 from kohort.metrics.page import Page, label
 from kohort.metrics.rebalance_counts import (
+    END_OF_TIME,
     ENTRIES_MOST,
     ENTRIES_MOST_BYTES,
-    EVER,
     GRACE_MS,
     HELD_MOST_BYTES,
     RESUME_MS,
@@ -44,7 +44,7 @@ def entries_of(stage: BrokerStage) -> list[JournalEntry]:
     return stage.broker.state.counters.take_entries()
 
 
-def settled(counts: RebalanceCounts, entries: list[JournalEntry], now_ms: int = EVER) -> Page:
+def settled(counts: RebalanceCounts, entries: list[JournalEntry], now_ms: int = END_OF_TIME) -> Page:
     counts.add(entries)
     for _ in counts.settle(now_ms):
         pass
@@ -74,7 +74,7 @@ def first_member(stage: BrokerStage) -> RawMember:
     return ann
 
 
-def test_a_rebalance_is_counted_once_some_seconds_after_it_was_over(stage):
+def test_rebalance_is_counted_once_after_the_grace_period(stage):
     counts = RebalanceCounts()
     ann = RawMember(watched(stage).connect(), "g", ["t"])
     ann.wire.create("t", 2)
@@ -96,7 +96,7 @@ def test_a_rebalance_is_counted_once_some_seconds_after_it_was_over(stage):
     assert rebalances(settled(counts, entries_of(stage))) == first
 
 
-def test_a_member_that_falls_silent_is_counted_with_its_cause_and_as_put_out(stage):
+def test_expired_member_is_counted_by_cause_and_as_eviction(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     before = rebalances(settled(counts, entries_of(stage)))
@@ -109,7 +109,7 @@ def test_a_member_that_falls_silent_is_counted_with_its_cause_and_as_put_out(sta
     assert page.value("kohort_group_member_evictions_total", "g", "session_expired") == 1
 
 
-def test_members_that_are_out_of_date_are_counted_by_what_they_asked(stage):
+def test_fenced_members_are_counted_by_api(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     ann.generation = 99
@@ -120,7 +120,7 @@ def test_members_that_are_out_of_date_are_counted_by_what_they_asked(stage):
     assert page.value("kohort_group_fenced_members_total", "g", "Heartbeat", "ILLEGAL_GENERATION") == 1
 
 
-def test_durations_add_up_by_phase(stage):
+def test_phase_durations_add_up(stage):
     counts = RebalanceCounts()
     first_member(watched(stage))
 
@@ -132,7 +132,7 @@ def test_durations_add_up_by_phase(stage):
     assert page.value(name, "g", "total", end="_sum") is not None
 
 
-def test_a_group_that_is_deleted_leaves_no_series_behind(stage):
+def test_deleted_group_has_no_series(stage):
     counts = RebalanceCounts()
     first_member(watched(stage))
     assert len(settled(counts, entries_of(stage))) > 0
@@ -148,7 +148,7 @@ A, B = Who("a-1", "a", "/h"), Who("b-1", "b", "/h")
 def a_round(
     at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: Who | None = A
 ) -> list[JournalEntry]:
-    """The entries of a round: opened, closed 10 ms later, assigned after 20 ms."""
+    """Return the journal entries of a round: it closes after 10 ms and is assigned after 20 ms."""
     trigger = Trigger(event="member_left" if left else "member_rejoined", who=left or A)
     entries: list[JournalEntry] = [
         RoundOpened(at_ms=at_ms, group="g", trigger=trigger, from_generation=number - 1, members=(B,), timeout_ms=1),
@@ -168,7 +168,7 @@ def resumed(at_ms: int, number: int, *partitions: int) -> PartitionsResumed:
     return PartitionsResumed(at_ms=at_ms, group="g", who=B, generation=number, partitions=told)
 
 
-def test_the_last_assignment_and_first_fetches_count_though_somebody_has_looked_before():
+def test_late_assignment_and_first_fetches_count_despite_earlier_scrapes():
     counts, duration = RebalanceCounts(), "kohort_group_rebalance_duration_seconds"
     opened, *_, last = a_round(0, 1, Move("t", 0, "a-1", "b-1"), settled_ms=2_000)
     settled(counts, [opened], 5)
@@ -189,11 +189,11 @@ def test_the_last_assignment_and_first_fetches_count_though_somebody_has_looked_
 
 
 @pytest.mark.parametrize("group", ["g", "grüße", "a b=c,"])
-def test_the_last_rebalance_of_each_cause_and_length_is_named_in_openmetrics(group):
+def test_openmetrics_exemplar_names_the_last_rebalance_of_each_cause_and_bucket(group):
     entries = [entry for number in range(1, 4) for entry in a_round(10_000 * number, number)]
     page = settled(RebalanceCounts(), [replace(entry, group=group) for entry in entries])
 
-    text = text_of(page, OPENMETRICS)[0].decode()
+    text = render_page(page, OPENMETRICS)[0].decode()
     families = {one.name: one.samples for one in text_fd_to_metric_families(StringIO(text, newline="\n"))}
     (counted,) = [one for one in families["kohort_group_rebalances"] if one.name.endswith("_total")]
     assert (counted.value, float(counted.exemplar.timestamp)) == (3, 30)
@@ -202,20 +202,20 @@ def test_the_last_rebalance_of_each_cause_and_length_is_named_in_openmetrics(gro
     named = {(one.labels["phase"], one.labels["le"]): one.exemplar.value for one in buckets if one.exemplar}
     assert named["total", "0.1"] == 0.03
     assert {bound for _, bound in named} == {"0.1"}, "only the bucket that it fell into"
-    assert " # {" not in text_of(page)[0].decode(), "the plain form has none"
+    assert " # {" not in render_page(page)[0].decode(), "the plain form has none"
 
 
 @pytest.mark.parametrize("group", ["g" * 119, 'a"} 1\n', "\udcff", "a # {b} 1", "back\\slash"])
-def test_an_id_that_is_too_long_or_hard_to_read_is_not_named(group):
+def test_long_or_unsafe_rebalance_ids_have_no_exemplar(group):
     entries = [replace(entry, group=group) for entry in a_round(0, 1)]
-    text = text_of(settled(RebalanceCounts(), entries), OPENMETRICS)[0].decode()
+    text = render_page(settled(RebalanceCounts(), entries), OPENMETRICS)[0].decode()
 
     families = {one.name: one.samples for one in text_fd_to_metric_families(StringIO(text, newline="\n"))}
     assert [one.value for one in families["kohort_group_rebalances"]] == [1]
     assert not [one for samples in families.values() for one in samples if one.exemplar]
 
 
-def test_rounds_that_failed_from_the_same_generation_count_each():
+def test_failed_rounds_of_one_generation_are_counted_separately():
     entries = []
     for at_ms in (0, 10_000, 20_000):
         entries += a_round(at_ms, 5)[:2]
@@ -225,7 +225,7 @@ def test_rounds_that_failed_from_the_same_generation_count_each():
 
 
 def histories(seed: int) -> list[JournalEntry]:
-    """Some hours of a group: rounds that come soon or late, members that are late to sync, or never; first fetches."""
+    """Return some hours of a group's journal, with rapid rounds, late or missing SyncGroups, and first fetches."""
     rng = random.Random(seed)
     entries: list[JournalEntry] = []
     at_ms, number = 0, 1
@@ -247,7 +247,7 @@ def histories(seed: int) -> list[JournalEntry]:
 
 
 def cuts(entries: list[JournalEntry], rng: random.Random) -> Iterator[tuple[list[JournalEntry], int]]:
-    """What those who look at any times see since the look before, and when they look."""
+    """Split journal entries at random scrape times."""
     now_ms, end_ms = 0, entries[-1].at_ms
     while now_ms <= end_ms:
         before_ms, now_ms = now_ms, now_ms + rng.choice([1, 500, 15_000, 300_000])
@@ -259,7 +259,7 @@ def rows(page: Page) -> dict[str, dict[object, float]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_counted_does_not_depend_on_when_somebody_looks(seed):
+def test_counts_do_not_depend_on_scrape_times(seed):
     entries = histories(seed)
     at_once = settled(RebalanceCounts(), entries)
 
@@ -274,7 +274,7 @@ def test_what_is_counted_does_not_depend_on_when_somebody_looks(seed):
 
 
 @pytest.mark.heavy
-def test_more_entries_than_are_kept_lose_no_rebalance():
+def test_entries_beyond_the_limit_are_dropped_without_losing_rebalances():
     entries = [entry for number in range(ENTRIES_MOST) for entry in a_round(1_000 * number, number + 1)]
 
     page = settled(RebalanceCounts(), entries)
@@ -284,7 +284,7 @@ def test_more_entries_than_are_kept_lose_no_rebalance():
 
 
 @pytest.mark.heavy
-def test_entries_are_kept_by_their_bytes_too():
+def test_kept_entries_are_limited_by_bytes():
     counts = RebalanceCounts()
     many = tuple(Who(f"m-{number}", "c" * 500) for number in range(1_000))
     for number in range(200):
@@ -304,7 +304,7 @@ def test_entries_are_kept_by_their_bytes_too():
 
 
 @pytest.mark.heavy
-def test_a_group_that_never_settles_is_counted_and_does_not_fill_memory(stage):
+def test_group_that_rebalances_permanently_is_counted_in_limited_memory(stage):
     counts = RebalanceCounts()
     ann = first_member(watched(stage))
     entries = entries_of(stage)
@@ -322,7 +322,7 @@ def test_a_group_that_never_settles_is_counted_and_does_not_fill_memory(stage):
     assert all(len(group.entries) <= ENTRIES_MOST for group in counts._groups.values())
 
 
-def test_counting_in_pieces_gives_what_counting_at_once_gives(stage):
+def test_counting_in_pieces_equals_counting_at_once(stage):
     ann = first_member(watched(stage))
     for _ in range(20):
         ann.leave()

@@ -12,8 +12,8 @@ from typing import Any
 from fuzz.entrance import Watch, Wrong
 from fuzz.entrances.texts import TextEntrance
 from kohort.errors import KohortError
-from kohort.metrics.exposition import form_of
-from kohort.metrics.serving import Pages, Scraper
+from kohort.metrics.exposition import page_format
+from kohort.metrics.serving import Pages, ScrapeHandler
 
 PAGE = b"# TYPE a gauge\na 1\n" * 20
 MOST = 1 << 16
@@ -32,7 +32,7 @@ class Alone:
     def made(self, accept: str) -> tuple[bytes, str]:
         if self.fails:
             raise KohortError("nobody answers\r\nX: y")
-        return PAGE, form_of(accept)
+        return PAGE, page_format(accept)
 
     def extend(self, request: Any, until_s: float) -> None:
         """Let it take as long as it likes."""
@@ -71,7 +71,7 @@ class Scrapes(TextEntrance):
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
             theirs.sendall(data[1:MOST])
             theirs.shutdown(socket.SHUT_WR)
-            Scraper(ours, ("h", 1), server)  # type: ignore[arg-type]
+            ScrapeHandler(ours, ("h", 1), server)  # type: ignore[arg-type]
             ours.close()
             answer = b""
             with suppress(ConnectionResetError):  # what is not read to its end is cut off

@@ -75,9 +75,9 @@ def metrics(
     cluster: ClusterAccess,
 ) -> None:
     from kohort.metrics.exposition import PLAIN, check_extra
-    from kohort.metrics.families import PageOptions, sets_of
+    from kohort.metrics.families import PageOptions, parse_metric_sets
 
-    options = PageOptions(sets_of(compat, "--metrics-compat"), max_partitions, max_series)
+    options = PageOptions(parse_metric_sets(compat, "--metrics-compat"), max_partitions, max_series)
     check_extra()
     with cluster.admin() as admin, ExitStack() as stack:
         since_ms = 0 if listen is None else None
@@ -93,9 +93,9 @@ def metrics(
 
 
 def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
-    from kohort.metrics.serving import Pages, checked_address, serving
+    from kohort.metrics.serving import Pages, parse_page_address, serving
 
-    address = checked_address(listen, "--listen", allow_anyone=allow_anyone)
+    address = parse_page_address(listen, "--listen", allow_anyone=allow_anyone)
     looks.is_served = True
     looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
     with serving(Pages(looks.make), address, any_host=allow_anyone) as url:
@@ -121,29 +121,29 @@ class Looks:
         """Whether there will be other looks, which count what this one is too early for."""
 
     def make(self, form: str) -> tuple[bytes, str]:
-        from kohort.metrics.exposition import text_of
+        from kohort.metrics.exposition import render_page
 
-        return text_of(self.page(), form)
+        return render_page(self.page(), form)
 
     def page(self) -> Page:
         """Sample the cluster. Raises KohortError."""
         from kohort.aio.system import wall_ms
-        from kohort.metrics.families import made_page
-        from kohort.metrics.rebalance_counts import EVER
+        from kohort.metrics.families import build_page
+        from kohort.metrics.rebalance_counts import END_OF_TIME
         from kohort.watch.sampling import SamplingLimits, look_at_cluster
 
         if self._journal is None:
             self._journal = self._begin()
         if self._journal is not None:
-            until_ms = wall_ms() if self.is_served else EVER
+            until_ms = wall_ms() if self.is_served else END_OF_TIME
             self._counts.add(self._journal.read())
             for _ in self._counts.settle(until_ms):
                 pass
         found = look_at_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
         for error in found.errors.values():
             click.echo(f"kohort metrics: {error}", err=True)
-        views = list(self._views.look(found.cluster.groups))
+        views = list(self._views.update(found.cluster.groups))
         rebalances = None if self._journal is None else self._counts
-        for page in made_page(found.cluster, views, self._options, rebalances=rebalances):
+        for page in build_page(found.cluster, views, self._options, rebalances=rebalances):
             made = page
         return made

@@ -271,10 +271,10 @@ def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides)
                 started = console_beside(wanted.console, wanted.console_config, bootstrap)
                 consoles.append(stack.enter_context(started))
             if config.metrics_listen is not None:
-                from kohort.metrics.beside_a_broker import metrics_beside
+                from kohort.metrics.broker_page import serve_broker_metrics
 
                 watched = None if watching is None else lambda: watching.view
-                at.append(stack.enter_context(metrics_beside(server, config, config.metrics_listen, watched)))
+                at.append(stack.enter_context(serve_broker_metrics(server, config, config.metrics_listen, watched)))
             yield
 
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:

@@ -1,7 +1,6 @@
-"""A look at all brokers of this process, taken on their loop a moment at a time, with others served in between.
+"""A snapshot of all brokers of this process, copied on their event loop in pieces of half a millisecond.
 
-Whoever wants a page asks from another thread (``OwnState.look``); what it gets are values that nobody changes any more.
-A moment is half a millisecond, by the clock.
+Between two pieces the event loop serves clients. Other threads read the finished snapshot, which never changes.
 """
 
 from __future__ import annotations
@@ -23,54 +22,54 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import moved_entry
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.log.partition import PartitionLog
-from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, copy_of
+from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, copy_counters
 from kohort.metrics.cluster import BrokerPlace, ClusterSnapshot, PartitionState, TopicState
+from kohort.metrics.coordinated_groups import YIELD_EVERY, CoordinatedGroups
 from kohort.metrics.exposition import YOUNGEST
-from kohort.metrics.own_groups import AT_ONCE, OwnGroups
 from kohort.steps import Steps
 
 MOMENT_NS: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What was found."""
+class BrokersSnapshot:
+    """A snapshot of the brokers of this process."""
 
     cluster: ClusterSnapshot
     brokers: Sequence[BrokerCopy]
     process: ProcessCopy
 
 
-class OwnState:
-    """The brokers of a process, for whoever looks again and again."""
+class LocalBrokers:
+    """Snapshots of the brokers of a process."""
 
     def __init__(self, server: Server | ClusterServer, now_ms: Callable[[], int]) -> None:
-        """Begin to keep journal entries, and to measure the loop. Called on the loop."""
+        """Start to collect journal entries and to measure the event loop's lag. Call it on the loop."""
         self._server = server
         self._now_ms = now_ms
-        self._groups: dict[int, tuple[Server, OwnGroups]] = {}
+        self._groups: dict[int, tuple[Server, CoordinatedGroups]] = {}
         self._collected: deque[tuple[int, list[JournalEntry]]] = deque()
-        """Journal entries of each look, and by how much their times are to be moved."""
-        self._heard: list[Server] = []
-        """Nodes whose entries are kept: those that are up, and those that were when somebody looked last."""
+        """Journal entries of each snapshot, with the offset of their times to wall-clock time, in ms."""
+        self._collecting: list[Server] = []
+        """Nodes whose entries are collected: nodes that are up now or were up at the last snapshot."""
         self._lag = LoopLag(asyncio.get_running_loop())
         for live in self._live():
-            self._hear(live)
+            self._collect_from(live)
         if isinstance(server, ClusterServer):
-            server.on_node = self._hear
+            server.on_node = self._collect_from
 
     def end(self) -> None:
-        """Measure and keep nothing any more."""
+        """Stop to measure and to collect."""
         self._lag.end()
         if isinstance(self._server, ClusterServer):
             self._server.on_node = None
-        for server in self._heard:
+        for server in self._collecting:
             server.broker.state.counters.wants_entries = False
 
     def take_entries(self) -> Iterator[JournalEntry]:
-        """Yield the journal's entries up to the last look, whatever became of it, in order, each once.
+        """Yield the journal entries up to the last snapshot in order, each once, even if that snapshot failed.
 
-        Called on another thread than the loop: to move the times of 20,000 entries takes a fifth of a second.
+        Call it on another thread than the event loop: shifting the times of 20,000 entries takes a fifth of a second.
         """
         while self._collected:
             ahead_ms, entries = self._collected.popleft()
@@ -78,21 +77,21 @@ class OwnState:
             for entry in entries:
                 yield moved_entry(entry, ahead_ms)
 
-    def _hear(self, server: Server) -> None:
+    def _collect_from(self, server: Server) -> None:
         server.broker.state.counters.wants_entries = True
-        self._heard.append(server)
+        self._collecting.append(server)
 
     def _live(self) -> list[Server]:
         return list(self._server.servers.values()) if isinstance(self._server, ClusterServer) else [self._server]
 
     def _collect(self, live: Collection[Server], ahead_ms: int) -> None:
-        """Take what all nodes have told since; of those that are down it is the last."""
-        taken = [entry for server in self._heard for entry in server.broker.state.counters.take_entries()]
+        """Collect the new journal entries of all nodes; stopped nodes are read for the last time."""
+        taken = [entry for server in self._collecting for entry in server.broker.state.counters.take_entries()]
         self._collected.append((ahead_ms, taken))
-        self._heard = [server for server in self._heard if server in live]
+        self._collecting = [server for server in self._collecting if server in live]
 
-    async def look(self) -> Looked:
-        """Look at everything, with others served in between. Called on the loop of the brokers."""
+    async def snapshot(self) -> BrokersSnapshot:
+        """Copy the state of all brokers, with pauses for clients. Call it on the brokers' event loop."""
         steps = self._steps()
         while True:
             until = time.perf_counter_ns() + MOMENT_NS
@@ -100,12 +99,12 @@ class OwnState:
                 while time.perf_counter_ns() < until:
                     next(steps)
             except StopIteration as end:
-                looked: Looked = end.value
-                return looked
+                snapshot: BrokersSnapshot = end.value
+                return snapshot
             gc.collect(YOUNGEST)
             await asyncio.sleep(0)
 
-    def _steps(self) -> Steps[Looked]:
+    def _steps(self) -> Steps[BrokersSnapshot]:
         began_ns, at_ms = time.perf_counter_ns(), self._now_ms()
         live = self._live()
         server = self._server
@@ -120,18 +119,18 @@ class OwnState:
         copies: list[BrokerCopy] = []
         self._collect(live, cluster.wall.ahead_ms)
         for server in live:
-            copy = copy_of(server.broker, server.failed_handshakes)
+            copy = copy_counters(server.broker, server.failed_handshakes)
             copies.append(copy)
             yield
-            for found in self._groups_of(server).look(at_ms):
+            for found in self._groups_of(server).snapshots(at_ms):
                 if found is not None:
                     groups.append(found)
                     copy.groups[found.protocol, found.state] += 1
                     copy.offsets += sum(1 for one in found.partitions if one.committed is not None)
                 yield
-        there = {one.group for one in groups}
+        names = {one.group for one in groups}
         for server, copy in zip(live, copies, strict=True):
-            yield from _copy_fenced(server, copy, there)
+            yield from _copy_fenced(server, copy, names)
             if server.broker.state.config.metrics_clients:
                 yield from _copy_reports(server, copy, at_ms - cluster.wall.ahead_ms)
         took_ms = (time.perf_counter_ns() - began_ns) / 1e6
@@ -144,7 +143,7 @@ class OwnState:
             groups=tuple(groups),
             took_ms=took_ms,
         )
-        return Looked(snapshot, copies, process)
+        return BrokersSnapshot(snapshot, copies, process)
 
     def _topics(self, cluster: Cluster, process: ProcessCopy) -> Steps[list[TopicState]]:
         made: list[TopicState] = []
@@ -157,18 +156,18 @@ class OwnState:
                 process.partitions += 1
                 process.segments += len(log.segments)
                 process.size_bytes += log.size_bytes
-                if len(partitions) % AT_ONCE == 0:
+                if len(partitions) % YIELD_EVERY == 0:
                     yield
             made.append(TopicState(topic.name, tuple(partitions)))
             yield
         return made
 
-    def _groups_of(self, server: Server) -> OwnGroups:
-        """Return what looks at the groups of a node; one that was started anew is another."""
+    def _groups_of(self, server: Server) -> CoordinatedGroups:
+        """Return the group snapshots of a node, new ones after the node's restart."""
         node = server.broker.node.node_id
         known = self._groups.get(node)
         if known is None or known[0] is not server:
-            known = self._groups[node] = server, OwnGroups(server.broker.state)
+            known = self._groups[node] = server, CoordinatedGroups(server.broker.state)
         return known[1]
 
 
@@ -185,20 +184,19 @@ def _partition(log: PartitionLog, place: Placement, live: Collection[int]) -> Pa
 
 
 def _copy_reports(server: Server, copy: BrokerCopy, now_ms: int) -> Iterator[None]:
-    """Copy what clients pushed last; some may come and go meanwhile."""
     instances = server.broker.state.client_metrics.instances
     for many, report in enumerate(list(instances.reports(now_ms))):
         copy.reports.append(report)
-        if many % AT_ONCE == AT_ONCE - 1:
+        if many % YIELD_EVERY == YIELD_EVERY - 1:
             yield
 
 
 def _copy_fenced(server: Server, copy: BrokerCopy, groups: Container[str]) -> Iterator[None]:
-    """Copy which requests were refused, of groups that are there yet; of others it is forgotten."""
+    """Copy the numbers of rejected requests of existing groups; drop those of deleted groups."""
     counted = server.broker.state.coordinator.fenced
     counted.keep(groups)
     yield
     for many, (name, kinds) in enumerate(list(counted.by_group.items())):
         copy.fenced_in[name] = dict(kinds)
-        if many % AT_ONCE == AT_ONCE - 1:
+        if many % YIELD_EVERY == YIELD_EVERY - 1:
             yield

@@ -1,7 +1,7 @@
-"""The groups that a broker of this process coordinates, as snapshots: from its state, without asking anybody.
+"""Snapshots of the groups that a broker of this process coordinates, read from its memory.
 
-What a member says of itself is a blob that is read once, as long as it stays the same. The time of a record is that of
-its batch's first one, which costs a look at a header; where the segment is closed, only so many are opened in a look.
+The time of a record is the base timestamp of its batch, from the batch header. Opening a closed segment reads its
+indexes from the disk, so a snapshot opens only ``CLOSED_SEGMENTS_MOST`` of them.
 """
 
 from __future__ import annotations
@@ -28,58 +28,66 @@ from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse
 BLOBS_KEPT: Final = 10_000
 BLOB_KEPT_BYTES: Final = 2_048
 TIMES_KEPT: Final = 200_000
-COLD_MOST = 100
-"""Closed segments that are opened in one look."""
-LATE_MOST: Final = 1_000
-AT_ONCE: Final = 50
-"""How many partitions are looked at before others may work."""
+CLOSED_SEGMENTS_MOST = 100
+"""Closed segments that one snapshot may open."""
+POSTPONED_MOST: Final = 1_000
+YIELD_EVERY: Final = 50
+"""Partitions that are read before the event loop serves others."""
 
 
-class ColdLooks:
-    """Which closed segments may be opened in a look: to open one reads its indexes from the disk, while everybody
-    waits. Those for which there is no room are put off; they go first in the next look."""
+class ClosedSegmentBudget:
+    """Budget of closed segments that a snapshot may open: opening one reads the disk and blocks the event loop.
+
+    Requests beyond the budget are postponed; they go first in the next snapshot.
+    """
 
     def __init__(self) -> None:
-        self._late: dict[Hashable, None] = {}
-        self._again: list[Hashable] = []
-        self._new: list[Hashable] = []
-        self._left = self._left_for_new = COLD_MOST
+        self._postponed: dict[Hashable, None] = {}
+        self._postponed_again: list[Hashable] = []
+        self._postponed_new: list[Hashable] = []
+        self._left = self._left_for_new = CLOSED_SEGMENTS_MOST
         self.opened = 0
-        """So far, in this look."""
+        """Segments opened in this snapshot."""
 
     def begin(self) -> None:
-        self._late = dict.fromkeys((self._again + self._new)[:LATE_MOST])
-        self._again, self._new = [], []
-        self._left, self._left_for_new, self.opened = COLD_MOST, COLD_MOST - len(self._late), 0
+        self._postponed = dict.fromkeys((self._postponed_again + self._postponed_new)[:POSTPONED_MOST])
+        self._postponed_again, self._postponed_new = [], []
+        self._left, self._left_for_new, self.opened = (
+            CLOSED_SEGMENTS_MOST,
+            CLOSED_SEGMENTS_MOST - len(self._postponed),
+            0,
+        )
 
-    def may_open(self, what: Hashable) -> bool:
-        """Tell whether a segment may be opened for something, and take it that it is."""
-        is_late = what in self._late
-        if self._left <= 0 or (not is_late and self._left_for_new <= 0):
-            (self._again if is_late else self._new).append(what)
+    def may_open(self, key: Hashable) -> bool:
+        """Take one segment from the budget for ``key``; return False if the budget is used up."""
+        is_postponed = key in self._postponed
+        if self._left <= 0 or (not is_postponed and self._left_for_new <= 0):
+            (self._postponed_again if is_postponed else self._postponed_new).append(key)
             return False
         self._left -= 1
-        self._left_for_new -= not is_late
+        self._left_for_new -= not is_postponed
         self.opened += 1
         return True
 
 
 class RecordTimes:
-    """When the records at offsets were written, as they were found before: a look at a log costs 20 microseconds."""
+    """Cache of record timestamps of a group's committed offsets: reading one from a log takes 20 microseconds."""
 
-    def __init__(self, group: str, cold: ColdLooks) -> None:
+    def __init__(self, group: str, budget: ClosedSegmentBudget) -> None:
         self._group = group
-        self._cold = cold
+        self._budget = budget
         self._known: dict[TopicPartition, tuple[int, int | None]] = {}
 
     def of(self, log: PartitionLog, offset: int) -> int | None:
-        """Return the time of the first record of the batch that holds ``offset``, or follows it; None if nothing tells
-        it, or not in this look."""
+        """Return the timestamp of the batch that contains or follows ``offset``.
+
+        None if the timestamp is unknown, or its segment is not opened in this snapshot.
+        """
         known = self._known.get(log.tp)
         if known is not None and known[0] == offset:
             return known[1]
         segments = _from(log, offset)
-        if not segments[0].is_open and not self._cold.may_open((self._group, log.tp)):
+        if not segments[0].is_open and not self._budget.may_open((self._group, log.tp)):
             return None
         if len(self._known) >= TIMES_KEPT:
             self._known.clear()
@@ -103,66 +111,65 @@ def _time_in(segments: Sequence[Segment], offset: int) -> int | None:
     return None
 
 
-class OwnGroups:
-    """The groups of one broker, looked at again and again."""
+class CoordinatedGroups:
+    """Snapshots of the groups of one broker."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._cold = ColdLooks()
+        self._budget = ClosedSegmentBudget()
         self._times: dict[str, RecordTimes] = {}
-        """By group: each is somewhere else in a log."""
 
-    def look(self, at_ms: int) -> Iterator[GroupSnapshot | None]:
-        """Yield the groups one by one, and None in between where one takes longer."""
+    def snapshots(self, at_ms: int) -> Iterator[GroupSnapshot | None]:
+        """Yield a snapshot of each group, and None as a pause in between."""
         seen = set()
-        self._cold.begin()
+        self._budget.begin()
         for _, groups in list(self._state.coordinator.all_groups()):
             for group_id in [*groups.by_id, *groups.consumer]:
-                classic, modern = groups.by_id.get(group_id), groups.consumer.get(group_id)
+                classic, consumer = groups.by_id.get(group_id), groups.consumer.get(group_id)
                 if classic is not None:
                     whole, members = self._classic(classic, at_ms)
-                elif modern is not None:
-                    whole, members = self._modern(modern, at_ms)
+                elif consumer is not None:
+                    whole, members = self._consumer(consumer, at_ms)
                 else:
-                    continue  # it went meanwhile
+                    continue  # the group was deleted since the listing
                 seen.add(group_id)
                 yield None
                 yield from self._filled(whole, members, groups.offsets.get(group_id, NO_OFFSETS))
-        for gone in self._times.keys() - seen:
-            del self._times[gone]
+        for deleted in self._times.keys() - seen:
+            del self._times[deleted]
 
     def _filled(
         self, whole: GroupSnapshot, members: Iterator[MemberSnapshot], offsets: GroupOffsets
     ) -> Iterator[GroupSnapshot | None]:
-        there: list[MemberSnapshot] = []
+        present: list[MemberSnapshot] = []
         for member in members:
-            there.append(member)
-            if len(there) % AT_ONCE == 0:
+            present.append(member)
+            if len(present) % YIELD_EVERY == 0:
                 yield None
-        subscribed = set[str]().union(*(member.topics for member in there))
-        assigned = {place.topic for member in there for place in member.assignment}
+        subscribed = set[str]().union(*(member.topics for member in present))
+        assigned = {place.topic for member in present for place in member.assignment}
         counts = self._counts(subscribed | assigned | offsets.by_topic.keys())
         found: dict[TopicPartition, PartitionSnapshot] = {}
-        for many, place in enumerate(_places(there, offsets, {topic: counts.get(topic, 0) for topic in subscribed})):
-            opened = self._cold.opened
+        for many, place in enumerate(_places(present, offsets, {topic: counts.get(topic, 0) for topic in subscribed})):
+            opened = self._budget.opened
             if place not in found:
                 found[place] = self._partition(whole.group, place, offsets)
-            if many % AT_ONCE == AT_ONCE - 1 or self._cold.opened > opened:
+            if many % YIELD_EVERY == YIELD_EVERY - 1 or self._budget.opened > opened:
                 yield None
-        yield replace(whole, members=tuple(there), partitions=tuple(found.values()), partition_counts=counts)
+        yield replace(whole, members=tuple(present), partitions=tuple(found.values()), partition_counts=counts)
 
     def _classic(self, group: ClassicGroup, at_ms: int) -> tuple[GroupSnapshot, Iterator[MemberSnapshot]]:
-        this = group.round
-        read = this.protocol_type == PROTOCOL_TYPE
+        rebalance = group.round
+        read = rebalance.protocol_type == PROTOCOL_TYPE
         whole = GroupSnapshot(
             at_ms=at_ms,
             group=group.group_id,
-            state=this.state.value,
+            state=rebalance.state.value,
             protocol="classic",
-            protocol_type=this.protocol_type,
-            assignor=this.protocol_name,
+            protocol_type=rebalance.protocol_type,
+            assignor=rebalance.protocol_name,
             coordinator_id=self._state.node.node_id,
-            epoch=this.generation_id,
+            epoch=rebalance.generation_id,
         )
         members = (
             MemberSnapshot(
@@ -170,14 +177,14 @@ class OwnGroups:
                 client_id=member.client_id,
                 host=member.client_host,
                 instance_id=member.instance_id,
-                topics=_subscribed(member.metadata_of(this.protocol_name)) if read else (),
+                topics=_subscribed(member.metadata_of(rebalance.protocol_name)) if read else (),
                 assignment=_assigned(member.assignment) if read else (),
             )
-            for member in list(this.members.values())
+            for member in list(rebalance.members.values())
         )
         return whole, members
 
-    def _modern(self, group: ModernGroup, at_ms: int) -> tuple[GroupSnapshot, Iterator[MemberSnapshot]]:
+    def _consumer(self, group: ModernGroup, at_ms: int) -> tuple[GroupSnapshot, Iterator[MemberSnapshot]]:
         whole = GroupSnapshot(
             at_ms=at_ms,
             group=group.group_id,
@@ -221,10 +228,10 @@ class OwnGroups:
         if committed is not None and committed < log.high_watermark:
             times = self._times.get(group_id)
             if times is None:
-                times = self._times[group_id] = RecordTimes(group_id, self._cold)
+                times = self._times[group_id] = RecordTimes(group_id, self._budget)
             time = times.of(log, max(committed, log.log_start_offset))
         return PartitionSnapshot(
-            partition=log.tp,  # the one that stays: there may be very many
+            partition=log.tp,  # the log's own object, shared by all snapshots: saves memory with many partitions
             committed=committed,
             committed_at_ms=None if kept is None else kept.commit_timestamp,
             log_start=log.log_start_offset,

@@ -1,12 +1,12 @@
-"""The groups of a broker of this process, seen from the inside."""
+"""Snapshots of the groups that a broker of this process coordinates."""
 
 from __future__ import annotations
 
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
-from kohort.metrics import own_groups
-from kohort.metrics.broker_families import copy_of
-from kohort.metrics.own_groups import AT_ONCE, ColdLooks, OwnGroups
+from kohort.metrics import coordinated_groups
+from kohort.metrics.broker_families import copy_counters
+from kohort.metrics.coordinated_groups import YIELD_EVERY, ClosedSegmentBudget, CoordinatedGroups
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
@@ -15,7 +15,7 @@ from support.raw.group_member import RawMember
 
 
 def a_reader(stage: BrokerStage, group: str = "g", partitions: int = 2) -> RawMember:
-    """The only member of its group, which has all of t."""
+    """Join as the only member of a group, with all partitions of ``t``."""
     ann = RawMember(stage.connect(), group, ["t"])
     if stage.broker.state.topics.get("t") is None:
         stage.broker.state.topics.create("t", partitions, {}, stage.now_ms)
@@ -26,17 +26,17 @@ def a_reader(stage: BrokerStage, group: str = "g", partitions: int = 2) -> RawMe
     return ann
 
 
-def looked(own: OwnGroups, stage: BrokerStage) -> dict[str, GroupSnapshot]:
-    return {one.group: one for one in own.look(stage.now_ms) if one is not None}
+def looked(own: CoordinatedGroups, stage: BrokerStage) -> dict[str, GroupSnapshot]:
+    return {one.group: one for one in own.snapshots(stage.now_ms) if one is not None}
 
 
-def test_a_classic_group_is_seen_with_its_members_offsets_and_ends(stage):
+def test_snapshot_of_classic_group_has_members_offsets_and_log_ends(stage):
     ann = a_reader(stage)
     for _ in range(3):
         ann.wire.produce("t", b"x")
     ann.commit("t", 0, 1)
 
-    group = looked(OwnGroups(stage.broker.state), stage)["g"]
+    group = looked(CoordinatedGroups(stage.broker.state), stage)["g"]
 
     assert (group.state, group.protocol, group.protocol_type, group.epoch) == ("Stable", "classic", "consumer", 1)
     assert group.partition_counts == {"t": 2}
@@ -47,9 +47,9 @@ def test_a_classic_group_is_seen_with_its_members_offsets_and_ends(stage):
     assert (second.committed, second.log_end) == (None, 0)
 
 
-def test_the_age_of_what_waits_is_that_of_its_batch(stage):
+def test_record_time_is_that_of_its_batch(stage):
     ann = a_reader(stage)
-    own = OwnGroups(stage.broker.state)
+    own = CoordinatedGroups(stage.broker.state)
     written_ms = []
     for _ in range(3):
         ann.wire.produce("t", b"x")
@@ -65,7 +65,7 @@ def test_the_age_of_what_waits_is_that_of_its_batch(stage):
     assert (read.records, read.time_ms) == (0, 0)
 
 
-def test_a_modern_group_is_seen_with_what_its_members_have(stage):
+def test_snapshot_of_consumer_group_has_assignments(stage):
     peer = stage.connect()
     peer.create("t", 3)
     RawMember(peer, "m", ["t"]).find()
@@ -80,7 +80,7 @@ def test_a_modern_group_is_seen_with_what_its_members_have(stage):
     stage.advance(0)
     assert peer.ask(join, 1).error_code == 0
 
-    group = looked(OwnGroups(stage.broker.state), stage)["m"]
+    group = looked(CoordinatedGroups(stage.broker.state), stage)["m"]
 
     assert (group.protocol, group.state) == ("consumer", "Stable")
     (member,) = group.members
@@ -88,7 +88,7 @@ def test_a_modern_group_is_seen_with_what_its_members_have(stage):
     assert member.topics == ("t",)
 
 
-def test_a_group_of_another_protocol_type_and_one_of_offsets_alone_are_seen_too(stage):
+def test_snapshots_include_other_protocol_types_and_groups_with_offsets_only(stage):
     peer = stage.connect()
     peer.create("t")
     alone = RawMember(peer, "offsets", ["t"])
@@ -96,49 +96,49 @@ def test_a_group_of_another_protocol_type_and_one_of_offsets_alone_are_seen_too(
     stage.advance(0)
     alone.commit("t", 0, 0, generation=-1)
 
-    group = looked(OwnGroups(stage.broker.state), stage)["offsets"]
+    group = looked(CoordinatedGroups(stage.broker.state), stage)["offsets"]
 
     assert (group.state, group.members, len(group.partitions)) == ("Empty", (), 1)
 
 
-def test_a_partition_that_is_gone_says_so(stage):
+def test_snapshot_marks_deleted_partition(stage):
     ann = a_reader(stage)
     assert ann.wire.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5).responses[0].error_code == 0
 
-    group = looked(OwnGroups(stage.broker.state), stage)["g"]
+    group = looked(CoordinatedGroups(stage.broker.state), stage)["g"]
 
     assert {one.error for one in group.partitions} == {"there is no such partition"}
     assert group.partition_counts == {}
 
 
-def test_what_a_member_says_that_cannot_be_read_does_no_harm(stage):
+def test_malformed_member_metadata_is_ignored(stage):
     ann = a_reader(stage)
     member = stage.broker.state.coordinator.groups_beside("g").by_id["g"].round.members[ann.member_id]
     member.assignment = b"\x00\x00\xff\xff\xff\xff"
 
-    group = looked(OwnGroups(stage.broker.state), stage)["g"]
+    group = looked(CoordinatedGroups(stage.broker.state), stage)["g"]
 
     assert group.members[0].assignment == ()
 
 
-def test_a_group_with_many_offsets_is_looked_at_in_pieces(stage):
+def test_group_with_many_offsets_is_read_in_pieces(stage):
     ann = a_reader(stage, partitions=500)
     for partition in range(500):
         ann.commit("t", partition, 0)
 
-    steps = list(OwnGroups(stage.broker.state).look(stage.now_ms))
+    steps = list(CoordinatedGroups(stage.broker.state).snapshots(stage.now_ms))
 
     assert len(steps[-1].partitions) == 500
-    assert steps[:-1].count(None) >= 500 // AT_ONCE
+    assert steps[:-1].count(None) >= 500 // YIELD_EVERY
 
 
-def test_groups_that_go_while_they_are_looked_at_are_left_out(stage):
+def test_groups_deleted_during_the_snapshot_are_skipped(stage):
     for name in ("a", "b", "c"):
         a_reader(stage, name)
     groups = [one for _, one in stage.broker.state.coordinator.all_groups() if one.by_id]
-    own = OwnGroups(stage.broker.state)
+    own = CoordinatedGroups(stage.broker.state)
     seen = []
-    for one in own.look(stage.now_ms):
+    for one in own.snapshots(stage.now_ms):
         if one is not None:
             seen.append(one.group)
             for held in groups:
@@ -148,8 +148,8 @@ def test_groups_that_go_while_they_are_looked_at_are_left_out(stage):
     assert len(seen) == 1
 
 
-def test_so_many_closed_segments_are_opened_in_a_look_and_the_rest_later(stage, monkeypatch):
-    monkeypatch.setattr(own_groups, "COLD_MOST", 3)
+def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_one_continues(stage, monkeypatch):
+    monkeypatch.setattr(coordinated_groups, "CLOSED_SEGMENTS_MOST", 3)
     topic = stage.broker.state.topics.create("t", 10, {"segment.ms": "1000"}, stage.now_ms)
     ann = a_reader(stage, partitions=10)
     for partition in range(10):
@@ -163,7 +163,7 @@ def test_so_many_closed_segments_are_opened_in_a_look_and_the_rest_later(stage, 
         segment.seal()
         while segment.is_open:
             segment.release()
-    own = OwnGroups(stage.broker.state)
+    own = CoordinatedGroups(stage.broker.state)
 
     known, opened = [], []
     for _ in range(4):
@@ -175,25 +175,25 @@ def test_so_many_closed_segments_are_opened_in_a_look_and_the_rest_later(stage, 
     assert opened == [3, 6, 9, 10]
 
 
-def test_who_was_put_off_goes_first_in_the_next_look(monkeypatch):
-    monkeypatch.setattr(own_groups, "COLD_MOST", 2)
-    cold = ColdLooks()
+def test_postponed_segments_go_first_in_next_snapshot(monkeypatch):
+    monkeypatch.setattr(coordinated_groups, "CLOSED_SEGMENTS_MOST", 2)
+    closed = ClosedSegmentBudget()
     served = set()
     for look in range(20):
-        cold.begin()
-        served |= {what for what in [*(f"new-{look}-{n}" for n in range(5)), "last"] if cold.may_open(what)}
-        assert cold.opened <= 2
+        closed.begin()
+        served |= {what for what in [*(f"new-{look}-{n}" for n in range(5)), "last"] if closed.may_open(what)}
+        assert closed.opened <= 2
         if "last" in served:
             break
 
     assert "last" in served, "though there are always others before it"
 
 
-def test_times_of_records_are_forgotten_with_their_group(stage):
+def test_record_times_are_deleted_with_their_group(stage):
     ann = a_reader(stage)
     ann.wire.produce("t", b"x")
     ann.commit("t", 0, 0)
-    own = OwnGroups(stage.broker.state)
+    own = CoordinatedGroups(stage.broker.state)
     looked(own, stage)
     assert own._times.keys() == {"g"}
 
@@ -203,11 +203,11 @@ def test_times_of_records_are_forgotten_with_their_group(stage):
     assert own._times == {}
 
 
-def test_a_broker_is_copied_with_its_budgets_and_counts(stage):
+def test_copy_of_broker_has_budgets_and_counters(stage):
     ann = a_reader(stage)
     ann.wire.produce("nothing", b"x")
 
-    copy = copy_of(stage.broker, failed_handshakes=3)
+    copy = copy_counters(stage.broker, failed_handshakes=3)
 
     assert copy.numbers["kohort_broker_connections"] == 1
     assert copy.numbers["kohort_broker_failed_handshakes_total"] == 3
